@@ -1,0 +1,7 @@
+"""`python -m capsule` is the command `capsule`."""
+
+import sys
+
+from capsule.cli import main
+
+sys.exit(main())

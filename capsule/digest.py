@@ -1,0 +1,93 @@
+"""Name bytes by their SHA-256, and write JSON in one canonical form so that it has one name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+from capsule.errors import DamagedError, UsageError
+
+_FORM = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Digest:
+    """A SHA-256 in the form that registries use: `sha256:` and 64 lower-case hex digits."""
+
+    hex: str
+
+    @classmethod
+    def parse(cls, text: str, *, where: str | None = None) -> Digest:
+        """Read `sha256:<hex>`; any other algorithm, case or length is refused.
+
+        Raises:
+            UsageError: `text` is not a digest in that form.
+        """
+        if not _FORM.fullmatch(text):
+            raise UsageError(
+                f"not a digest: {text!r}",
+                where=where,
+                advice="a digest is 'sha256:' followed by 64 lower-case hex digits",
+            )
+        return cls(hex=text.removeprefix("sha256:"))
+
+    def __str__(self) -> str:
+        return f"sha256:{self.hex}"
+
+
+def of_bytes(data: bytes) -> Digest:
+    """The digest of some bytes in memory.
+
+    >>> str(of_bytes(b""))[:19]
+    'sha256:e3b0c44298fc'
+    """
+    return Digest(hex=hashlib.sha256(data).hexdigest())
+
+
+def of_stream(stream: BufferedIOBase) -> Digest:
+    """The digest of a binary stream from its position to its end."""
+    return Digest(hex=hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def of_file(path: Path) -> Digest:
+    """The digest of a file's bytes.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as stream:
+        return of_stream(stream)
+
+
+def of_json(value: Any) -> Digest:
+    """The digest of a JSON value in canonical form."""
+    return of_bytes(canonical_json(value))
+
+
+def expect(found: Digest, expected: Digest, *, what: str, where: str | None = None) -> None:
+    """Stop unless two digests are equal.
+
+    Raises:
+        DamagedError: Names both digests.
+    """
+    if found != expected:
+        raise DamagedError(f"{what} is {found}, expected {expected}", where=where)
+
+
+def canonical_json(value: Any) -> bytes:
+    """One byte string per JSON value: sorted keys, no spaces, UTF-8, shortest round-trip floats.
+
+    Raises:
+        ValueError: The value holds NaN or an infinity, which JSON has not.
+
+    >>> canonical_json({"b": 1, "a": [1.5, "é"]}).decode()
+    '{"a":[1.5,"é"],"b":1}'
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()

@@ -1,0 +1,83 @@
+"""Every failure a user can meet: its class, its exit code, and a message that says how to mend it.
+
+    CapsuleError
+    |-- UsageError          2    wrong arguments
+    |   `-- ManifestError   2    the manifest is not what its schema and rules ask
+    |-- DamagedError        4    a capsule, image or dataset is not the bytes it claims to be
+    |   `-- UntrustedError  4    intact, but nobody said that its code may run here
+    |-- ExecutionError      5    the benchmark itself failed or was cut off
+    |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
+    `-- BugError           70    a fault of capsule
+
+Only `capsule.cli` turns one of these into an exit status; nothing else prints or exits.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CapsuleError(Exception):
+    """A failure with an exit code, told as what happened, where, and what to do next.
+
+    Args:
+        what: One sentence: what is wrong, with the value that was found.
+        where: File, JSON pointer, trial or host it concerns.
+        advice: What would mend it, naming the command or field.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, where: str | None = None, advice: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.advice = advice
+
+    def __str__(self) -> str:
+        """The message as printed, two lines at most.
+
+        >>> print(UsageError("no such verb: rnu", advice="did you mean run?"))
+        no such verb: rnu
+          did you mean run?
+        """
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}\n  {self.advice}" if self.advice else head
+
+
+class UsageError(CapsuleError):
+    """The command line asks for something that does not exist or does not fit together."""
+
+    exit_code = 2
+
+
+class ManifestError(UsageError):
+    """The manifest breaks its schema or a rule that a schema cannot say."""
+
+
+class DamagedError(CapsuleError):
+    """Bytes differ from the digest that names them: a capsule, an image, a dataset."""
+
+    exit_code = 4
+
+
+class UntrustedError(DamagedError):
+    """An intact capsule of somebody else, which nobody allowed to execute here."""
+
+
+class ExecutionError(CapsuleError):
+    """The benchmark failed, or ended before it had results."""
+
+    exit_code = 5
+
+
+class CannotRunError(CapsuleError):
+    """Something that the plan needs is missing on this machine."""
+
+    exit_code = 6
+
+
+class BugError(CapsuleError):
+    """A state that capsule's own code should have made impossible."""
+
+    exit_code = 70

@@ -1,0 +1,180 @@
+"""What the author asks for: one JSON file, read strictly into frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Scalar = int | float | str | bool
+Direction = Literal["lower", "higher", "none"]
+Kind = Literal["portable", "machine"]
+ClaimType = Literal["exact", "equivalence", "noninferiority", "threshold", "ratio"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What one number means.
+
+    Attributes:
+        name: Last segment of the metric path.
+        unit: UCUM-like unit, `1` for a pure number, `s`, `By`, `epoch`.
+        direction: Which way is better.
+        kind: `portable` numbers should agree between machines, `machine` numbers belong to one.
+        resolution: Smallest step the number can make, in its unit; 0 when it has none.
+    """
+
+    name: str
+    unit: str = "1"
+    direction: Direction = "none"
+    kind: Kind = "portable"
+    resolution: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """Where the image comes from: exactly one of a registry reference or a recipe folder."""
+
+    reference: str | None = None
+    build: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one process start gets; `walltime_seconds` bounds the whole run."""
+
+    nodes: int = 1
+    ranks_per_node: int = 1
+    cpus_per_rank: int | None = None
+    gpus_per_rank: int = 0
+    walltime_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec:
+    """One dataset: made by a generator, or a path beside the manifest, or only a digest to be found."""
+
+    name: str
+    digest: str | None = None
+    generator: str | None = None
+    parameters: Mapping[str, Scalar]
+    path: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One point of a benchmark's sweep; a benchmark without a sweep has the case `default`."""
+
+    name: str
+    parameters: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One entry of the manifest, with its sweep written out.
+
+    Attributes:
+        id: First segment of its metric paths.
+        level: Deep500 level, None for a `command`.
+        operator: Level 0 subject, None otherwise.
+        dtype: Element type of a Level 0 subject's tensors.
+        cases: The sweep, never empty.
+        frameworks: Third segment of metric paths; `("command",)` for a `command`.
+        repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
+        command: Argument list run in the image, one process per trial.
+        inputs: Files and folders beside the manifest that are bound in and kept in the capsule.
+        datasets: Names of datasets bound in.
+        metrics: Every metric a trial yields.
+        isolation: `group` shares a process between the cases of one framework and seed.
+        timeout_seconds: Bound on one trial; past it the trial has failed.
+        network: Whether the workload may use the network.
+    """
+
+    id: str
+    level: int | None = None
+    operator: str | None = None
+    dtype: str | None = None
+    cases: tuple[Case, ...]
+    frameworks: tuple[str, ...]
+    repetitions: int = 30
+    warmup: int = 3
+    command: tuple[str, ...] | None = None
+    inputs: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...]
+    isolation: Literal["group", "trial"] = "group"
+    timeout_seconds: int | None = None
+    network: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin:
+    """How far apart still counts as the same; exactly one of the three is set.
+
+    `absolute` m is +-m in the metric's unit; `relative` r is r times |mean of the original|, frozen
+    to an absolute number at sealing; `ratio` r > 1 is [-ln r, ln r] on natural logarithms.
+    """
+
+    absolute: float | None = None
+    relative: float | None = None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement about one metric path pattern, as the author wrote it.
+
+    Attributes:
+        metric: Four segments, `*` stands for one whole segment; each match is a claim of its own.
+        type: Which rule judges it (docs/statistics, `statistics.md` section 4).
+        margin: For equivalence and noninferiority; None means the default of two between-run
+            standard deviations of the original, frozen at sealing.
+        at_most: Threshold claims: the constant that the metric may not exceed.
+        at_least: Threshold claims: the constant that the metric must reach.
+        alpha: One-sided error rate of each wrong verdict.
+        primary: Secondary claims never change the capsule's verdict.
+    """
+
+    metric: str
+    type: ClaimType
+    margin: Margin | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    alpha: float = 0.05
+    primary: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """A person who publishes the capsule."""
+
+    name: str
+    orcid: str | None = None
+    affiliation: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The whole manifest.
+
+    Attributes:
+        source: The file's bytes, kept in the capsule as they were.
+        folder: Where relative paths start; None when it was read out of a capsule.
+    """
+
+    name: str
+    title: str
+    authors: tuple[Author, ...]
+    license: str
+    paper_doi: str | None
+    image: ImageSpec | None
+    resources: Resources
+    seeds: tuple[int, ...]
+    determinism: Literal["default", "strict"]
+    datasets: tuple[DatasetSpec, ...]
+    benchmarks: tuple[Benchmark, ...]
+    claims: tuple[Claim, ...]
+    mutable: tuple[str, ...]
+    source: bytes
+    folder: Path | None

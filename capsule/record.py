@@ -1,0 +1,180 @@
+"""All that is known after a run, as one frozen value: what a capsule holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from capsule.image import Image
+from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest
+
+Outcome = Literal["completed", "failed", "interrupted"]
+Reason = Literal[
+    "exit",  # failed: the workload ended itself with a code other than 0
+    "signal",  # failed: the workload crashed (SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL)
+    "error",  # failed: an exception inside the workload, caught by levels
+    "out-of-memory",  # failed
+    "non-finite",  # failed: a metric was NaN or infinite
+    "no-result",  # failed: ended well but a declared metric is missing
+    "bad-result",  # failed: results that the protocol does not allow
+    "timeout",  # failed: exceeded the benchmark's own time limit
+    "killed",  # interrupted: ended from outside
+    "walltime",  # interrupted: the run's wall time was used up
+    "lost",  # interrupted: the host process died; found by resume
+    "engine",  # interrupted: the engine failed before the workload started
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One process group's try at one trial.
+
+    Attributes:
+        trial: Trial id.
+        attempt: 1 for the first try.
+        group: Id of the process start, shared by trials that ran in one process.
+        seed: The trial's seed.
+        seed_source: `manifest` or `fresh`.
+        outcome: `completed` and `failed` are final; `interrupted` is tried again.
+        reason: None when completed.
+        message: The workload's last words or the exception, at most 2000 characters.
+        exit_code: Of the process, None when a signal ended it or it went on to other trials.
+        signal: Number, or None.
+        started: Local start of the trial, ISO 8601 UTC with `+00:00`.
+        seconds: Duration by the monotonic clock, None when the process was lost.
+        node: Index into the record's nodes.
+    """
+
+    trial: str
+    attempt: int
+    group: str
+    seed: int
+    seed_source: Literal["manifest", "fresh"]
+    outcome: Outcome
+    reason: Reason | None = None
+    message: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    started: str
+    seconds: float | None
+    node: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Every value of one metric in one trial attempt: one line of `results/samples.jsonl`.
+
+    Attributes:
+        metric: Four-segment path.
+        values: In measured order; the run's value is the median of `values[warmup:]`.
+        warmup: How many leading values are warm-up.
+    """
+
+    metric: str
+    trial: str
+    attempt: int
+    seed: int
+    unit: str
+    direction: Direction
+    kind: Kind
+    resolution: float
+    warmup: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenClaim:
+    """A claim with its wildcard resolved and its region turned into numbers at sealing.
+
+    Attributes:
+        metric: A full metric path.
+        scale: `log` judges natural logarithms of the values.
+        lower: Lower end of the allowed region, None for minus infinity.
+        upper: Upper end, None for plus infinity. The region bounds the shift `location(re-execution)
+            - location(original)`; for `threshold` it bounds the re-execution's location itself.
+        margin_source: `author`, `spread` (2 sd of the original's runs), or `none`.
+        pattern: The claim as written, which the same number of claims may share.
+    """
+
+    metric: str
+    type: ClaimType
+    scale: Literal["linear", "log"]
+    lower: float | None
+    upper: float | None
+    margin_source: Literal["author", "spread", "none"]
+    alpha: float
+    primary: bool
+    pattern: Claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A dataset that was used, named by what is in it."""
+
+    name: str
+    digest: str
+    bytes: int
+    files: int
+    source: Literal["generator", "path", "site"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file to be put into the capsule: its path below `data/`, and where its bytes are now."""
+
+    path: str
+    source: Any  # pathlib.Path or bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Everything a capsule states.
+
+    Attributes:
+        tool: `capsule-hpc` version that sealed it.
+        uuid: Of this run.
+        verifies: Id of the capsule that this one re-executed, None for an original.
+        started: ISO 8601 UTC.
+        ended: ISO 8601 UTC.
+        runtime: Name of the engine.
+        contained: False when the `host` runtime ran it.
+        image: None only for `host`.
+        image_observations: What the engine said of its copy.
+        image_override: Reference given with `--image`, None when the manifest's image ran.
+        manifest: What was asked.
+        plan: The plan's JSON: groups in executed order, with every trial.
+        plan_digest: `sha256:...` of the canonical JSON of `plan`.
+        nodes: Host-side inventory of each node: {"identity", "class", "state", "missing"}.
+        software: Inside the image: {"python", "distributions", "frameworks", ...} per framework group.
+        environment: Every value set that can change a result: variables, threads, affinity, flags.
+        levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
+        datasets: Used datasets.
+        claims: Frozen claims.
+        attempts: Every attempt, in order.
+        samples: Every sample of every attempt.
+        notes: Sentences that a reader of the verdict must see (uncontained, no network isolation, ...).
+    """
+
+    tool: str
+    uuid: str
+    verifies: str | None
+    started: str
+    ended: str
+    runtime: str
+    contained: bool
+    image: Image | None
+    image_observations: Mapping[str, str]
+    image_override: str | None
+    manifest: Manifest
+    plan: Mapping[str, Any]
+    plan_digest: str
+    nodes: tuple[Mapping[str, Any], ...]
+    software: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    levels: Mapping[str, str | None]
+    datasets: tuple[Dataset, ...]
+    claims: tuple[FrozenClaim, ...]
+    attempts: tuple[Attempt, ...]
+    samples: tuple[Samples, ...]
+    notes: tuple[str, ...]

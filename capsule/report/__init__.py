@@ -1,0 +1,1 @@
+"""Verdicts and records as text for people and as JSON for programs."""

@@ -1,0 +1,1 @@
+"""How to enter a container: one engine per module."""

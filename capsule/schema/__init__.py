@@ -1,0 +1,137 @@
+"""The published JSON Schemas (draft-07), the strict JSON parser, and the one `validate`."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from capsule.errors import DamagedError
+
+_MAX_DEPTH = 64
+
+
+class _Refused(ValueError):
+    pass
+
+
+def parse(data: bytes, *, where: str) -> Any:
+    """Read JSON that two readers cannot understand differently.
+
+    Refused: anything but UTF-8 without a byte order mark, duplicate keys, NaN and infinities
+    (spelled out or by overflow), nesting deeper than 64, integers outside 64 bits.
+
+    Args:
+        data: The document.
+        where: Its name in an error message.
+
+    Raises:
+        DamagedError: Says what is wrong and in which line.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DamagedError(
+            f"not UTF-8: byte {error.start} is {data[error.start]:#x}", where=where
+        ) from None
+    if text.startswith("\ufeff"):
+        raise DamagedError("starts with a byte order mark; save it as plain UTF-8", where=where)
+    _bounded_depth(text, where)
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_int64,
+        )
+    except json.JSONDecodeError as error:
+        raise DamagedError(
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", where=where
+        ) from None
+    except _Refused as error:
+        raise DamagedError(str(error), where=where) from None
+
+
+def _bounded_depth(text: str, where: str) -> None:
+    # json recurses once a bracket; a document of 200 000 of them ends in RecursionError
+    if text.count("[") + text.count("{") <= _MAX_DEPTH:
+        return
+    depth = 0
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                in_string = False
+        elif character == '"':
+            in_string = True
+        elif character in "[{":
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise DamagedError(f"nested deeper than {_MAX_DEPTH}", where=where)
+        elif character in "]}":
+            depth -= 1
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Refused(f"duplicate key {key!r}")
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise _Refused(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _Refused(f"the number {text[:40]} overflows")
+    return value
+
+
+def _int64(text: str) -> int:
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
+        raise _Refused(f"the integer {text[:40]} does not fit in 64 bits")
+    return int(text)
+
+
+@cache
+def load(name: str) -> dict[str, Any]:
+    """The schema `name` (for example `manifest-1`), as shipped with the package."""
+    text = resources.files(__name__).joinpath(f"{name}.schema.json").read_bytes()
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+@cache
+def _validator(name: str) -> Any:
+    import jsonschema
+
+    return jsonschema.Draft7Validator(load(name))
+
+
+def validate(value: Any, name: str) -> list[tuple[str, str]]:
+    """Hold a parsed JSON value against a published schema.
+
+    Args:
+        value: The parsed document.
+        name: Schema name, for example `record-1`.
+
+    Returns:
+        Every violation as (JSON pointer, message), sorted by pointer; empty when it is valid.
+    """
+    found = [
+        ("".join(f"/{part}" for part in error.absolute_path), error.message)
+        for error in _validator(name).iter_errors(value)
+    ]
+    return sorted(found)

@@ -1,0 +1,1 @@
+"""Intervals, regions and multiplicity as pure functions on plain arrays."""
