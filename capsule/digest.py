@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -91,3 +92,16 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()
+
+
+def of_tree(files: Mapping[str, Digest]) -> Digest:
+    """The digest of a folder, given the digest of each file below it.
+
+    It is the SHA-256 of what `sha256sum` prints for the files, sorted bytewise by their path below
+    the folder: one line `<hex>  <path>` each. Modes, times, owners, empty folders do not count.
+
+    >>> str(of_tree({}))[:19]
+    'sha256:e3b0c44298fc'
+    """
+    ordered = sorted((path.encode(), digest.hex) for path, digest in files.items())
+    return of_bytes(b"".join(hex_.encode() + b"  " + path + b"\n" for path, hex_ in ordered))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count, islice, zip_longest
+from typing import Any, Literal
 
+from capsule import digest
 from capsule.digest import Digest
-from capsule.manifest import Benchmark, Case, Manifest
+from capsule.manifest import Benchmark, Case, Manifest, Metric
+from capsule.manifest.paths import match
+from capsule.manifest.paths import metric_paths as _paths_of
+
+__all__ = ["Group", "Plan", "Trial", "fresh_seeds", "make", "match", "metric_paths", "to_json"]
+
+SeedSource = Literal["manifest", "fresh"]
+_SOURCES: tuple[SeedSource, SeedSource] = ("manifest", "fresh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +36,16 @@ class Trial:
     case: Case
     framework: str
     seed: int
-    seed_source: Literal["manifest", "fresh"]
+    seed_source: SeedSource
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """One process start: the trials of one framework and seed, in the order that they run."""
+    """One process start: the trials of one framework and seed, in the order that they run.
+
+    Attributes:
+        id: Fit for a file name; starts with the group's place in the plan, from 0001.
+    """
 
     id: str
     framework: str
@@ -46,3 +61,182 @@ class Plan:
     groups: tuple[Group, ...]
     verifies: str | None
     digest: Digest
+
+
+def make(
+    manifest: Manifest,
+    *,
+    verifies: str | None = None,
+    original_seeds: Sequence[int] | None = None,
+    runs: int | None = None,
+) -> Plan:
+    """Lay out every process start of a run, or of a verification of somebody's run.
+
+    Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
+    under fresh seeds if a claim other than `exact` matches it, or none does; and under the
+    manifest's seeds if an `exact` claim matches it; both if both do.
+
+    The order is the same whenever the arguments are. Seeds follow each other; under each seed the
+    frameworks take turns, and the one that went first goes last under the next seed. Inside a
+    process, and between processes of one framework and seed, the order is that of
+    sha256(seed, trial id): another one for each seed, so that no case always comes after the same.
+
+    Args:
+        manifest: What was asked.
+        verifies: Id of the capsule that is verified, 64 hex digits.
+        original_seeds: The seeds that its runs used, which fresh ones must not repeat; the
+            manifest's by default.
+        runs: Number of fresh seeds; as many as `original_seeds` by default.
+    """
+    originals = tuple(manifest.seeds if original_seeds is None else original_seeds)
+    fresh: tuple[int, ...] = ()
+    if verifies is not None:
+        taken = (*originals, *manifest.seeds)
+        fresh = fresh_seeds(verifies, taken, count=len(originals) if runs is None else runs)
+    sources = [(each, _sources(manifest, each, verifies)) for each in manifest.benchmarks]
+    starts: list[list[Trial]] = []
+    for place, pair in enumerate(zip_longest(manifest.seeds, fresh)):
+        for seed, source in zip(pair, _SOURCES, strict=True):
+            if seed is not None:
+                own = [benchmark for benchmark, wanted in sources if source in wanted]
+                starts += _round(own, seed, source, place)
+    groups = tuple(_group(number, start) for number, start in enumerate(starts, 1))
+    return Plan(
+        manifest=manifest,
+        groups=groups,
+        verifies=verifies,
+        digest=digest.of_json(_json(manifest, groups, verifies)),
+    )
+
+
+def fresh_seeds(
+    capsule_id: str, originals: Sequence[int], *, count: int | None = None
+) -> tuple[int, ...]:
+    r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
+
+    Seed i is the first 4 bytes, big-endian, of sha256("capsule-seed-1\n<id>\n<i>\n"), i = 0, 1,
+    2, ...; one that equals a seed of the original, or an earlier fresh one, is skipped.
+
+    Args:
+        capsule_id: 64 lower-case hex digits.
+        originals: Seeds of the original.
+        count: How many; as many as the original has by default.
+
+    >>> fresh_seeds("0" * 64, [17, 18])
+    (2163580208, 2615913875)
+    """
+    wanted = len(originals) if count is None else count
+    return tuple(islice(_derived(capsule_id, set(originals)), wanted))
+
+
+def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
+    """Every metric path that a run of this manifest yields, with what its numbers mean."""
+    return _paths_of(manifest.benchmarks)
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """The plan as it is kept in a capsule; `plan.digest` is the digest of its canonical form."""
+    return _json(plan.manifest, plan.groups, plan.verifies)
+
+
+def _derived(capsule_id: str, taken: set[int]) -> Iterator[int]:
+    for index in count():
+        text = f"capsule-seed-1\n{capsule_id}\n{index}\n"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+        if seed not in taken:
+            taken.add(seed)
+            yield seed
+
+
+def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
+    if verifies is None:
+        return ["manifest"]
+    paths = [path for path, _ in _paths_of([benchmark])]
+    types = {
+        claim.type for claim in manifest.claims if any(match(claim.metric, path) for path in paths)
+    }
+    sources: list[SeedSource] = ["manifest"] if "exact" in types else []
+    return sources if types == {"exact"} else [*sources, "fresh"]
+
+
+def _round(
+    benchmarks: list[Benchmark], seed: int, source: SeedSource, place: int
+) -> Iterator[list[Trial]]:
+    """The process starts of one seed."""
+    frameworks = list(dict.fromkeys(name for each in benchmarks for name in each.frameworks))
+    turn = place % len(frameworks) if frameworks else 0
+    for framework in frameworks[turn:] + frameworks[:turn]:
+        own = sorted(_trials(benchmarks, framework, seed, source), key=_shuffled)
+        together = [trial for trial in own if trial.benchmark.isolation == "group"]
+        alone = [[trial] for trial in own if trial.benchmark.isolation == "trial"]
+        yield from sorted([together, *alone] if together else alone, key=lambda s: _shuffled(s[0]))
+
+
+def _trials(
+    benchmarks: list[Benchmark], framework: str, seed: int, source: SeedSource
+) -> Iterator[Trial]:
+    for benchmark in benchmarks:
+        for case in benchmark.cases if framework in benchmark.frameworks else ():
+            yield Trial(
+                id=f"{benchmark.id}/{case.name}/{framework}/{seed}",
+                benchmark=benchmark,
+                case=case,
+                framework=framework,
+                seed=seed,
+                seed_source=source,
+            )
+
+
+def _shuffled(trial: Trial) -> bytes:
+    return hashlib.sha256(f"{trial.seed}\n{trial.id}\n".encode()).digest()
+
+
+def _group(number: int, trials: list[Trial]) -> Group:
+    first = trials[0]
+    return Group(
+        id=f"{number:04d}-{first.framework}-{first.seed}",
+        framework=first.framework,
+        seed=first.seed,
+        trials=tuple(trials),
+    )
+
+
+def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> dict[str, Any]:
+    return {
+        "format": "capsule-plan/1",
+        "manifest": str(digest.of_bytes(manifest.source)),
+        "determinism": manifest.determinism,
+        "verifies": verifies,
+        "groups": [
+            {
+                "id": group.id,
+                "framework": group.framework,
+                "seed": group.seed,
+                "trials": [_trial_json(trial) for trial in group.trials],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    benchmark = trial.benchmark
+    told = {
+        "id": trial.id,
+        "benchmark": benchmark.id,
+        "case": trial.case.name,
+        "parameters": dict(trial.case.parameters),
+        "framework": trial.framework,
+        "seed": trial.seed,
+        "seed_source": trial.seed_source,
+    }
+    if benchmark.command is not None:
+        return {**told, "command": list(benchmark.command)}
+    return {
+        **told,
+        "level": benchmark.level,
+        "operator": benchmark.operator,
+        "dtype": benchmark.dtype,
+        "repetitions": benchmark.repetitions,
+        "warmup": benchmark.warmup,
+    }

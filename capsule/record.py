@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest
+from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
 Reason = Literal[
@@ -41,7 +43,7 @@ class Attempt:
         message: The workload's last words or the exception, at most 2000 characters.
         exit_code: Of the process, None when a signal ended it or it went on to other trials.
         signal: Number, or None.
-        started: Local start of the trial, ISO 8601 UTC with `+00:00`.
+        started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
         node: Index into the record's nodes.
     """
@@ -91,8 +93,8 @@ class FrozenClaim:
         metric: A full metric path.
         scale: `log` judges natural logarithms of the values.
         lower: Lower end of the allowed region, None for minus infinity.
-        upper: Upper end, None for plus infinity. The region bounds the shift `location(re-execution)
-            - location(original)`; for `threshold` it bounds the re-execution's location itself.
+        upper: Upper end, None for plus infinity. The region bounds the shift from the original's
+            location to the re-execution's; for `threshold` the re-execution's location itself.
         margin_source: `author`, `spread` (2 sd of the original's runs), or `none`.
         pattern: The claim as written, which the same number of claims may share.
     """
@@ -128,6 +130,25 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Everything that the process starts of a run left behind.
+
+    Attributes:
+        attempts: In the order in which they ended.
+        samples: Of every attempt, also of those that failed.
+        software: What the image holds, per framework.
+        effective: Settings that were in force inside, per framework.
+        logs: Standard output and error of every process start.
+    """
+
+    attempts: tuple[Attempt, ...]
+    samples: tuple[Samples, ...]
+    software: Mapping[str, Any]
+    effective: Mapping[str, Any]
+    logs: tuple[File, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """Everything a capsule states.
 
@@ -146,14 +167,14 @@ class Record:
         plan: The plan's JSON: groups in executed order, with every trial.
         plan_digest: `sha256:...` of the canonical JSON of `plan`.
         nodes: Host-side inventory of each node: {"identity", "class", "state", "missing"}.
-        software: Inside the image: {"python", "distributions", "frameworks", ...} per framework group.
+        software: What the image holds, per framework: {"python", "distributions", ...}.
         environment: Every value set that can change a result: variables, threads, affinity, flags.
         levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
         datasets: Used datasets.
         claims: Frozen claims.
         attempts: Every attempt, in order.
         samples: Every sample of every attempt.
-        notes: Sentences that a reader of the verdict must see (uncontained, no network isolation, ...).
+        notes: Sentences that a reader of the verdict must see: uncontained, network open, ...
     """
 
     tool: str
@@ -178,3 +199,73 @@ class Record:
     attempts: tuple[Attempt, ...]
     samples: tuple[Samples, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What is decided before the first process start and holds for the whole run.
+
+    The attributes are those of `Record` with the same names.
+    """
+
+    uuid: str
+    verifies: str | None
+    started: str
+    runtime: str
+    contained: bool
+    image: Image | None
+    image_observations: Mapping[str, str]
+    image_override: str | None
+    variables: Mapping[str, str]
+    threads: int
+    levels: Mapping[str, str | None]
+    datasets: tuple[Dataset, ...]
+    notes: tuple[str, ...]
+
+
+def assemble(
+    setup: Setup,
+    plan: Plan,
+    execution: Execution,
+    *,
+    nodes: tuple[Mapping[str, Any], ...],
+    ended: str,
+) -> Record:
+    """Put together what was decided, planned and seen; claims are frozen onto it afterwards.
+
+    Args:
+        setup: Decided before the run.
+        plan: What was to run.
+        execution: What ran.
+        nodes: Inventory of each node.
+        ended: ISO 8601 UTC.
+    """
+    samples = sorted(execution.samples, key=lambda each: (each.metric, each.seed, each.attempt))
+    return Record(
+        tool=__version__,
+        uuid=setup.uuid,
+        verifies=setup.verifies,
+        started=setup.started,
+        ended=ended,
+        runtime=setup.runtime,
+        contained=setup.contained,
+        image=setup.image,
+        image_observations=setup.image_observations,
+        image_override=setup.image_override,
+        manifest=plan.manifest,
+        plan=to_json(plan),
+        plan_digest=str(plan.digest),
+        nodes=nodes,
+        software=execution.software,
+        environment={
+            "variables": setup.variables,
+            "threads": setup.threads,
+            "effective": execution.effective,
+        },
+        levels=setup.levels,
+        datasets=setup.datasets,
+        claims=(),
+        attempts=execution.attempts,
+        samples=tuple(samples),
+        notes=setup.notes,
+    )

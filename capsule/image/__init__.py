@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capsule.digest import Digest
+from capsule.errors import UsageError
+
+if TYPE_CHECKING:
+    from capsule.manifest import ImageSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +48,30 @@ class Image:
     layers: tuple[Layer, ...]
     manifest: bytes | None
     config: bytes
+
+
+def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None = None) -> Image:
+    """Pin the image of a manifest, or the one that was named in its place.
+
+    Args:
+        spec: The manifest's `image`.
+        folder: Where a recipe folder's relative path starts.
+        override: Reference given on the command line.
+
+    Raises:
+        UsageError: Not a reference, or there is neither an image nor an override.
+        DamagedError: Bytes that are not those of a digest.
+        CannotRunError: The registry, the image or Docker is missing here.
+        ExecutionError: The recipe's build fails.
+    """
+    written = override or (spec.reference if spec else None)
+    if written is not None:
+        from capsule.image import reference, registry
+
+        where = None if override else "/image/reference"
+        return registry.resolve(reference.parse(written, where=where), written=written)
+    if spec is None or spec.build is None:
+        raise UsageError("no image is named", where="/image", advice="name one with --image")
+    from capsule.image import build
+
+    return build.build((folder or Path()) / spec.build)

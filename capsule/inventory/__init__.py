@@ -1,1 +1,91 @@
-"""What this machine is: hardware, software, and why a field could not be read."""
+"""What this machine is: hardware, software, and why a field could not be read.
+
+`node` describes one node as plain JSON values in four parts:
+
+    identity   which machine it is (names, serials, UUIDs, addresses): salted hashes, never compared
+    class      what kind it is (models, counts, sizes, rates): compared
+    state      how it is set (versions, clocks, governors, limits): compared, reported beside a
+               verdict; `state.momentary` is what it happened to be doing, and is not compared
+    missing    JSON pointer -> "absent | not permitted | tool missing: detail" for each null
+
+Everything but NVIDIA's driver library is read from files below a root, so that the recorded tree of
+another machine is read by the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from capsule.inventory import cpu, gpu, memory, network, system
+from capsule.inventory.compare import differences
+from capsule.inventory.tree import Part, Tree, Unread, settle
+
+__all__ = ["differences", "node"]
+
+_HASH_DIGITS = 16
+
+
+def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict[str, Any]:
+    """Describe one node; the fields of each section are documented with its reader.
+
+    `class` holds `machine`, `cpu`, `memory`, `network`, `gpus`; `state` holds `machine`, `cpu`,
+    `memory`, `system`, `limits`, `network`, `gpu_driver`, `gpus`, `momentary`; `identity` holds
+    `machine`, `network`, `gpus`. Without a GPU `class.gpus` is
+    null, and the other lists of GPUs are left out.
+
+    Args:
+        root: `/`, or a folder with another machine's `proc`, `sys` and `etc`.
+        salt: Goes into every identity hash. Whoever knows it can test guesses of a host's name.
+        keep_hosts: Keep identity values as they are.
+
+    Returns:
+        {"identity", "class", "state", "missing"} of dicts, lists, strings, numbers, booleans, None.
+    """
+    tree = Tree(root)
+    driver, devices = gpu.read(tree)
+    parts = {
+        "machine": system.machine(tree),
+        "cpu": cpu.read(tree),
+        "memory": memory.read(tree),
+        "system": system.software(tree),
+        "limits": system.limits(tree),
+        "network": network.read(tree),
+        "gpu_driver": driver,
+    }
+    sections = {
+        "identity": {name: part.identity for name, part in parts.items() if part.identity},
+        "class": {name: part.klass for name, part in parts.items() if part.klass},
+        "state": {name: part.state for name, part in parts.items() if part.state},
+    }
+    momentary: dict[str, Any] = {n: part.momentary for n, part in parts.items() if part.momentary}
+    _add_devices(sections, momentary, devices)
+    sections["state"]["momentary"] = momentary
+    missing: dict[str, str] = {}
+    settled = {name: settle(part, f"/{name}", missing) for name, part in sections.items()}
+    if not keep_hosts:
+        settled["identity"] = _hashed(settled["identity"], salt)
+    return {**settled, "missing": dict(sorted(missing.items()))}
+
+
+def _add_devices(
+    sections: dict[str, dict[str, Any]], momentary: dict[str, Any], devices: list[Part] | Unread
+) -> None:
+    if isinstance(devices, Unread):
+        sections["class"]["gpus"] = devices
+        return
+    sections["identity"]["gpus"] = [device.identity for device in devices]
+    sections["class"]["gpus"] = [device.klass for device in devices]
+    sections["state"]["gpus"] = [device.state for device in devices]
+    momentary["gpus"] = [device.momentary for device in devices]
+
+
+def _hashed(value: Any, salt: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _hashed(item, salt) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_hashed(item, salt) for item in value]
+    if value is None:
+        return None
+    return hashlib.sha256(f"{salt}\n{value}".encode()).hexdigest()[:_HASH_DIGITS]

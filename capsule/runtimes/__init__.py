@@ -1,1 +1,70 @@
 """How to enter a container: one engine per module."""
+
+from __future__ import annotations
+
+from capsule.errors import CannotRunError, UsageError
+from capsule.runtimes.base import Availability, Runtime
+
+NAMES = ("apptainer", "docker", "host")
+_ENGINES = ("apptainer", "docker")
+
+
+def choose(name: str, *, needs_image: bool) -> Runtime:
+    """The engine of that name, or with `auto` the first one that is usable here.
+
+    `auto` never runs a manifest's image uncontained: without an engine it stops. For a manifest
+    without an image it is `host`, since an engine has nothing to start.
+
+    Args:
+        name: `auto`, `apptainer`, `docker` or `host`.
+        needs_image: Whether there is an image to run.
+
+    Raises:
+        UsageError: No such engine.
+        CannotRunError: The engine cannot be used here, or under `auto` none can; says why.
+    """
+    if name == "auto":
+        return _first() if needs_image else _make("host")
+    runtime = _make(name)
+    found = runtime.available()
+    if not found.usable:
+        raise CannotRunError(
+            f"{name} cannot be used here: {found.reason}",
+            advice="--runtime auto takes the first engine that is usable",
+        )
+    return runtime
+
+
+def available_all() -> dict[str, Availability]:
+    """Every engine, and whether it can be used here."""
+    return {name: _make(name).available() for name in NAMES}
+
+
+def _first() -> Runtime:
+    reasons = []
+    for name in _ENGINES:
+        runtime = _make(name)
+        found = runtime.available()
+        if found.usable:
+            return runtime
+        reasons.append(f"{name}: {found.reason}")
+    raise CannotRunError(
+        f"no engine here can run the manifest's image ({'; '.join(reasons)})",
+        advice="install one, or measure this machine's own software with --runtime host",
+    )
+
+
+def _make(name: str) -> Runtime:
+    if name == "apptainer":
+        from capsule.runtimes.apptainer import Apptainer
+
+        return Apptainer()
+    if name == "docker":
+        from capsule.runtimes.docker import Docker
+
+        return Docker()
+    if name == "host":
+        from capsule.runtimes.host import Host
+
+        return Host()
+    raise UsageError(f"no such runtime: {name!r}", advice=f"one of auto, {', '.join(NAMES)}")

@@ -1,13 +1,18 @@
-"""The small interface that every engine fulfils: say whether you are there, fetch, start, clean up."""
+"""The small interface that every engine fulfils: are you there, fetch, start, clean up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from capsule.image import Image
+from capsule.process import Exit, Process
+
+NETWORK = "network_isolation"
+_TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,3 +139,54 @@ class Runtime(Protocol):
 
     def reap(self, label: str) -> int:
         """End whatever a dead run with this label left running; returns how many were ended."""
+
+
+class Started:
+    """A process that `capsule.process` looks after, as a `Running`."""
+
+    def __init__(self, process: Process, judge: Callable[[Exit], Ended]) -> None:
+        self._process = process
+        self._judge = judge
+
+    def wait(self, timeout_seconds: float) -> Ended | None:
+        """Wait at most so long; None while it still runs."""
+        found = self._process.wait(timeout_seconds)
+        return None if found is None else self._judge(found)
+
+    def stop(self) -> None:
+        """End it and everything it started."""
+        self._process.stop()
+
+
+class NeverStarted:
+    """A start that failed, as a `Running` that is over already."""
+
+    def __init__(self, fault: str) -> None:
+        self._ended = Ended(exit_code=None, signal=None, engine_fault=fault)
+
+    def wait(self, timeout_seconds: float) -> Ended | None:  # noqa: ARG002 - the protocol's
+        """Why it never started."""
+        return self._ended
+
+    def stop(self) -> None:
+        """Nothing is left to end."""
+
+
+def split_status(status: int) -> tuple[int | None, int | None]:
+    """Exit code and signal from the status that a container's first process ends with.
+
+    Engines tell a death by signal N as the exit status 128 + N. A program that itself exits with
+    such a number is therefore told as killed by that signal, under every engine but `host`.
+
+    >>> split_status(1), split_status(137), split_status(255)
+    ((1, None), (None, 9), (255, None))
+    """
+    number = status - 128
+    return (None, number) if number in signal.valid_signals() else (status, None)
+
+
+def said_since(path: Path, offset_bytes: int) -> str:
+    """What was appended to a log since it was so long, its last 64 KiB at most."""
+    with path.open("rb") as stream:
+        stream.seek(max(offset_bytes, path.stat().st_size - _TAIL_BYTES))
+        return stream.read().decode(errors="replace")

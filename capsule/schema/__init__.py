@@ -130,8 +130,19 @@ def validate(value: Any, name: str) -> list[tuple[str, str]]:
     Returns:
         Every violation as (JSON pointer, message), sorted by pointer; empty when it is valid.
     """
-    found = [
-        ("".join(f"/{part}" for part in error.absolute_path), error.message)
-        for error in _validator(name).iter_errors(value)
-    ]
-    return sorted(found)
+    found = violations(value, name)
+    return sorted((pointer(*error.absolute_path), error.message) for error in found)
+
+
+def violations(value: Any, name: str) -> list[Any]:
+    """What `validate` finds, as `jsonschema.ValidationError`, for doors that word it themselves."""
+    return list(_validator(name).iter_errors(value))
+
+
+def pointer(*parts: str | int) -> str:
+    """A JSON pointer (RFC 6901).
+
+    >>> pointer("metrics", "a/b", 0)
+    '/metrics/a~1b/0'
+    """
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

@@ -1,4 +1,4 @@
-"""What the author asks for: one JSON file, read strictly into frozen values."""
+"""The values that a manifest is read into; nothing here reads anything."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """One dataset: made by a generator, or a path beside the manifest, or only a digest to be found."""
+    """One dataset: made by a generator, or lying beside the manifest, or known by its digest."""
 
     name: str
     digest: str | None = None

@@ -1,0 +1,196 @@
+"""The run as a CreateAction of Process Run Crate 0.5, with every entity that it refers to.
+
+Where the specification and its validator leave a choice: times are written with `+00:00`, one
+value alone is no list, the environment is PropertyValues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from capsule import summary
+from capsule.archive import people
+from capsule.image import Image
+from capsule.record import Dataset, Record
+
+_STATUS = "http://schema.org/{}ActionStatus"
+_DOCKER_IMAGE = "https://w3id.org/ro/terms/workflow-run#DockerImage"
+
+Entity = dict[str, Any]
+
+
+def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
+    """The action first, then what it refers to.
+
+    Args:
+        record: What is described.
+        paths: Every file of the payload but the crate, by its path below `data/`.
+    """
+    objects = [*_seeds(record), *map(_dataset, record.datasets), *_verified(record)]
+    results, usage, variables = _headlines(record), _resources(record), _variables(record)
+    inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
+    outputs = [path for path in paths if path.startswith(("results/", "records/", "logs/"))]
+    software = _software(record)
+    image = [_container_image(record.image)] if record.image else []
+    action = _run(record) | {
+        "instrument": {"@id": software["@id"]},
+        "object": references([*inputs, *_ids(objects)]),
+        "result": references([*outputs, *_ids(results)]),
+        "resourceUsage": references(_ids(usage)),
+    }
+    if variables:
+        action["environment"] = references(_ids(variables))
+    if image:
+        action["containerImage"] = {"@id": image[0]["@id"]}
+    return [action, software, *image, *objects, *results, *usage, *variables]
+
+
+def _run(record: Record) -> Entity:
+    faults = _faults(record)
+    action: Entity = {
+        "@id": "#run",
+        "@type": "CreateAction",
+        "name": f"Run of {record.manifest.name}",
+        "description": f"capsule {'verify' if record.verifies else 'run'}, {_engine(record)}",
+        "agent": {"@id": people.identifier(1, record.manifest.authors[0])},
+        "startTime": crate_time(record.started),
+        "endTime": crate_time(record.ended),
+        "actionStatus": _STATUS.format("Failed" if faults else "Completed"),
+    }
+    if faults:
+        action["error"] = faults
+    return action
+
+
+def crate_time(text: str) -> str:
+    """An ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+` offset.
+
+    >>> crate_time("2026-03-01T10:00:42.512345Z")
+    '2026-03-01T10:00:42.512+00:00'
+    """
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def references(ids: Iterable[str]) -> Entity | list[Entity]:
+    """References to entities: one alone is no list."""
+    found = [{"@id": each} for each in ids]
+    return found[0] if len(found) == 1 else found
+
+
+def _ids(entities: Sequence[Entity]) -> list[str]:
+    return [entity["@id"] for entity in entities]
+
+
+def _engine(record: Record) -> str:
+    return f"in a container started by {record.runtime}" if record.contained else "uncontained"
+
+
+def _faults(record: Record) -> str:
+    """Which trials did not complete, empty when all did."""
+    completed = {each.trial for each in record.attempts if each.outcome == "completed"}
+    trials = [trial["id"] for trial in summary.planned_trials(record.plan)]
+    open_trials = [trial for trial in trials if trial not in completed]
+    if not open_trials:
+        return ""
+    named = ", ".join(open_trials[:10])
+    return f"{len(open_trials)} of {len(trials)} trials did not complete: {named}"
+
+
+def _software(record: Record) -> Entity:
+    """The program that measured, which is carried along in `levels/`."""
+    entity: Entity = {
+        # the profile wants an http address; `identifier` names the bytes
+        "@id": f"https://pypi.org/project/capsule-hpc/{record.tool}/",
+        "@type": "SoftwareApplication",
+        "name": "capsule levels, the measuring program",
+        "softwareVersion": record.levels["release"] or record.tool,
+        "url": "levels/",
+    }
+    tree = record.levels["digest"]
+    return entity | {"identifier": tree} if tree else entity
+
+
+def _container_image(image: Image) -> Entity:
+    reference = image.pinned or image.reference
+    registry, _, rest = reference.rpartition("://")[2].partition("/")
+    name, _, tag = rest.partition("@")[0].partition(":")
+    known = image.pinned is not None
+    entity: Entity = {
+        "@id": "#image",
+        "@type": "ContainerImage",
+        "additionalType": {"@id": _DOCKER_IMAGE},
+        "name": name if known and name else image.reference,
+        "registry": registry if known else "localhost",
+        "sha256": (image.manifest_digest or image.config_digest).hex,
+    }
+    if tag:
+        entity["tag"] = tag
+    return entity
+
+
+def _seeds(record: Record) -> list[Entity]:
+    seeds = {trial["id"].rpartition("/")[2] for trial in summary.planned_trials(record.plan)}
+    return [_property(f"seed-{seed}", "seed", seed) for seed in sorted(seeds, key=int)]
+
+
+def _dataset(dataset: Dataset) -> Entity:
+    # no File or Dataset: its bytes are not in the crate, and validators would look for them
+    return {
+        "@id": f"#dataset-{dataset.name}",
+        "@type": "CreativeWork",
+        "name": dataset.name,
+        "description": f"{dataset.files} files, {dataset.bytes} bytes; sha256 is its tree digest",
+        "sha256": dataset.digest.removeprefix("sha256:"),
+    }
+
+
+def _verified(record: Record) -> list[Entity]:
+    if not record.verifies:
+        return []
+    return [
+        {
+            "@id": f"#capsule-{record.verifies}",
+            "@type": "CreativeWork",
+            "name": "The capsule that was re-executed",
+            "identifier": record.verifies,
+        }
+    ]
+
+
+def _headlines(record: Record) -> list[Entity]:
+    """The median over runs of every claimed metric."""
+    runs = summary.run_values(record)
+    claimed = sorted({claim.metric for claim in record.claims} & runs.keys())
+    found = []
+    for n, path in enumerate(claimed, 1):
+        median = summary.median(runs[path].values)
+        entity = _property(f"metric-{n}", path, "none" if median is None else repr(median))
+        found.append(entity | {"unitText": runs[path].unit})
+    return found
+
+
+def _resources(record: Record) -> list[Entity]:
+    return [
+        _property("resource-nodes", "nodes", str(len(record.nodes))),
+        _property("resource-runtime", "container engine", record.runtime),
+    ]
+
+
+def _variables(record: Record) -> list[Entity]:
+    variables: Mapping[str, Any] = record.environment.get("variables", {})
+    return [
+        {"@id": f"#variable-{n}", "@type": "PropertyValue", "name": name, "value": str(value)}
+        for n, (name, value) in enumerate(sorted(variables.items()), 1)
+    ]
+
+
+def _property(identifier: str, name: str, value: str) -> Entity:
+    return {
+        "@id": f"#{identifier}",
+        "@type": "PropertyValue",
+        "name": name,
+        "propertyID": name,
+        "value": value,
+    }

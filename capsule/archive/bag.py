@@ -1,0 +1,172 @@
+"""The BagIt 1.0 layer: which files there are, and the SHA-256 of each (RFC 8493)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Protocol
+
+from capsule import digest
+from capsule.archive import names
+from capsule.digest import Digest
+from capsule.errors import DamagedError
+from capsule.record import Record
+
+BAGIT, INFO = "bagit.txt", "bag-info.txt"
+MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
+TAGGED = (INFO, BAGIT, MANIFEST)
+PAYLOAD = "data/"
+DECLARATION = b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
+
+_LINE = re.compile(r"([0-9a-f]{64})  ([^\r\n]+)")
+_SIGNATURE = re.compile(r"signatures/[A-Za-z0-9_-][A-Za-z0-9._-]*\.sig")
+_MAX_SIGNATURE_BYTES = 16 * 1024
+_MAX_TAG_BYTES = 64 << 20
+_SHOWN = 20
+
+
+class Source(Protocol):
+    """A capsule's files, zipped or in a folder."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Every file's path and size in bytes, sorted by path."""
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of a file, a piece at a time."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+
+def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:
+    """The text of bag-info.txt, which says nothing that the record does not."""
+    return (
+        f"Bag-Software-Agent: capsule-hpc {record.tool}\n"
+        f"Bagging-Date: {record.ended[:10]}\n"
+        f"External-Identifier: urn:uuid:{record.uuid}\n"
+        f"Payload-Oxum: {payload_bytes}.{payload_files}\n"
+    ).encode()
+
+
+def manifest(digests: Mapping[str, Digest]) -> bytes:
+    r"""The text of a bag manifest: what `sha256sum` prints, sorted by path.
+
+    >>> manifest({"data/a": Digest(hex="0" * 64)})[-9:]
+    b'  data/a\n'
+    """
+    return "".join(f"{digests[path].hex}  {path}\n" for path in sorted(digests)).encode()
+
+
+def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
+    """Read a bag manifest that `manifest` could have written.
+
+    Raises:
+        DamagedError: A line is in another form, out of order or there twice.
+    """
+    found: dict[str, Digest] = {}
+    for number, line in enumerate(data.decode("ascii", "replace").split("\n")[:-1], 1):
+        match = _LINE.fullmatch(line)
+        if not match:
+            raise DamagedError(
+                f"line {number} is not '<sha256>  <path>': {line[:90]!r}", where=where
+            )
+        found[match[2]] = Digest(hex=match[1])
+    if manifest(found) != data:
+        raise DamagedError("lines are not sorted, doubled or not ended by a newline", where=where)
+    return found
+
+
+def verify(source: Source, *, where: str) -> dict[str, Digest]:
+    """Hold every file against the manifests, and find every defect before saying any.
+
+    Returns:
+        The digest of each file, by path; that of `TAG_MANIFEST` is the capsule's id.
+
+    Raises:
+        DamagedError: Lists what is missing, changed, surplus or has a name that is not allowed.
+    """
+    _refuse(list(_name_faults(source.sizes)), where)
+    absent = [name for name in (*TAGGED, TAG_MANIFEST) if name not in source.sizes]
+    _refuse([f"missing {name}" for name in absent], where)
+    tags = parse_manifest(_small(source, TAG_MANIFEST, where), where=f"{where}:{TAG_MANIFEST}")
+    payload = parse_manifest(_small(source, MANIFEST, where), where=f"{where}:{MANIFEST}")
+    found, unreadable = _hash_all(source)
+    faults = [*_structure_faults(tags, payload), *unreadable]
+    expected = tags | payload
+    faults += [f"missing {name}" for name in sorted(expected.keys() - source.sizes.keys())]
+    faults += [
+        f"changed {name}"
+        for name in sorted(expected)
+        if found.get(name, expected[name]) != expected[name]
+    ]
+    faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, expected)]
+    _refuse(faults, where)
+    return found
+
+
+def read(source: Source, name: str, *, expected: Digest, where: str) -> bytes:
+    """The bytes of a file, which may have been changed since it was last hashed.
+
+    Raises:
+        DamagedError: They no longer have the digest.
+    """
+    data = b"".join(source.chunks(name))
+    digest.expect(digest.of_bytes(data), expected, what=name, where=where)
+    return data
+
+
+def _small(source: Source, name: str, where: str) -> bytes:
+    if source.sizes[name] > _MAX_TAG_BYTES:
+        raise DamagedError(f"{name} is larger than {_MAX_TAG_BYTES} bytes", where=where)
+    return b"".join(source.chunks(name))
+
+
+def _hash_all(source: Source) -> tuple[dict[str, Digest], list[str]]:
+    found: dict[str, Digest] = {}
+    unreadable = []
+    for name in source.sizes:
+        hasher = sha256()
+        try:
+            for chunk in source.chunks(name):
+                hasher.update(chunk)
+        except DamagedError as error:
+            unreadable.append(error.what)
+        else:
+            found[name] = Digest(hex=hasher.hexdigest())
+    return found, unreadable
+
+
+def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest]) -> Iterator[str]:
+    if sorted(tags) != sorted(TAGGED):
+        yield f"{TAG_MANIFEST} lists {sorted(tags)}, expected {sorted(TAGGED)}"
+    for name in payload:
+        if not name.startswith(PAYLOAD) or names.fault(name):
+            yield f"{MANIFEST} lists {name!r}, which is no file below {PAYLOAD}"
+
+
+def _belongs(name: str, expected: Mapping[str, Digest]) -> bool:
+    return name in expected or name == TAG_MANIFEST or bool(_SIGNATURE.fullmatch(name))
+
+
+def _name_faults(sizes: Mapping[str, int]) -> Iterator[str]:
+    for name, size in sizes.items():
+        if fault := names.fault(name):
+            yield f"{name[:200]!r}: {fault}"
+        if _SIGNATURE.fullmatch(name) and size > _MAX_SIGNATURE_BYTES:
+            yield f"{name} is larger than {_MAX_SIGNATURE_BYTES} bytes"
+    yield from names.clashes(sizes)
+
+
+def _refuse(faults: Iterable[str], where: str) -> None:
+    faults = list(faults)
+    if not faults:
+        return
+    shown = "; ".join(faults[:_SHOWN])
+    more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    raise DamagedError(
+        f"not what its manifests say: {shown}{more}",
+        where=where,
+        advice="get the capsule again from where it was published, and compare its id",
+    )

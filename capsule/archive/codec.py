@@ -1,0 +1,225 @@
+"""A record as the JSON documents of a capsule, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from itertools import chain
+from typing import Any
+
+from capsule import digest, manifest, schema, summary
+from capsule.archive import images, lines
+from capsule.digest import Digest
+from capsule.errors import DamagedError, ManifestError
+from capsule.image import Image
+from capsule.manifest import Claim, Manifest, Margin
+from capsule.record import Dataset, FrozenClaim, Record
+
+MANIFEST, RECORD = "manifest.json", "capsule.json"
+HARDWARE, SOFTWARE = "records/hardware.json", "records/software.json"
+ENVIRONMENT, PLAN = "records/environment.json", "records/plan.json"
+IMAGE = "records/image.json"
+IMAGE_MANIFEST, IMAGE_CONFIG = "records/image-manifest.json", "records/image-config.json"
+SAMPLES, ATTEMPTS = "results/samples.jsonl", "results/attempts.jsonl"
+METRICS = "results/metrics.json"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Read = Callable[[str], bytes]
+
+
+def documents(record: Record) -> dict[str, bytes]:
+    """Every file of the payload that states the record, by its path below `data/`.
+
+    Raises:
+        ValueError: A number is NaN or infinite where JSON has no word for it.
+    """
+    found = {
+        MANIFEST: record.manifest.source,
+        RECORD: pretty(_record_json(record)),
+        HARDWARE: pretty({"format": "capsule-hardware/1", "nodes": list(record.nodes)}),
+        SOFTWARE: pretty({"format": "capsule-software/1", "software": record.software}),
+        ENVIRONMENT: pretty({"format": "capsule-environment/1", "environment": record.environment}),
+        PLAN: pretty(record.plan),
+        IMAGE: pretty(_image_json(record)),
+        SAMPLES: b"".join(map(lines.write_samples, record.samples)),
+        ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
+        METRICS: metrics(record),
+    }
+    if record.image:
+        found[IMAGE_CONFIG] = record.image.config
+        if record.image.manifest is not None:
+            found[IMAGE_MANIFEST] = record.image.manifest
+    return found
+
+
+def names(record: Record) -> frozenset[str]:
+    """The paths of `documents`, without making them."""
+    found = {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, IMAGE}
+    found |= {SAMPLES, ATTEMPTS, METRICS}
+    if record.image:
+        found.add(IMAGE_CONFIG)
+        if record.image.manifest is not None:
+            found.add(IMAGE_MANIFEST)
+    return frozenset(found)
+
+
+def metrics(record: Record) -> bytes:
+    """`results/metrics.json`, which every machine computes alike."""
+    return pretty(summary.metrics_document(record))
+
+
+def pretty(value: Any) -> bytes:
+    """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def read(names: Sequence[str], load: Read, *, where: str) -> Record:
+    """The record that the documents of a capsule state.
+
+    Args:
+        names: Every path below `data/`.
+        load: Gives the bytes of one of them.
+        where: The capsule's name in messages.
+
+    Raises:
+        DamagedError: A document is missing, no strict JSON, or not what its schema asks.
+    """
+    reader = _Reader(names, load, where)
+    stated = reader.identity(RECORD, "record-1")
+    image = reader.identity(IMAGE, "image-1")
+    plan = reader.document(PLAN, "plan-1")
+    return Record(
+        tool=stated["tool"],
+        uuid=stated["uuid"],
+        verifies=stated["verifies"],
+        started=stated["started"],
+        ended=stated["ended"],
+        runtime=stated["runtime"],
+        contained=stated["contained"],
+        image=_image(image["image"], reader) if image["image"] else None,
+        image_observations=image["observations"],
+        image_override=image["override"],
+        manifest=reader.manifest(Digest.parse(stated["manifest"])),
+        plan=plan,
+        plan_digest=stated["plan"],
+        nodes=tuple(reader.document(HARDWARE, "hardware-1")["nodes"]),
+        software=reader.document(SOFTWARE, "software-1")["software"],
+        environment=reader.document(ENVIRONMENT, "environment-1")["environment"],
+        levels=stated["levels"],
+        datasets=tuple(Dataset(**each) for each in stated["datasets"]),
+        claims=tuple(map(_claim, stated["claims"])),
+        attempts=lines.read_attempts(reader.bytes(ATTEMPTS), where=reader.at(ATTEMPTS)),
+        samples=lines.read_samples(reader.bytes(SAMPLES), where=reader.at(SAMPLES)),
+        notes=tuple(stated["notes"]),
+    )
+
+
+class _Reader:
+    """The documents of one capsule, each strict and valid or an error that names it."""
+
+    def __init__(self, names: Sequence[str], load: Read, where: str) -> None:
+        self._names = frozenset(names)
+        self._load = load
+        self._where = where
+
+    def at(self, name: str) -> str:
+        return f"{self._where}:data/{name}"
+
+    def bytes(self, name: str) -> bytes:
+        if name not in self._names:
+            raise DamagedError(f"data/{name} is missing", where=self._where)
+        return self._load(name)
+
+    def document(self, name: str, schema_name: str) -> dict[str, Any]:
+        value: dict[str, Any] = parse(self.bytes(name), where=self.at(name))
+        for pointer, message in schema.validate(value, schema_name):
+            raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
+        return value
+
+    def identity(self, name: str, schema_name: str) -> dict[str, Any]:
+        """A document whose strings are names: a pattern's `$` would let a newline pass."""
+        value = self.document(name, schema_name)
+        if any(map(_CONTROL.search, _strings(value))):
+            raise DamagedError("a string holds a control character", where=self.at(name))
+        return value
+
+    def manifest(self, expected: Digest) -> Manifest:
+        data = self.bytes(MANIFEST)
+        digest.expect(digest.of_bytes(data), expected, what="it", where=self.at(MANIFEST))
+        try:
+            return manifest.read(data, where=self.at(MANIFEST), folder=None)
+        except ManifestError as error:
+            raise DamagedError(f"not a valid manifest: {error}") from None
+
+
+def parse(data: bytes, *, where: str) -> Any:
+    """Strict JSON whose strings can also be written again.
+
+    Raises:
+        DamagedError: Says what is wrong and in which line.
+    """
+    value = schema.parse(data, where=where)
+    try:
+        digest.canonical_json(value)
+    except UnicodeEncodeError:
+        raise DamagedError("a string holds half a surrogate pair", where=where) from None
+    return value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        yield from chain.from_iterable(map(_strings, value.values()))
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(_strings, value))
+
+
+def _record_json(record: Record) -> dict[str, Any]:
+    return {
+        "format": "capsule-record/1",
+        "tool": record.tool,
+        "uuid": record.uuid,
+        "verifies": record.verifies,
+        "started": record.started,
+        "ended": record.ended,
+        "runtime": record.runtime,
+        "contained": record.contained,
+        "manifest": str(digest.of_bytes(record.manifest.source)),
+        "plan": record.plan_digest,
+        "levels": dict(record.levels),
+        "datasets": [asdict(each) for each in record.datasets],
+        "claims": [asdict(each) for each in record.claims],
+        "notes": list(record.notes),
+    }
+
+
+def _image_json(record: Record) -> dict[str, Any]:
+    return {
+        "format": "capsule-image/1",
+        "image": images.to_json(record.image) if record.image else None,
+        "observations": dict(record.image_observations),
+        "override": record.image_override,
+    }
+
+
+def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
+    has_manifest = value["manifest_digest"] is not None
+    return images.from_json(
+        value,
+        manifest=reader.bytes(IMAGE_MANIFEST) if has_manifest else None,
+        config=reader.bytes(IMAGE_CONFIG),
+    )
+
+
+def _claim(value: Mapping[str, Any]) -> FrozenClaim:
+    pattern = dict(value["pattern"])
+    margin = pattern.pop("margin")
+    written = Claim(margin=Margin(**margin) if margin else None, **pattern)
+    rest = {each.name: value[each.name] for each in fields(FrozenClaim) if each.name != "pattern"}
+    return FrozenClaim(pattern=written, **rest)

@@ -1,0 +1,186 @@
+"""Whether the parts of a record agree: whole bytes can still contradict each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import chain, pairwise
+from typing import Any
+
+from capsule import digest, plan, schema, summary
+from capsule.digest import Digest
+from capsule.errors import DamagedError
+from capsule.image import Image
+from capsule.manifest import Metric
+from capsule.record import Attempt, FrozenClaim, Record, Samples
+
+
+def faults(record: Record) -> Iterator[str]:
+    """Every contradiction within a record, as sentences."""
+    yield from _time_faults(record)
+    trials = {trial["id"]: trial for trial in summary.planned_trials(record.plan)}
+    paths = dict(plan.metric_paths(record.manifest))
+    yield from _plan_faults(record, trials, paths)
+    yield from _attempt_faults(record, trials)
+    yield from _sample_faults(record, paths)
+    yield from chain.from_iterable(_claim_faults(record, claim, paths) for claim in record.claims)
+    known = {dataset.name for dataset in record.manifest.datasets}
+    yield from (
+        f"dataset {each.name} is none of the manifest's"
+        for each in record.datasets
+        if each.name not in known
+    )
+    if record.image:
+        yield from image_faults(record.image)
+    elif record.contained:
+        yield "a contained run without an image"
+
+
+def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
+    """Whether `levels/` in the payload (path below `data/` -> digest) is the recorded one."""
+    prefix = "levels/"
+    found = {
+        path.removeprefix(prefix): each for path, each in payload.items() if path.startswith(prefix)
+    }
+    tree = str(digest.of_tree(found)) if found else None
+    if tree != record.levels["digest"]:
+        return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
+    return None
+
+
+def image_faults(image: Image) -> Iterator[str]:
+    """Where the chain from the manifest's digest to the layers' breaks."""
+    if digest.of_bytes(image.config) != image.config_digest:
+        yield "the image's configuration is not the bytes that its digest names"
+    try:
+        if image.manifest is not None:
+            yield from _image_manifest_faults(image, image.manifest)
+        config = schema.parse(image.config, where="records/image-config.json")
+        if config["rootfs"]["diff_ids"] != [str(layer.diff_id) for layer in image.layers]:
+            yield "the layers' diff_ids are not those of the image's configuration"
+    except (KeyError, TypeError):
+        yield "the image's manifest or configuration has not the form of one"
+    except DamagedError as error:
+        yield str(error)
+
+
+def _image_manifest_faults(image: Image, raw: bytes) -> Iterator[str]:
+    if digest.of_bytes(raw) != image.manifest_digest:
+        yield "the image's manifest is not the bytes that its digest names"
+    manifest = schema.parse(raw, where="records/image-manifest.json")
+    if manifest["config"]["digest"] != str(image.config_digest):
+        yield "the image's manifest names another configuration"
+    named = [(layer["digest"], layer["size"]) for layer in manifest["layers"]]
+    if named != [(str(layer.digest), layer.size_bytes) for layer in image.layers]:
+        yield "the image's manifest names other layers"
+
+
+def _time_faults(record: Record) -> Iterator[str]:
+    times = [record.started, record.ended, *(each.started for each in record.attempts)]
+    unreadable = [text for text in times if not _is_time(text)]
+    if unreadable:
+        yield f"{unreadable[0]!r} is no time"
+    elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
+        yield "the run ends before it starts"
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).utcoffset() == timedelta(0)
+    except ValueError:
+        return False
+
+
+def _plan_faults(
+    record: Record, trials: Mapping[str, Any], paths: Mapping[str, Metric]
+) -> Iterator[str]:
+    if record.plan_digest != str(digest.of_json(record.plan)):
+        yield "the plan's digest is not that of records/plan.json"
+    if record.plan["verifies"] != record.verifies:
+        yield "the plan verifies another capsule than the record"
+    if record.plan["manifest"] != str(digest.of_bytes(record.manifest.source)):
+        yield "the plan was made from another manifest"
+    if sum(len(group["trials"]) for group in record.plan["groups"]) != len(trials):
+        yield "the plan has a trial twice"
+    subjects = {path.rpartition("/")[0] for path in paths}
+    for name, trial in trials.items():
+        subject, _, seed = name.rpartition("/")
+        if subject not in subjects:
+            yield f"trial {name} is of no benchmark in the manifest"
+        if seed != str(trial["seed"]):
+            yield f"trial {name} has seed {trial['seed']}"
+        if trial["seed_source"] == "manifest" and trial["seed"] not in record.manifest.seeds:
+            yield f"trial {name} has a seed that the manifest does not"
+
+
+def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
+    tries: dict[str, list[Attempt]] = {}
+    for attempt in record.attempts:
+        name = f"attempt {attempt.attempt} of {attempt.trial}"
+        trial = trials.get(attempt.trial)
+        if trial is None:
+            yield f"{name}: no such trial in the plan"
+            continue
+        if attempt.trial.rpartition("/")[2] != str(attempt.seed):
+            yield f"{name} has another seed than its trial"
+        if attempt.seed_source != trial["seed_source"]:
+            yield f"{name} has another seed source than its trial"
+        if attempt.node >= len(record.nodes):
+            yield f"{name} ran on a node that is not recorded"
+        if (attempt.reason is None) != (attempt.outcome == "completed"):
+            yield f"{name} has an outcome and a reason that exclude each other"
+        tries.setdefault(attempt.trial, []).append(attempt)
+    for trial_id, attempts in tries.items():
+        if [each.attempt for each in attempts] != list(range(1, len(attempts) + 1)):
+            yield f"the attempts of {trial_id} are not numbered from 1 on"
+        if any(map(summary.final_outcome, attempts[:-1])):
+            yield f"{trial_id} was tried again after its outcome was settled"
+
+
+def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
+    outcomes = {(each.trial, each.attempt): each.outcome for each in record.attempts}
+    order = [(line.metric, line.seed, line.attempt) for line in record.samples]
+    if any(first >= second for first, second in pairwise(order)):
+        yield "samples are not sorted by metric, seed and attempt, or there twice"
+    for line in record.samples:
+        name = f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}"
+        outcome = outcomes.get((line.trial, line.attempt))
+        if line.metric not in paths or outcome is None:
+            yield f"{name}: no such metric or attempt"
+        elif line.trial != f"{line.metric.rpartition('/')[0]}/{line.seed}":
+            yield f"{name}: they belong to another trial"
+        elif not _says_the_same(line, paths[line.metric]):
+            yield f"{name}: unit, direction, kind or resolution differ from the metric's"
+        elif outcome == "completed" and not _usable(line):
+            yield f"{name}: none after warm-up, or one is not finite, though it completed"
+    yield from _missing_samples(record, set(order))
+
+
+def _missing_samples(record: Record, present: set[tuple[str, int, int]]) -> Iterator[str]:
+    metrics = {benchmark.id: benchmark.metrics for benchmark in record.manifest.benchmarks}
+    for attempt in record.attempts:
+        if attempt.outcome != "completed":
+            continue
+        subject = attempt.trial.rpartition("/")[0]
+        for metric in metrics.get(attempt.trial.split("/")[0], ()):
+            if (f"{subject}/{metric.name}", attempt.seed, attempt.attempt) not in present:
+                yield f"{attempt.trial} completed without samples of {metric.name}"
+
+
+def _says_the_same(line: Samples, metric: Metric) -> bool:
+    said = (line.unit, line.direction, line.kind, line.resolution)
+    return said == (metric.unit, metric.direction, metric.kind, metric.resolution)
+
+
+def _usable(line: Samples) -> bool:
+    return line.warmup < len(line.values) and all(map(math.isfinite, line.values))
+
+
+def _claim_faults(record: Record, claim: FrozenClaim, paths: Mapping[str, Any]) -> Iterator[str]:
+    if claim.metric not in paths:
+        yield f"the claim on {claim.metric} is about no metric of the manifest"
+    if claim.pattern not in record.manifest.claims or claim.type != claim.pattern.type:
+        yield f"the claim on {claim.metric} is none of the manifest's"
+    if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
+        yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"

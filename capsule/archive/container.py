@@ -1,0 +1,296 @@
+"""The zip file: one byte string for one list of entries, stored, so that a reader can demand it.
+
+An entry is a local header, then its bytes; entries follow each other without a gap, sorted by
+name; then the directory. Everything that zip lets a writer choose is fixed: no compression, the
+date 1980-01-01, mode 0644, no comment, no extra field but zip64's where a number needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from io import BufferedRandom
+from pathlib import Path
+from zlib import crc32
+
+from capsule.digest import Digest
+from capsule.errors import DamagedError, ExecutionError
+
+CHUNK = 1 << 20
+MAX_ENTRIES = 200_000
+_FULL32 = 0xFFFFFFFF
+_FULL16 = 0xFFFF
+_DATE_1980_01_01 = 0x0021
+_MADE_BY_UNIX = 3 << 8
+_MODE_0644 = 0o100644 << 16
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR64 = struct.Struct("<4sLQL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One file in the zip: `offset` is where its local header starts, both in bytes."""
+
+    name: str
+    size_bytes: int
+    crc: int
+    offset: int
+
+    @property
+    def data_offset(self) -> int:
+        """Where its bytes start."""
+        return self.offset + len(local_header(self))
+
+    @property
+    def end(self) -> int:
+        """Where the next entry starts."""
+        return self.data_offset + self.size_bytes
+
+
+def local_header(entry: Entry) -> bytes:
+    """The bytes in front of an entry's data."""
+    name = entry.name.encode("ascii")
+    big = entry.size_bytes >= _FULL32
+    extra = struct.pack("<2H2Q", 1, 16, entry.size_bytes, entry.size_bytes) if big else b""
+    size = _FULL32 if big else entry.size_bytes
+    return (
+        _LOCAL.pack(
+            b"PK\x03\x04",
+            45 if big else 20,
+            0,
+            0,
+            0,
+            _DATE_1980_01_01,
+            entry.crc,
+            size,
+            size,
+            len(name),
+            len(extra),
+        )
+        + name
+        + extra
+    )
+
+
+def directory(entries: list[Entry]) -> bytes:
+    """Everything after the last entry: the central directory and its end records."""
+    records = b"".join(_central_header(entry) for entry in entries)
+    start = entries[-1].end if entries else 0
+    count, size = len(entries), len(records)
+    tail = b""
+    if count >= _FULL16 or start >= _FULL32 or size >= _FULL32:
+        tail = _END64.pack(
+            b"PK\x06\x06", _END64.size - 12, _MADE_BY_UNIX | 45, 45, 0, 0, count, count, size, start
+        ) + _LOCATOR64.pack(b"PK\x06\x07", 0, start + size, 1)
+    short_count = min(count, _FULL16)
+    end = _END.pack(
+        b"PK\x05\x06", 0, 0, short_count, short_count, min(size, _FULL32), min(start, _FULL32), 0
+    )
+    return records + tail + end
+
+
+def _central_header(entry: Entry) -> bytes:
+    name = entry.name.encode("ascii")
+    big_size, big_offset = entry.size_bytes >= _FULL32, entry.offset >= _FULL32
+    wide = [entry.size_bytes] * 2 * big_size + [entry.offset] * big_offset
+    extra = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
+    size = _FULL32 if big_size else entry.size_bytes
+    version = 45 if wide else 20
+    return (
+        _CENTRAL.pack(
+            b"PK\x01\x02",
+            _MADE_BY_UNIX | version,
+            version,
+            0,
+            0,
+            0,
+            _DATE_1980_01_01,
+            entry.crc,
+            size,
+            size,
+            len(name),
+            len(extra),
+            0,
+            0,
+            0,
+            _MODE_0644,
+            min(entry.offset, _FULL32),
+        )
+        + name
+        + extra
+    )
+
+
+class ZipWriter:
+    """A zip under construction in an open, empty file that can seek."""
+
+    def __init__(self, file: BufferedRandom) -> None:
+        self._file = file
+        self._entries: list[Entry] = []
+
+    def add(self, name: str, size_bytes: int, chunks: Iterable[bytes]) -> Digest:
+        """Append one entry; entries come in the order of their names.
+
+        Args:
+            name: Path within the zip.
+            size_bytes: How many bytes will come: the header needs it before they do.
+            chunks: The bytes.
+
+        Returns:
+            Their digest.
+
+        Raises:
+            ExecutionError: Another number of bytes came.
+        """
+        offset = self._entries[-1].end if self._entries else 0
+        entry = Entry(name=name, size_bytes=size_bytes, crc=0, offset=offset)
+        self._file.write(local_header(entry))
+        digest, crc, count = sha256(), 0, 0
+        for chunk in chunks:
+            digest.update(chunk)
+            crc = crc32(chunk, crc)
+            count += len(chunk)
+            self._file.write(chunk)
+        if count != size_bytes:
+            raise ExecutionError(
+                f"{count} bytes instead of {size_bytes}: it changed while it was being sealed",
+                where=name,
+            )
+        entry = replace(entry, crc=crc)
+        self._file.seek(offset)
+        self._file.write(local_header(entry))
+        self._file.seek(entry.end)
+        self._entries.append(entry)
+        return Digest(hex=digest.hexdigest())
+
+    def finish(self) -> None:
+        """Write the directory, after which nothing more fits."""
+        self._file.write(directory(self._entries))
+        self._file.flush()
+
+
+class Zip:
+    """An open zip whose every header is what this module would have written.
+
+    Args:
+        path: The file; it stays open until `close`, and only this descriptor is read.
+
+    Raises:
+        DamagedError: It is cut short, or any byte outside the entries' data is not the writer's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("rb")
+        try:
+            self._entries = {entry.name: entry for entry in self._read_directory()}
+            self._check_headers()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every entry's name and size in bytes, in the order of the file."""
+        return {name: entry.size_bytes for name, entry in self._entries.items()}
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of an entry, a piece at a time.
+
+        Raises:
+            DamagedError: At the end, when their CRC is not the recorded one.
+        """
+        entry = self._entries[name]
+        offset, left, crc = entry.data_offset, entry.size_bytes, 0
+        while left and (chunk := os.pread(self._file.fileno(), min(CHUNK, left), offset)):
+            offset, left, crc = offset + len(chunk), left - len(chunk), crc32(chunk, crc)
+            yield chunk
+        if left or crc != entry.crc:
+            raise DamagedError(f"the bytes of {name} fail their checksum", where=str(self._path))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _read_directory(self) -> list[Entry]:
+        size = os.fstat(self._file.fileno()).st_size
+        count, start = self._read_end(size)
+        if count > MAX_ENTRIES:
+            raise self._damaged(f"{count} entries, at most {MAX_ENTRIES} are read")
+        data = os.pread(self._file.fileno(), size - start, start)
+        entries = []
+        position = 0
+        for _ in range(count):
+            entry, position = self._read_central(data, position)
+            entries.append(entry)
+        # one comparison refuses comments, extra fields, methods, flags, links, odd modes and dates,
+        # overlaps, gaps and joined zips: none of them comes out of `directory`
+        end = entries[-1].end if entries else 0
+        if end != start or entries != _laid_out(entries) or directory(entries) != data:
+            raise self._damaged("the zip directory is not in the one form that capsule writes")
+        if [entry.name for entry in entries] != sorted({entry.name for entry in entries}):
+            raise self._damaged("zip entries are not sorted, or a name is there twice")
+        return entries
+
+    def _read_end(self, size: int) -> tuple[int, int]:
+        """How many entries there are, and where the directory starts."""
+        end = os.pread(self._file.fileno(), _END.size, max(0, size - _END.size))
+        if len(end) != _END.size or end[:4] != b"PK\x05\x06":
+            raise self._damaged(
+                "not a capsule: it is cut short, or no zip file, or has bytes behind"
+            )
+        count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
+        position = size - _END.size - _LOCATOR64.size - _END64.size
+        if (count == _FULL16 or start == _FULL32) and position >= 0:
+            end64 = os.pread(self._file.fileno(), _END64.size, position)
+            if end64[:4] == b"PK\x06\x06":
+                count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
+        if start > size or size - start > MAX_ENTRIES * 400:
+            raise self._damaged("the zip directory lies outside the file or is too large")
+        return count, start
+
+    def _read_central(self, data: bytes, position: int) -> tuple[Entry, int]:
+        try:
+            fields = _CENTRAL.unpack_from(data, position)
+            crc, size, name_length, extra_length, offset = (fields[n] for n in (7, 9, 10, 11, 16))
+            start = position + _CENTRAL.size
+            name = data[start : start + name_length].decode("ascii")
+            extra = data[start + name_length : start + name_length + extra_length]
+            wide = list(struct.unpack(f"<{max(0, len(extra) - 4) // 8}Q", extra[4:]))
+            if size == _FULL32:
+                size = wide[0]
+            if offset == _FULL32:
+                offset = wide[-1]
+        except (struct.error, UnicodeDecodeError, IndexError):
+            raise self._damaged(f"the zip directory cannot be read at byte {position}") from None
+        entry = Entry(name=name, size_bytes=size, crc=crc, offset=offset)
+        return entry, start + name_length + extra_length
+
+    def _check_headers(self) -> None:
+        for entry in self._entries.values():
+            expected = local_header(entry)
+            if os.pread(self._file.fileno(), len(expected), entry.offset) != expected:
+                raise self._damaged(
+                    f"the zip header of {entry.name!r} differs from the directory's"
+                )
+
+    def _damaged(self, what: str) -> DamagedError:
+        return DamagedError(what, where=str(self._path))
+
+
+def _laid_out(entries: list[Entry]) -> list[Entry]:
+    """The same entries at the offsets where a writer puts them."""
+    offset = 0
+    placed = []
+    for entry in entries:
+        placed.append(
+            Entry(name=entry.name, size_bytes=entry.size_bytes, crc=entry.crc, offset=offset)
+        )
+        offset = placed[-1].end
+    return placed

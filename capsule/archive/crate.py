@@ -1,0 +1,129 @@
+"""The RO-Crate: the record in the words of schema.org, for readers who know nothing of capsule.
+
+RO-Crate 1.1 and Process Run Crate 0.5; the run itself is in `action`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from capsule.archive import action, media, people
+from capsule.archive.codec import pretty
+from capsule.digest import Digest
+from capsule.record import Record
+
+NAME = "ro-crate-metadata.json"
+CONTEXT = [
+    "https://w3id.org/ro/crate/1.1/context",
+    # last, so that `sha256` is this context's word
+    "https://w3id.org/ro/terms/workflow-run/context",
+]
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+
+Entity = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """One described file: its path below `data/`, its size and digest."""
+
+    path: str
+    size_bytes: int
+    digest: Digest
+
+
+def build(record: Record, files: Sequence[Payload]) -> bytes:
+    """The bytes of ro-crate-metadata.json.
+
+    Args:
+        record: What is described.
+        files: Every other file of the payload. Digests have one length, so that the size of the
+            result does not depend on them.
+    """
+    graph = [
+        {
+            "@id": NAME,
+            "@type": "CreativeWork",
+            "about": {"@id": "./"},
+            "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+        },
+        _root(record, files),
+        {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
+        people.license_entity(record.manifest.license),
+        *people.entities(record.manifest.authors),
+        *_paper(record.manifest.paper_doi),
+        *action.entities(record, [file.path for file in files]),
+        *(_file(file) for file in files),
+    ]
+    return pretty({"@context": CONTEXT, "@graph": graph})
+
+
+def described(document: Any) -> dict[str, tuple[str, str]]:
+    """The `sha256` and `contentSize` that a crate gives each of its files, by their `@id`.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is no flat crate, or describes a file twice.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for entity in document["@graph"]:
+        if entity["@type"] != "File":
+            continue
+        if entity["@id"] in found:
+            raise ValueError(f"{entity['@id']} is described twice")
+        found[entity["@id"]] = (entity["sha256"], entity["contentSize"])
+    return found
+
+
+def _root(record: Record, files: Sequence[Payload]) -> Entity:
+    manifest = record.manifest
+    authors = [people.identifier(n, author) for n, author in enumerate(manifest.authors, 1)]
+    publisher = people.affiliation(manifest.authors[0])
+    root: Entity = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": manifest.title or manifest.name,
+        "description": _description(record),
+        "identifier": f"urn:uuid:{record.uuid}",
+        "datePublished": record.ended[:10],
+        "license": {"@id": people.license_entity(manifest.license)["@id"]},
+        "author": action.references(authors),
+        "publisher": {"@id": publisher},
+        "conformsTo": {"@id": PROFILE},
+        "mentions": {"@id": "#run"},
+        "hasPart": action.references(file.path for file in files),
+    }
+    if manifest.paper_doi:
+        root["citation"] = {"@id": _doi_url(manifest.paper_doi)}
+    return root
+
+
+def _description(record: Record) -> str:
+    subject = f"the benchmarks of {record.manifest.name}"
+    if record.verifies:
+        return f"A re-execution of {subject} from the capsule {record.verifies}, with its samples."
+    return f"One run of {subject}: image, hardware, data, seeds, samples and claims."
+
+
+def _paper(doi: str | None) -> list[Entity]:
+    if not doi:
+        return []
+    url = _doi_url(doi)
+    return [{"@id": url, "@type": "ScholarlyArticle", "name": f"doi:{doi}", "url": url}]
+
+
+def _doi_url(doi: str) -> str:
+    return f"https://doi.org/{quote(doi)}"
+
+
+def _file(file: Payload) -> Entity:
+    return {
+        "@id": file.path,
+        "@type": "File",
+        "name": media.title(file.path),
+        "encodingFormat": media.encoding_format(file.path),
+        "contentSize": str(file.size_bytes),
+        "sha256": file.digest.hex,
+    }

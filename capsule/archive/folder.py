@@ -1,0 +1,98 @@
+"""An unpacked capsule: the same files in a folder, followed through no link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from capsule.archive.container import CHUNK
+from capsule.errors import DamagedError
+
+MAX_DEPTH = 100
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a named pipe must not wait for its other end
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Folder:
+    """The regular files below a folder, each opened from its parent's descriptor.
+
+    Args:
+        path: The folder; it may itself be reached through links.
+
+    Raises:
+        DamagedError: There is a link, device, pipe or empty folder below it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._sizes = dict(sorted(self._walk(self._root, "")))
+        except BaseException:
+            os.close(self._root)
+            raise
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every file's path and size in bytes, sorted by path."""
+        return self._sizes
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of a file, a piece at a time.
+
+        Raises:
+            DamagedError: It is no longer a regular file that can be read.
+        """
+        try:
+            file = self._open(name)
+            with os.fdopen(file, "rb", buffering=0) as stream:
+                while chunk := stream.read(CHUNK):
+                    yield chunk
+        except OSError as error:
+            raise DamagedError(f"{name}: {error.strerror}", where=str(self._path)) from None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self._root)
+
+    def _walk(self, folder: int, prefix: str) -> Iterator[tuple[str, int]]:
+        children = sorted(os.listdir(folder))
+        if not children:
+            raise self._damaged(f"{prefix or './'} is an empty folder")
+        for child in children:
+            name = prefix + child
+            facts = os.stat(child, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(facts.st_mode):
+                if name.count("/") > MAX_DEPTH:
+                    raise self._damaged(f"folders are nested deeper than {MAX_DEPTH}")
+                inner = os.open(child, _FOLDER, dir_fd=folder)
+                try:
+                    yield from self._walk(inner, f"{name}/")
+                finally:
+                    os.close(inner)
+            elif stat.S_ISREG(facts.st_mode):
+                yield name, facts.st_size
+            else:
+                raise self._damaged(f"{name!r} is neither a file nor a folder")
+
+    def _open(self, name: str) -> int:
+        folder = os.dup(self._root)
+        try:
+            *parents, last = name.split("/")
+            for parent in parents:
+                inner = os.open(parent, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            file = os.open(last, _FILE, dir_fd=folder)
+        finally:
+            os.close(folder)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise self._damaged(f"{name!r} is not a file")
+        return file
+
+    def _damaged(self, what: str) -> DamagedError:
+        return DamagedError(what, where=str(self._path))

@@ -1,0 +1,44 @@
+"""What a file of the payload is called and what kind of file it is, by its path."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+_FORMATS = {
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".md": "text/markdown",
+    ".py": "text/x-python",
+    ".txt": "text/plain",
+    ".csv": "text/csv",
+    ".sh": "application/x-sh",
+}
+_TITLES = {
+    "README.md": "Read me: what this is and how to verify it",
+    "capsule.json": "Record: claims, datasets, times",
+    "manifest.json": "Manifest: what was asked",
+    "records/environment.json": "Settings that can change a result",
+    "records/hardware.json": "Hardware inventory",
+    "records/image.json": "Identity of the container image",
+    "records/image-config.json": "Configuration of the container image, as fetched",
+    "records/image-manifest.json": "Manifest of the container image, as fetched",
+    "records/plan.json": "Plan: every trial in the order of execution",
+    "records/software.json": "Software inside the image",
+    "results/attempts.jsonl": "Every attempt at every trial",
+    "results/metrics.json": "One value per run and metric, with summaries",
+    "results/samples.jsonl": "Every measured value",
+}
+
+
+def title(path: str) -> str:
+    """A name for people."""
+    return _TITLES.get(path, path)
+
+
+def encoding_format(path: str) -> str:
+    """The media type, `application/octet-stream` where the suffix says nothing.
+
+    >>> encoding_format("results/samples.jsonl")
+    'application/jsonl'
+    """
+    return _FORMATS.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")

@@ -1,0 +1,51 @@
+"""Which names a capsule may hold: those that mean one file on every system, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_BYTES = 200
+_SEGMENT = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+# opening one of these on Windows opens a device, whatever its extension
+_DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+
+
+def fault(path: str) -> str | None:
+    """Why a path within a capsule is not allowed, None when it is.
+
+    >>> fault("data/logs/stdout.txt")
+    >>> fault("data/../etc/passwd")
+    "'..' may not be a part of a name"
+    """
+    if len(path.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return f"longer than {MAX_BYTES} bytes"
+    for segment in path.split("/"):
+        if not _SEGMENT.fullmatch(segment):
+            return f"{segment!r} may not be a part of a name"
+        if _DEVICES.fullmatch(segment):
+            return f"{segment!r} is a device on Windows"
+    return None
+
+
+def clashes(paths: Iterable[str]) -> list[str]:
+    """What is wrong between names: equal but for case, or a file where another needs a folder."""
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    found = []
+    for path in paths:
+        folded = path.lower()
+        if folded in files:
+            found.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
+        files[folded] = path
+        for parent in _parents(path):
+            other = folders.setdefault(parent.lower(), parent)
+            if other != parent:
+                found.append(f"{parent!r} and {other!r} are one folder where case does not count")
+    found += [f"{files[name]!r} is a file and a folder" for name in files if name in folders]
+    return found
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]

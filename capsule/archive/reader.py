@@ -1,0 +1,252 @@
+"""The strict reader, the one way into a capsule: whole, canonical and coherent, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+
+from capsule import digest
+from capsule.archive import bag, codec, consistency, crate, readme
+from capsule.archive.bag import Source
+from capsule.archive.container import Zip
+from capsule.archive.folder import Folder
+from capsule.digest import Digest
+from capsule.errors import DamagedError, ExecutionError, UsageError
+from capsule.record import Record
+
+# what a capsule carries besides what it states
+CARRIED = ("inputs/", "levels/", "logs/")
+_MAX_DOCUMENT_BYTES = 1 << 26
+_MAX_SAMPLES_BYTES = 1 << 32
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capsule:
+    """A capsule that was read and found whole.
+
+    Attributes:
+        record: What it states.
+        id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: what a paper prints.
+        path: The file or folder.
+        digests: Every file below `data/`, by its path there.
+        sizes: Their sizes in bytes.
+    """
+
+    record: Record
+    id: str
+    path: Path
+    digests: Mapping[str, Digest]
+    sizes: Mapping[str, int]
+    source: Source
+
+    def __enter__(self) -> Capsule:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; the record stays."""
+        self.source.close()
+
+    def open(self, name: str) -> bytes:
+        """The bytes of one file, by its path below `data/`, hashed again.
+
+        Raises:
+            KeyError: There is no such file.
+            DamagedError: It was changed since the capsule was read.
+        """
+        return bag.read(
+            self.source, bag.PAYLOAD + name, expected=self.digests[name], where=str(self.path)
+        )
+
+    def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
+        """Write every file below a folder of the payload, hashed again on the way.
+
+        Args:
+            prefix: Folder below `data/`, for example `levels`.
+            target: Folder that the files are put below; it is made when missing, and no file in
+                it is replaced.
+
+        Returns:
+            The written files, in the order of their names; none when there is no such folder.
+
+        Raises:
+            DamagedError: A file was changed since the capsule was read.
+            ExecutionError: A file cannot be written.
+        """
+        folder = f"{prefix.strip('/')}/"
+        found = [name for name in self.digests if name.startswith(folder)]
+        return tuple(self._extract(name, target / name.removeprefix(folder)) for name in found)
+
+    def _extract(self, name: str, path: Path) -> Path:
+        hasher = sha256()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as stream:
+                for chunk in self.source.chunks(bag.PAYLOAD + name):
+                    hasher.update(chunk)
+                    stream.write(chunk)
+        except OSError as error:
+            raise ExecutionError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        found = Digest(hex=hasher.hexdigest())
+        if found != self.digests[name]:
+            path.unlink()
+        digest.expect(found, self.digests[name], what=name, where=str(self.path))
+        return path
+
+
+def read(path: Path) -> Capsule:
+    """Read a capsule, zipped or as a folder of the same form; nothing is executed or written.
+
+    Raises:
+        UsageError: There is no such file.
+        DamagedError: Anything in it is not as the writer would have left it; every file that is
+            missing, changed or surplus is named.
+    """
+    source = _source(path)
+    try:
+        return _read(source, path)
+    except BaseException:
+        source.close()
+        raise
+
+
+def check(path: Path) -> list[str]:
+    """Read a capsule and say what holds, one fact a line.
+
+    Raises:
+        DamagedError: It does not hold.
+    """
+    with read(path) as capsule:
+        record = capsule.record
+        count, total = len(capsule.digests), sum(capsule.sizes.values())
+        facts = [
+            f"id {capsule.id}",
+            f"{count} files, {total} bytes, have the SHA-256 that the manifests give, and are all",
+            f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
+            " plan and the manifest",
+            "results/metrics.json follows from the samples",
+            f"{len(record.claims)} claims are the manifest's",
+            "the crate describes every file",
+        ]
+        if record.image:
+            facts.append(f"the image's digests form one chain from {_image_name(record)}")
+        if record.levels["digest"]:
+            facts.append(f"levels/ is {record.levels['digest']}")
+        signatures = sum(name.startswith("signatures/") for name in capsule.source.sizes)
+        facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
+    return facts
+
+
+def _image_name(record: Record) -> str:
+    image = record.image
+    if image and image.manifest_digest:
+        return f"manifest {image.manifest_digest}"
+    return f"configuration {image.config_digest}" if image else ""
+
+
+def _source(path: Path) -> Source:
+    try:
+        if path.is_dir():
+            return Folder(path)
+        if not path.is_file():
+            raise UsageError("no such capsule", where=str(path))
+        return Zip(path)
+    except OSError as error:
+        raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _read(source: Source, path: Path) -> Capsule:
+    where = str(path)
+    digests = bag.verify(source, where=where)
+    payload = {
+        name.removeprefix(bag.PAYLOAD): found
+        for name, found in digests.items()
+        if name.startswith(bag.PAYLOAD)
+    }
+    sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
+    load = _loader(source, payload, sizes, where)
+    record = codec.read(tuple(payload), load, where=where)
+    faults = consistency.faults(record)
+    _refuse(list(islice(faults, _SHOWN)), where)
+    _refuse(_derived_faults(record, source, payload, sizes, load), where)
+    return Capsule(
+        record=record,
+        id=digests[bag.TAG_MANIFEST].hex,
+        path=path,
+        digests=payload,
+        sizes=sizes,
+        source=source,
+    )
+
+
+def _loader(
+    source: Source, payload: Mapping[str, Digest], sizes: Mapping[str, int], where: str
+) -> Callable[[str], bytes]:
+    def load(name: str) -> bytes:
+        limit = _MAX_SAMPLES_BYTES if name == codec.SAMPLES else _MAX_DOCUMENT_BYTES
+        if sizes[name] > limit:
+            raise DamagedError(f"data/{name} is larger than {limit} bytes", where=where)
+        return bag.read(source, bag.PAYLOAD + name, expected=payload[name], where=where)
+
+    return load
+
+
+def _derived_faults(
+    record: Record,
+    source: Source,
+    payload: Mapping[str, Digest],
+    sizes: Mapping[str, int],
+    load: Callable[[str], bytes],
+) -> list[str]:
+    """What follows from the record and the files, and yet is not there as it follows."""
+    faults: list[str | None] = [consistency.levels_fault(record, payload)]
+    info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
+    for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
+        if b"".join(source.chunks(name)) != expected:
+            faults.append(f"{name} does not say what follows from the payload")
+    if codec.METRICS in payload and load(codec.METRICS) != codec.metrics(record):
+        faults.append("results/metrics.json does not follow from the samples")
+    stated = codec.names(record) | {readme.NAME, crate.NAME}
+    faults += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
+    faults += [
+        f"data/{name} has no place in a capsule"
+        for name in payload
+        if name not in stated and not name.startswith(CARRIED)
+    ]
+    faults.append(_crate_fault(payload, sizes, load))
+    return [fault for fault in faults if fault]
+
+
+def _crate_fault(
+    payload: Mapping[str, Digest], sizes: Mapping[str, int], load: Callable[[str], bytes]
+) -> str | None:
+    if crate.NAME not in payload:
+        return None
+    expected = {
+        name: (payload[name].hex, str(sizes[name])) for name in payload if name != crate.NAME
+    }
+    try:
+        found = crate.described(codec.parse(load(crate.NAME), where=crate.NAME))
+    except (KeyError, TypeError, ValueError) as error:
+        return f"{crate.NAME} is no flat crate: {error}"
+    wrong = sorted(
+        name for name in found.keys() | expected if found.get(name) != expected.get(name)
+    )
+    return f"{crate.NAME} describes otherwise: {', '.join(wrong[:_SHOWN])}" if wrong else None
+
+
+def _refuse(faults: list[str], where: str) -> None:
+    if faults:
+        raise DamagedError(f"the capsule contradicts itself: {'; '.join(faults)}", where=where)

@@ -1,0 +1,139 @@
+"""README.md of a capsule: what it is and how to verify it, for whoever has nothing but `unzip`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capsule import summary
+from capsule.record import FrozenClaim, Record
+
+NAME = "README.md"
+
+
+def build(record: Record) -> bytes:
+    """The text, in Markdown."""
+    sections = (_head, _verify, _claims, _contents, _by_hand)
+    return "\n\n".join("\n".join(section(record)) for section in sections).encode() + b"\n"
+
+
+def _head(record: Record) -> Iterator[str]:
+    manifest = record.manifest
+    yield f"# {_plain(manifest.title or manifest.name)}"
+    yield ""
+    yield (
+        "This is a capsule: one run of a benchmark with everything needed to run it again on"
+        " another machine, and the rule by which the new numbers will be judged."
+    )
+    yield ""
+    authors = ", ".join(_author(each.name, each.affiliation) for each in manifest.authors)
+    yield f"- Authors: {authors}"
+    if manifest.paper_doi:
+        yield f"- Paper: https://doi.org/{_plain(manifest.paper_doi)}"
+    yield f"- Licence: {_plain(manifest.license)}"
+    yield f"- Measured: {record.started} to {record.ended}"
+    yield f"- Image: {_image(record)}"
+    yield f"- Hardware: {len(record.nodes)} node(s), described in `records/hardware.json`"
+    if record.verifies:
+        yield f"- Re-execution of capsule: `{record.verifies}`"
+    yield from (f"- Note: {_plain(note)}" for note in record.notes)
+
+
+def _verify(record: Record) -> Iterator[str]:
+    yield "## Verify it"
+    yield ""
+    yield "With Python 3.11 or later and a container engine (Apptainer, Docker):"
+    yield ""
+    yield "    pip install capsule-hpc"
+    yield f"    capsule verify {record.manifest.name}.capsule.zip --trust"
+    yield ""
+    yield (
+        "That runs the code in this capsule, which is somebody else's: `--trust` says that you"
+        " allow it. `capsule check` and `capsule show` run nothing. Verification draws fresh seeds,"
+        " runs the same plan in the same image and says REPRODUCED, DIFFERENT or INCONCLUSIVE for"
+        " each claim. Give the name of this file where it is another one."
+    )
+
+
+def _claims(record: Record) -> Iterator[str]:
+    yield "## What is claimed"
+    yield ""
+    if not record.claims:
+        yield "Nothing: the numbers in `results/metrics.json` are reported, none is claimed."
+        return
+    runs = summary.run_values(record)
+    yield "| metric | median of the runs | unit | runs | claim | allowed | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for claim in record.claims:
+        found = runs[claim.metric]
+        cells = (
+            f"`{claim.metric}`",
+            str(summary.median(found.values)),
+            f"`{_plain(found.unit)}`",
+            str(len(found.values)),
+            claim.type,
+            _region(claim),
+            "primary" if claim.primary else "secondary",
+        )
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield (
+        "The region in `allowed` bounds the shift from this capsule's location to the"
+        " re-execution's; for `threshold` it bounds the re-execution's location itself, and `log`"
+        " means natural logarithms."
+    )
+
+
+def _contents(_: Record) -> Iterator[str]:
+    yield "## What is in here"
+    yield ""
+    yield "All of it is text (UTF-8), apart from inputs that are not."
+    yield ""
+    for path, meaning in (
+        ("manifest.json", "what was asked for, as the author wrote it"),
+        ("capsule.json", "what this capsule states: claims, datasets, times"),
+        ("records/", "hardware, software, settings, image and plan"),
+        ("results/samples.jsonl", "every measured value, one line per metric and attempt"),
+        ("results/attempts.jsonl", "every attempt at every trial, failures included"),
+        ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
+        ("inputs/", "the files that the benchmark read"),
+        ("levels/", "the program that measured"),
+        ("logs/", "what the workload printed"),
+        ("ro-crate-metadata.json", "the same in the words of schema.org (Process Run Crate 0.5)"),
+    ):
+        yield f"- `{path}`: {meaning}"
+
+
+def _by_hand(_: Record) -> Iterator[str]:
+    yield "## Verify it by hand"
+    yield ""
+    yield "Every file has its SHA-256 in a list, and the list of lists has the id of this capsule:"
+    yield ""
+    yield "    unzip NAME.capsule.zip -d capsule && cd capsule"
+    yield "    sha256sum tagmanifest-sha256.txt           # the id: compare it with the paper"
+    yield "    sha256sum -c tagmanifest-sha256.txt        # the lists are whole"
+    yield "    sha256sum -c --quiet manifest-sha256.txt   # every file is whole"
+    yield "    find data -type f | wc -l                  # as many as the list has lines:"
+    yield "    wc -l < manifest-sha256.txt                # nothing was added"
+
+
+def _image(record: Record) -> str:
+    image = record.image
+    if image is None:
+        return "none, the benchmark ran uncontained on the host"
+    return f"`{_plain(image.pinned or image.reference)}`, {_plain(image.platform)}"
+
+
+def _author(name: str, affiliation: str | None) -> str:
+    return _plain(f"{name} ({affiliation})" if affiliation else name)
+
+
+def _region(claim: FrozenClaim) -> str:
+    lower = "-inf" if claim.lower is None else f"{claim.lower:g}"
+    upper = "inf" if claim.upper is None else f"{claim.upper:g}"
+    return f"[{lower}, {upper}]{' log' if claim.scale == 'log' else ''}"
+
+
+def _plain(text: str) -> str:
+    """Text of a stranger that can neither end its line nor become markup."""
+    words = " ".join(text.split())
+    return "".join(f"\\{char}" if char in "\\`*_[]<>|#!" else char for char in words)

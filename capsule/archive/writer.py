@@ -1,0 +1,169 @@
+"""Seal a record and its files into one zip, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BufferedRandom
+from pathlib import Path
+
+from capsule.archive import bag, codec, crate, names, reader, readme
+from capsule.archive.container import CHUNK, ZipWriter
+from capsule.archive.crate import Payload
+from capsule.digest import Digest
+from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
+from capsule.record import File, Record
+
+# every digest has this length: a crate drafted with it has the size of the final one
+_ANY = Digest(hex="0" * 64)
+_CRATE = bag.PAYLOAD + crate.NAME
+
+
+def write(record: Record, files: Sequence[File], target: Path) -> str:
+    """Seal a capsule: the same record and files make the same bytes.
+
+    It is written under another name in the target's folder, read back by the strict reader, and
+    renamed at the end; an existing target is replaced in that moment.
+
+    Args:
+        record: What the capsule states.
+        files: What it carries besides: `inputs/...`, `levels/...`, `logs/...` below `data/`.
+        target: The capsule file.
+
+    Returns:
+        The capsule's id: 64 hex digits.
+
+    Raises:
+        UsageError: A file has a name that a capsule cannot hold.
+        ExecutionError: A file cannot be read, or the target not be written, for example on a full
+            disk; there is no target then.
+    """
+    contents = _contents(record, files)
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".capsule.partial"
+        )
+    except OSError as error:
+        raise _unwritable(error, target) from None
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            _fill(file, record, contents)
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        capsule_id = _read_back(partial)
+        partial.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise _unwritable(error, target) from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return capsule_id
+
+
+def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
+    """What goes below `data/`, by its path in the bag, but for the crate."""
+    try:
+        stated = codec.documents(record) | {readme.NAME: readme.build(record)}
+    except (ValueError, KeyError) as error:
+        raise BugError(f"the record cannot be written: {error!r}") from error
+    contents: dict[str, bytes | Path] = {bag.PAYLOAD + path: each for path, each in stated.items()}
+    for file in files:
+        path = bag.PAYLOAD + file.path
+        if path in contents or not file.path.startswith(reader.CARRIED):
+            raise BugError(f"no place in a capsule for a file named {path}")
+        contents[path] = file.source
+    _check_names(contents)
+    return contents
+
+
+def _check_names(paths: Iterable[str]) -> None:
+    paths = sorted(paths)
+    faults = [f"{path!r}: {fault}" for path in paths if (fault := names.fault(path))]
+    faults += names.clashes(paths)
+    if faults:
+        raise UsageError(
+            f"a capsule cannot hold files of these names: {'; '.join(faults[:10])}",
+            advice="rename them: letters, digits, '.', '_' and '-' mean the same on every system",
+        )
+
+
+def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, bytes | Path]) -> None:
+    sizes = {path: _size(source) for path, source in contents.items()}
+    draft = crate.build(record, [_payload(path, sizes[path], _ANY) for path in sorted(contents)])
+    info = bag.info(
+        record,
+        payload_bytes=sum(sizes.values()) + len(draft),
+        payload_files=len(contents) + 1,
+    )
+    archive = ZipWriter(file)
+
+    def add(name: str, data: bytes) -> Digest:
+        return archive.add(name, len(data), [data])
+
+    tags = {bag.INFO: add(bag.INFO, info), bag.BAGIT: add(bag.BAGIT, bag.DECLARATION)}
+    payload: dict[str, Digest] = {}
+    for path in sorted(contents):
+        payload[path] = archive.add(path, sizes[path], _chunks(contents[path]))
+    described = [_payload(path, sizes[path], payload[path]) for path in payload]
+    payload[_CRATE] = add(_CRATE, crate.build(record, described))
+    tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))
+    add(bag.TAG_MANIFEST, bag.manifest(tags))
+    archive.finish()
+
+
+def _payload(path: str, size_bytes: int, digest_: Digest) -> Payload:
+    return Payload(path=path.removeprefix(bag.PAYLOAD), size_bytes=size_bytes, digest=digest_)
+
+
+def _size(source: bytes | Path) -> int:
+    if isinstance(source, bytes):
+        return len(source)
+    try:
+        return source.stat().st_size
+    except OSError as error:
+        raise _unreadable(error, source) from None
+
+
+def _chunks(source: bytes | Path) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        yield source
+        return
+    try:
+        with source.open("rb", buffering=0) as stream:
+            while chunk := stream.read(CHUNK):
+                yield chunk
+    except OSError as error:
+        raise _unreadable(error, source) from None
+
+
+def _read_back(partial: Path) -> str:
+    try:
+        with reader.read(partial) as capsule:
+            return capsule.id
+    except DamagedError as error:
+        raise BugError(f"the capsule just written cannot be read: {error}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unreadable(error: OSError, source: Path) -> ExecutionError:
+    return ExecutionError(f"cannot be read for sealing: {error.strerror}", where=str(source))
+
+
+def _unwritable(error: OSError, target: Path) -> ExecutionError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ExecutionError(
+            "no space left on the disk: nothing was sealed, everything measured is still there",
+            where=str(target),
+            advice="free some space or name another place, then take up the run with --resume",
+        )
+    return ExecutionError(f"the capsule cannot be written: {error.strerror}", where=str(target))

@@ -1,0 +1,261 @@
+"""Have a dataset on this machine, byte for byte the one that is meant, or say what is missing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule import schema
+from capsule.datasets.hashing import DatasetDigest, Progress, survey
+from capsule.digest import Digest, of_json
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.manifest import DatasetSpec
+from capsule.record import Dataset
+from capsule.site import Site
+
+_ORIGIN = "origin.json"
+_ARRAYS = "arrays"
+_SHOWN_FILES = 5
+
+
+def obtain(
+    spec: DatasetSpec,
+    *,
+    folder: Path | None,
+    site: Site,
+    cache: Path,
+    progress: Progress | None = None,
+    rehash: bool = False,
+) -> tuple[Dataset, Path]:
+    """Find or make a dataset, and prove that it is the one that is meant.
+
+    Args:
+        spec: What is wanted. A generator is run, once for each set of parameters; a path is looked
+            for below `folder`; else, or when it is not there, the site file and the cache are
+            asked for the digest.
+        folder: Where relative paths start; None for a capsule of which only digests are known.
+        site: This machine's settings.
+        cache: Folder for generated data and for digests of files.
+        progress: As for `digest`.
+        rehash: As for `digest`.
+
+    Returns:
+        What was found, and the file or folder where it is.
+
+    Raises:
+        UsageError: There is no such generator or parameter, or the dataset has no digest.
+        DamagedError: The bytes are others than `spec.digest` says; names both digests.
+        CannotRunError: It is not on this machine; says what to add to the site file.
+    """
+    if spec.generator is not None:
+        return _generated(spec, cache)
+    if spec.path is not None and folder is not None and (folder / spec.path).exists():
+        return _checked(spec, folder / spec.path, "path", cache, progress, rehash)
+    known = site.data.get(spec.digest or "")
+    if known is not None:
+        return _checked(spec, known, "site", cache, progress, rehash)
+    made = _made_before(spec.digest, cache)
+    if made is not None:
+        return _dataset(spec, made)
+    raise _not_here(spec, folder, site)
+
+
+def generate(generator: str, parameters: Mapping[str, object], target: Path) -> DatasetDigest:
+    """Make a synthetic dataset in a new folder.
+
+    Args:
+        generator: Name of a generator of `capsule.levels.generators`.
+        parameters: Any of its parameters.
+        target: The folder to make; it must not exist.
+
+    Returns:
+        The digest of the arrays, and the size and number of the files.
+
+    Raises:
+        UsageError: There is no such generator or parameter, or `target` exists.
+        CannotRunError: The folder cannot be written.
+    """
+    if target.exists():
+        raise UsageError("exists already", where=str(target), advice="name a folder to be made")
+    digest = _make(generator, _complete(generator, parameters), target)
+    sizes = [path.stat().st_size for path in target.iterdir()]
+    return DatasetDigest(digest=digest, bytes=sum(sizes), files=len(sizes))
+
+
+def _checked(
+    spec: DatasetSpec,
+    path: Path,
+    source: str,
+    cache: Path,
+    progress: Progress | None,
+    rehash: bool,
+) -> tuple[Dataset, Path]:
+    seen = survey(path, cache=cache, progress=progress, rehash=rehash)
+    found = seen.found
+    if spec.digest is not None and str(found.digest) != spec.digest:
+        shown = ", ".join(seen.changed[:_SHOWN_FILES])
+        more = len(seen.changed) - _SHOWN_FILES
+        changed = f"; changed since it was last hashed: {shown}" if shown else ""
+        raise DamagedError(
+            f"dataset {spec.name!r} is {found.digest}, expected {spec.digest}"
+            f"{changed}{f' and {more} more' if more > 0 else ''}",
+            where=str(path),
+            advice="put the expected bytes there, or, if other data is meant, its digest into the"
+            f" {'manifest' if source == 'path' else 'site file'}",
+        )
+    dataset = Dataset(
+        name=spec.name,
+        digest=str(found.digest),
+        bytes=found.bytes,
+        files=found.files,
+        source="path" if source == "path" else "site",
+    )
+    return dataset, path.resolve()
+
+
+def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunError:
+    where = str(folder / spec.path) if folder is not None and spec.path is not None else None
+    if spec.digest is None:
+        return CannotRunError(
+            f"dataset {spec.name!r} is not here, and without a digest it cannot be looked for",
+            where=where,
+            advice=f"put it there, or give /datasets/{spec.name} a digest (capsule data hash PATH)",
+        )
+    entry = json.dumps({"data": {spec.digest: "/path/to/it"}})
+    return CannotRunError(
+        f"dataset {spec.name!r} with digest {spec.digest} is not on this machine",
+        where=where,
+        advice=f"say where it is: add {entry} to {site.file}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """Generated data in the cache: the digest of its arrays, their folder, and its files."""
+
+    digest: str
+    arrays: Path
+    tree: DatasetDigest
+
+
+def _generated(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
+    assert spec.generator is not None
+    parameters = _complete(spec.generator, spec.parameters)
+    key = of_json({"generator": spec.generator, "parameters": parameters}).hex
+    entry = cache / "data" / key
+    made = _kept(entry, cache)
+    if made is None or spec.digest not in (None, made.digest):
+        # a copy that is damaged, or by an older generator of that name, is no reason to fail
+        made = _made_anew(spec.generator, parameters, entry)
+    if spec.digest not in (None, made.digest):
+        raise DamagedError(
+            f"dataset {spec.name!r} as generated is {made.digest}, expected {spec.digest}",
+            where=f"/datasets/{spec.name}",
+            advice="give it the digest that was found, or the parameters that were meant; in a"
+            " capsule of somebody else, use the version of capsule that wrote it",
+        )
+    return _dataset(spec, made)
+
+
+def _dataset(spec: DatasetSpec, made: _Made) -> tuple[Dataset, Path]:
+    dataset = Dataset(
+        name=spec.name,
+        digest=made.digest,
+        bytes=made.tree.bytes,
+        files=made.tree.files,
+        source="generator",
+    )
+    return dataset, made.arrays
+
+
+def _kept(entry: Path, cache: Path) -> _Made | None:
+    """Generated data in the cache, unless a byte of it changed since."""
+    try:
+        origin = schema.parse((entry / _ORIGIN).read_bytes(), where=str(entry))
+        digest, expected = str(origin["digest"]), origin["tree"]
+        tree = survey(entry / _ARRAYS, cache=cache).found
+    except (OSError, DamagedError, CannotRunError, UsageError, KeyError, TypeError):
+        return None
+    if str(tree.digest) != expected:
+        return None
+    return _Made(digest=digest, arrays=entry / _ARRAYS, tree=tree)
+
+
+def _made_before(digest: str | None, cache: Path) -> _Made | None:
+    for origin in sorted((cache / "data").glob(f"*/{_ORIGIN}")):
+        made = _kept(origin.parent, cache) if digest else None
+        if made is not None and made.digest == digest:
+            return made
+    return None
+
+
+def _made_anew(generator: str, parameters: Mapping[str, int], entry: Path) -> _Made:
+    """Generate into the cache; two processes that do so at once leave one whole entry."""
+    new = entry.with_name(f".new-{uuid.uuid4().hex}")
+    try:
+        digest = _make(generator, parameters, new / _ARRAYS)
+        tree = survey(new / _ARRAYS, cache=entry.parent.parent).found
+        origin = {"generator": generator, "parameters": parameters, "digest": str(digest)}
+        (new / _ORIGIN).write_text(json.dumps(origin | {"tree": str(tree.digest)}) + "\n")
+        _put(new, entry)
+    except OSError as error:
+        raise _unwritable(entry, error) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return _Made(digest=str(digest), arrays=entry / _ARRAYS, tree=tree)
+
+
+def _put(new: Path, entry: Path) -> None:
+    old = entry.with_name(f".old-{uuid.uuid4().hex}")
+    if entry.exists():
+        entry.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
+    try:
+        new.rename(entry)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        # another process made the same data in the meantime
+
+
+def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int]:
+    from capsule.levels import generators
+
+    if generator not in generators.GENERATORS:
+        raise UsageError(
+            f"no generator {generator!r}", advice=f"there are {', '.join(generators.GENERATORS)}"
+        )
+    try:
+        return dict(generators.complete(generator, parameters))
+    except ValueError as error:
+        raise UsageError(str(error), where=generator) from error
+
+
+def _make(generator: str, parameters: Mapping[str, int], target: Path) -> Digest:
+    """Write generated arrays to a folder that is there whole or not at all."""
+    from capsule.levels import generators
+
+    partial = target.with_name(f".new-{uuid.uuid4().hex}")
+    try:
+        partial.mkdir(parents=True)
+        arrays = generators.generate(generator, parameters)
+        generators.write(arrays, partial)
+        partial.rename(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Digest.parse(generators.digest(arrays))
+
+
+def _unwritable(folder: Path, error: OSError) -> CannotRunError:
+    return CannotRunError(
+        f"cannot write generated data: {error.strerror}",
+        where=str(folder),
+        advice="free some space, or name another folder with CAPSULE_CACHE",
+    )

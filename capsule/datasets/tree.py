@@ -1,0 +1,126 @@
+"""List the files of a dataset, and refuse what could not mean the same on another machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from capsule.errors import CannotRunError, UsageError
+
+_MAX_LINKS = 40  # as the kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file of a dataset.
+
+    Attributes:
+        name: Path below the dataset's folder with `/`; the file's own name when it is the dataset.
+        path: Where it is.
+        status: Of the file itself, never of a link.
+    """
+
+    name: str
+    path: str
+    status: os.stat_result
+
+
+def files(root: Path) -> list[Entry]:
+    """Every file of a dataset, in no particular order.
+
+    Args:
+        root: A file or a folder; a link to either is followed.
+
+    Raises:
+        UsageError: It holds something that has no digest; names it and says what to do.
+        CannotRunError: It does not exist or cannot be read.
+    """
+    try:
+        top = root.resolve(strict=True)
+        if not top.is_dir():
+            return [_entry(top.name, str(top), top)]
+        found = _below(top)
+    except OSError as error:
+        raise CannotRunError(
+            f"cannot be read: {error.strerror}", where=error.filename or str(root)
+        ) from error
+    except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
+        raise CannotRunError("is a loop of links", where=str(root)) from error
+    if not found:
+        raise UsageError("the dataset is a folder without a file", where=str(root))
+    return found
+
+
+def _below(top: Path) -> list[Entry]:
+    found: list[Entry] = []
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(top / folder) as entries:
+            for each in entries:
+                name = f"{folder}{each.name}"
+                _check_name(name, top)
+                if each.is_symlink():
+                    _check_link(name, top)
+                if each.is_dir():
+                    folders.append(f"{name}/")
+                else:
+                    found.append(_entry(name, each.path, top))
+    return found
+
+
+def _entry(name: str, path: str, top: Path) -> Entry:
+    status = os.stat(path)  # noqa: PTH116 - a million Path objects cost more than their hashes
+    if not stat.S_ISREG(status.st_mode):
+        raise _refused(name, top, "is neither a file nor a folder", "take it out")
+    return Entry(name=name, path=path, status=status)
+
+
+def _check_name(name: str, top: Path) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise _refused(name, top, "has a name that is not UTF-8", "rename it") from None
+    if any(mark in name for mark in "\\\n\r"):
+        raise _refused(name, top, "has a backslash or a line break in its name", "rename it")
+    if name == "-":
+        raise _refused(name, top, "is the name of standard input", "rename it")
+
+
+def _check_link(name: str, top: Path) -> None:
+    """Follow a link by hand: every hop must stay in the folder, wherever that is mounted."""
+    advice = "copy what it leads to in its place"
+    here = PurePosixPath(name)
+    for _ in range(_MAX_LINKS):
+        target = PurePosixPath(os.readlink(top / here))  # noqa: PTH115 - as PurePosixPath
+        walked = None if target.is_absolute() else _joined(here.parent, target)
+        if walked is None:
+            raise _refused(name, top, f"is a link that leaves the dataset: {target}", advice)
+        if any((top / parent).is_symlink() for parent in walked.parents):
+            raise _refused(name, top, f"is a link through another link: {target}", advice)
+        here = walked
+        if (top / here).is_dir() and not (top / here).is_symlink():
+            raise _refused(name, top, f"is a link to a folder: {target}", advice)
+        if not (top / here).is_symlink():
+            break
+    if not (top / here).exists():
+        raise _refused(name, top, f"is a link that leads nowhere: {target}", "take it out")
+
+
+def _joined(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | None:
+    parts = list(folder.parts)
+    for part in target.parts:
+        if part != "..":
+            parts.append(part)
+        elif parts:
+            parts.pop()
+        else:
+            return None
+    return PurePosixPath(*parts)
+
+
+def _refused(name: str, top: Path, what: str, advice: str) -> UsageError:
+    # a name may hold a line break or half a character; ascii keeps the message one readable line
+    return UsageError(f"{name!a} {what}", where=str(top), advice=advice)

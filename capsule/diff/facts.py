@@ -1,0 +1,142 @@
+"""What is not the same in two capsules: facts beside a verdict, never called its cause."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from capsule import inventory
+from capsule.digest import canonical_json
+from capsule.record import Record
+
+Topic = Literal[
+    "image",
+    "runtime",
+    "node class",
+    "node state",
+    "software",
+    "environment",
+    "levels",
+    "manifest",
+    "plan",
+    "dataset",
+]
+_ORDER = {topic: place for place, topic in enumerate(get_args(Topic))}
+Leaf = str | int | float | bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One thing that is not the same on both sides; None where a side has no such thing.
+
+    Attributes:
+        pointer: JSON pointer into the record's document of that topic.
+    """
+
+    topic: Topic
+    pointer: str
+    original: Leaf
+    rerun: Leaf
+
+
+def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
+    """Everything that differs, by topic in the order of `Topic`, then by pointer.
+
+    Left out is what must differ: times, seeds, ids.
+    """
+    topics: Sequence[tuple[Topic, Any, Any]] = (
+        ("image", _image(original), _image(rerun)),
+        ("runtime", _runtime(original), _runtime(rerun)),
+        ("software", original.software, rerun.software),
+        ("environment", original.environment, rerun.environment),
+        ("levels", original.levels, rerun.levels),
+        ("manifest", *_manifests(original, rerun)),
+        ("plan", _plan(original), _plan(rerun)),
+        ("dataset", _datasets(original), _datasets(rerun)),
+    )
+    found = [fact for topic, a, b in topics for fact in _between(topic, a, b)]
+    found += _between_nodes(original, rerun)
+    return tuple(sorted(found, key=lambda fact: (_ORDER[fact.topic], fact.pointer)))
+
+
+def _between(topic: Topic, a: Any, b: Any) -> Iterator[Fact]:
+    there, here = dict(_leaves(a)), dict(_leaves(b))
+    for pointer in sorted(there.keys() | here.keys()):
+        x, y = there.get(pointer), here.get(pointer)
+        if x != y or type(x) is not type(y):
+            yield Fact(topic=topic, pointer=pointer, original=x, rerun=y)
+
+
+def _between_nodes(original: Record, rerun: Record) -> Iterator[Fact]:
+    there, here = original.nodes, rerun.nodes
+    if len(there) != len(here):
+        yield Fact(topic="node class", pointer="/count", original=len(there), rerun=len(here))
+    for index, (a, b) in enumerate(zip(there, here, strict=False)):
+        for pointer, x, y in inventory.differences(a, b):
+            _, section, rest = pointer.split("/", 2)
+            yield Fact(
+                topic="node class" if section == "class" else "node state",
+                pointer=f"/{index}/{rest}",
+                original=_shown(x),
+                rerun=_shown(y),
+            )
+
+
+def _shown(value: Any) -> Leaf:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return canonical_json(value).decode()
+
+
+def _leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Leaf]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            escaped = str(key).replace("~", "~0").replace("/", "~1")
+            yield from _leaves(inner, f"{pointer}/{escaped}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{pointer}/{index}")
+    else:
+        yield pointer, value
+
+
+def _image(record: Record) -> Any:
+    if record.image is None:
+        return {}
+    image = record.image
+    return {
+        "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
+        "config_digest": str(image.config_digest),
+        "platform": image.platform,
+        "layers": {str(index): str(layer.diff_id) for index, layer in enumerate(image.layers)},
+    }
+
+
+def _runtime(record: Record) -> Any:
+    return {
+        "runtime": record.runtime,
+        "contained": record.contained,
+        "image": dict(record.image_observations),
+    }
+
+
+def _manifests(original: Record, rerun: Record) -> tuple[Any, Any]:
+    if original.manifest.source == rerun.manifest.source:
+        return {}, {}
+    return json.loads(original.manifest.source), json.loads(rerun.manifest.source)
+
+
+def _plan(record: Record) -> Any:
+    """What was planned apart from seeds: how many trials each benchmark, case, framework has."""
+    counts: dict[str, int] = {}
+    for group in record.plan["groups"]:
+        for trial in group["trials"]:
+            unit = trial["id"].rsplit("/", 1)[0]
+            counts[unit] = counts.get(unit, 0) + 1
+    return counts
+
+
+def _datasets(record: Record) -> Any:
+    return {dataset.name: dataset.digest for dataset in record.datasets}

@@ -1,0 +1,141 @@
+"""Read image references: `docker://HOST[:PORT]/NAME[:TAG][@sha256:...]`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from capsule.digest import Digest
+from capsule.errors import UsageError
+
+_SCHEME = "docker://"
+_HUB = "docker.io"
+_HUB_ENDPOINT = "https://registry-1.docker.io"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(
+    rf"(?P<host>{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]{{2,45}}\])(?::(?P<port>\d{{1,5}}))?"
+)
+_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_NAME = re.compile(rf"{_PART}(?:/{_PART})*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_MAX_NAME = 255
+_FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Where a registry keeps an image.
+
+    Attributes:
+        registry: `HOST[:PORT]`; `docker.io` when the reference named none.
+        repository: The name inside the registry.
+        tag: None when only a digest was given; `latest` when nothing was.
+        digest: Of the manifest or index, None when only a tag is known.
+    """
+
+    registry: str
+    repository: str
+    tag: str | None
+    digest: Digest | None
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the registry's API: plain HTTP on this machine's loopback, nowhere else."""
+        if self.registry == _HUB:
+            return _HUB_ENDPOINT
+        return f"{'http' if self.is_loopback else 'https'}://{self.registry}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
+        host = self.registry.rpartition(":")[0] if _has_port(self.registry) else self.registry
+        if host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def asked(self) -> str:
+        """What the registry is asked for: the digest where there is one, else the tag."""
+        return str(self.digest) if self.digest else str(self.tag)
+
+    def pin(self, digest: Digest) -> str:
+        """`HOST/NAME@sha256:...`, which names the same bytes for ever."""
+        return f"{self.registry}/{self.repository}@{digest}"
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{_SCHEME}{self.registry}/{self.repository}{tag}{digest}"
+
+
+def parse(text: str, *, where: str | None = None) -> Reference:
+    """Read a reference and fill in what Docker fills in: `docker.io`, `library/`, `latest`.
+
+    Args:
+        text: The reference.
+        where: Where it was written, for the message.
+
+    Raises:
+        UsageError: It is not in that form; says which part.
+
+    >>> str(parse("docker://debian:12"))
+    'docker://docker.io/library/debian:12'
+    >>> parse("docker://localhost:5000/a/b").endpoint
+    'http://localhost:5000'
+    """
+    if not text.startswith(_SCHEME):
+        hint = f"did you mean {_SCHEME}{text}?" if "://" not in text else _FORM
+        raise UsageError(f"not an image reference: {text!r}", where=where, advice=hint)
+    rest, at, digest_text = text.removeprefix(_SCHEME).partition("@")
+    digest = Digest.parse(digest_text, where=where) if at else None
+    registry, path = _split_registry(rest)
+    name, colon, tag = path.partition(":")
+    if registry == _HUB and "/" not in name:
+        name = f"library/{name}"
+    _check(text, registry, name, tag if colon else None, where)
+    return Reference(
+        registry=registry,
+        repository=name,
+        tag=tag if colon else (None if digest else "latest"),
+        digest=digest,
+    )
+
+
+def _split_registry(rest: str) -> tuple[str, str]:
+    # the rule of every engine: a first segment is a host if it cannot be a user's name
+    first, slash, path = rest.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        return _HUB, rest
+    if first in (_HUB, "index.docker.io", "registry-1.docker.io"):
+        return _HUB, path
+    return first, path
+
+
+def _check(text: str, registry: str, name: str, tag: str | None, where: str | None) -> None:
+    host = _HOST.fullmatch(registry)
+    port = int(host["port"] or 1) if host else 0
+    if not 1 <= port <= 65535 or (registry.startswith("[") and not _is_ipv6(registry)):
+        fault = f"{registry!r} is not a host with an optional port"
+    elif not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        fault = f"{name!r} is not an image name: lower-case words joined by / . _ -"
+    elif tag is not None and not _TAG.fullmatch(tag):
+        fault = f"{tag!r} is not a tag"
+    else:
+        return
+    raise UsageError(f"in the image reference {text!r}, {fault}", where=where, advice=_FORM)
+
+
+def _is_ipv6(registry: str) -> bool:
+    try:
+        ipaddress.IPv6Address(registry[1 : registry.index("]")])
+    except ValueError:
+        return False
+    return True
+
+
+def _has_port(registry: str) -> bool:
+    return ":" in registry.rpartition("]")[2]

@@ -1,0 +1,199 @@
+"""Pin an image: fetch its manifest and configuration, and hash the bytes ourselves."""
+
+from __future__ import annotations
+
+import platform as machine
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from capsule.digest import Digest, expect, of_bytes
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.image import Image, Layer
+from capsule.image.reference import Reference
+from capsule.image.transfer import Answer, Transfer
+from capsule.schema import parse
+
+_OCI = "application/vnd.oci.image"
+_DOCKER = "application/vnd.docker"
+_INDEXES = (f"{_OCI}.index.v1+json", f"{_DOCKER}.distribution.manifest.list.v2+json")
+_MANIFESTS = (f"{_OCI}.manifest.v1+json", f"{_DOCKER}.distribution.manifest.v2+json")
+_CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
+_ACCEPT = ", ".join((*_MANIFESTS, *_INDEXES))
+_MAX_MANIFEST_BYTES = 4 << 20
+_MAX_CONFIG_BYTES = 8 << 20
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_T = TypeVar("_T")
+
+
+def resolve(
+    reference: Reference, *, written: str | None = None, platform: str | None = None
+) -> Image:
+    """Fetch manifest and configuration, and check each link from the reference to the layers.
+
+    Layers are not fetched: the engine does that, by the digests found here.
+
+    Args:
+        reference: By tag or by digest of a manifest or an index.
+        written: The reference as its author wrote it, where that differs.
+        platform: `os/architecture[/variant]`; this machine's by default.
+
+    Raises:
+        DamagedError: Bytes that are not those of the digest, or contradict each other.
+        CannotRunError: No registry, no such image, no permission, no such platform.
+        UsageError: `platform` is not in that form.
+    """
+    wanted = _platform(platform)
+    with Transfer(reference) as transfer:
+        served = transfer.get(
+            f"manifests/{reference.asked}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
+        )
+        digest = of_bytes(served.body)
+        if reference.digest:
+            expect(digest, reference.digest, what="the served manifest", where=str(reference))
+        index_digest = None
+        if "manifests" in (document := _document(served, reference)):
+            index_digest, digest = digest, _choose(document, wanted, reference)
+            served = transfer.get(
+                f"manifests/{digest}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
+            )
+            expect(of_bytes(served.body), digest, what="the served manifest", where=str(reference))
+            document = _document(served, reference)
+        config_digest = _config_digest(document, reference)
+        config = transfer.get(
+            f"blobs/{config_digest}", accept="*/*", limit_bytes=_MAX_CONFIG_BYTES
+        ).body
+    expect(of_bytes(config), config_digest, what="the served configuration", where=str(reference))
+    found = _parsed(config, f"configuration of {reference}")
+    return Image(
+        reference=written or str(reference),
+        pinned=reference.pin(digest),
+        index_digest=index_digest,
+        manifest_digest=digest,
+        platform=_same_platform(found, wanted, reference),
+        config_digest=config_digest,
+        layers=_layers(document, found, reference),
+        manifest=served.body,
+        config=config,
+    )
+
+
+def _platform(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        name = machine.machine()
+        return ("linux", _ARCHITECTURES.get(name, name))
+    parts = tuple(text.split("/"))
+    if len(parts) not in (2, 3) or not all(parts):
+        raise UsageError(f"not a platform: {text!r}", advice="os/architecture, as in linux/amd64")
+    return parts
+
+
+def _document(served: Answer, reference: Reference) -> dict[str, Any]:
+    """The parsed manifest or index, of which the bytes alone decide which of the two it is."""
+    document = _parsed(served.body, f"manifest of {reference}")
+    is_index, is_manifest = "manifests" in document, "layers" in document
+    said = document.get("mediaType") or served.media_type
+    known = _INDEXES if is_index else _MANIFESTS
+    if is_index == is_manifest or said not in known:
+        # both at once is how one digest is made to mean two images
+        raise CannotRunError(
+            f"the registry serves {said or 'something'} here, which is no image of schema 2 or OCI",
+            where=str(reference),
+        )
+    return document
+
+
+def _parsed(data: bytes, where: str) -> dict[str, Any]:
+    document = parse(data, where=where)
+    if not isinstance(document, dict):
+        raise DamagedError("not a JSON object", where=where)
+    return document
+
+
+def _well_formed(read: Callable[[], _T], reference: Reference, what: str) -> _T:
+    try:
+        return read()
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise DamagedError(
+            f"the {what} is not as its specification asks: {error!r}", where=str(reference)
+        ) from None
+
+
+def _choose(index: dict[str, Any], wanted: tuple[str, ...], reference: Reference) -> Digest:
+    def offered() -> list[tuple[tuple[str, ...], Digest]]:
+        return [
+            (_platform_of(entry.get("platform") or {}), Digest.parse(entry["digest"]))
+            for entry in index["manifests"]
+        ]
+
+    offers = _well_formed(offered, reference, "index")
+    for offer, digest in offers:
+        if offer[: len(wanted)] == wanted:
+            return digest
+    # attestations are listed as unknown/unknown
+    listed = sorted({"/".join(offer) for offer, _ in offers if "unknown" not in offer})
+    raise CannotRunError(
+        f"the image is not there for {'/'.join(wanted)}, only for {', '.join(listed) or 'nothing'}",
+        where=str(reference),
+    )
+
+
+def _platform_of(found: dict[str, Any]) -> tuple[str, ...]:
+    parts = (found.get("os"), found.get("architecture"), found.get("variant"))
+    return tuple(str(part) for part in parts if part)
+
+
+def _same_platform(config: dict[str, Any], wanted: tuple[str, ...], reference: Reference) -> str:
+    found = _platform_of(config)
+    if found[: len(wanted)] != wanted:
+        raise CannotRunError(
+            f"the image is for {'/'.join(found) or 'no platform'}, wanted is {'/'.join(wanted)}",
+            where=str(reference),
+        )
+    return "/".join(found)
+
+
+def _config_digest(manifest: dict[str, Any], reference: Reference) -> Digest:
+    kind = _well_formed(lambda: str(manifest["config"]["mediaType"]), reference, "manifest")
+    if kind not in _CONFIGS:
+        raise CannotRunError(
+            f"this is not a container image: its configuration is {kind}", where=str(reference)
+        )
+    return _well_formed(lambda: Digest.parse(manifest["config"]["digest"]), reference, "manifest")
+
+
+def _layers(
+    manifest: dict[str, Any], config: dict[str, Any], reference: Reference
+) -> tuple[Layer, ...]:
+    def diff_ids() -> list[Digest]:
+        return [Digest.parse(text) for text in config["rootfs"]["diff_ids"]]
+
+    ids = _well_formed(diff_ids, reference, "configuration")
+    entries = manifest["layers"]
+    if not isinstance(entries, list) or len(entries) != len(ids):
+        raise DamagedError(
+            "manifest and configuration do not list the same number of layers"
+            f" ({len(ids)} in the configuration)",
+            where=str(reference),
+        )
+    return _well_formed(
+        lambda: tuple(
+            _layer(entry, diff_id, reference) for entry, diff_id in zip(entries, ids, strict=True)
+        ),
+        reference,
+        "manifest",
+    )
+
+
+def _layer(entry: dict[str, Any], diff_id: Digest, reference: Reference) -> Layer:
+    kind = str(entry["mediaType"])
+    if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
+        raise DamagedError(
+            "a layer lies outside the registry (a foreign layer); nobody could keep this image",
+            where=str(reference),
+        )
+    return Layer(
+        digest=Digest.parse(entry["digest"]),
+        size_bytes=int(entry["size"]),
+        media_type=kind,
+        diff_id=diff_id,
+    )

@@ -1,0 +1,221 @@
+"""Talk to a registry: bounded answers, bearer tokens, stored logins. Knows nothing of images."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from capsule.digest import of_bytes
+from capsule.errors import CannotRunError, DamagedError
+from capsule.image.reference import Reference
+
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 30
+_TOTAL_SECONDS = 120
+_MAX_TOKEN_BYTES = 1 << 20
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a registry served: the bytes, and the media type that it gave them."""
+
+    body: bytes
+    media_type: str
+
+
+class Transfer:
+    """One conversation with the registry of a reference; a context manager."""
+
+    def __init__(self, reference: Reference) -> None:
+        import requests
+
+        self._reference = reference
+        self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = (
+            "identity"  # digests are of the bytes as they are
+        )
+        # requests would read ~/.netrc; only the login stored for this registry is meant
+        self._session.auth = _no_login
+        # a proxy of the environment cannot reach our own loopback
+        self._session.trust_env = not reference.is_loopback
+        self._authorization: str | None = None
+
+    def __enter__(self) -> Transfer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._session.close()
+
+    def get(self, path: str, *, accept: str, limit_bytes: int) -> Answer:
+        """Fetch `/v2/NAME/<path>`, logging in when the registry asks for it.
+
+        Raises:
+            CannotRunError: No answer, no such thing, no permission.
+            DamagedError: Longer than `limit_bytes`, or not what the registry's own header says.
+        """
+        url = f"{self._reference.endpoint}/v2/{self._reference.repository}/{path}"
+        response = self._request(url, accept)
+        if response.status_code == 401:
+            self._authorization = self._login(response.headers.get("WWW-Authenticate", ""))
+            response.close()
+            response = self._request(url, accept)
+        with response:
+            self._check_status(response, path)
+            body = self._body(response, limit_bytes)
+            self._check_header(response, body)
+            kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
+        return Answer(body=body, media_type=kind)
+
+    def _request(
+        self, url: str, accept: str, *, authorization: str | None = None, **query: str
+    ) -> Any:
+        import requests
+
+        headers = {"Accept": accept}
+        if sent := authorization or self._authorization:
+            headers["Authorization"] = sent
+        try:
+            return self._session.get(
+                url,
+                headers=headers,
+                params=query,
+                stream=True,
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+            )
+        except requests.RequestException as error:
+            raise self._unreachable(error) from None
+
+    def _body(self, response: Any, limit_bytes: int) -> bytes:
+        import requests
+
+        deadline = time.monotonic() + _TOTAL_SECONDS
+        found = bytearray()
+        try:
+            for piece in response.iter_content(1 << 16):
+                found += piece
+                if len(found) > limit_bytes:
+                    raise DamagedError(
+                        f"the registry's answer is longer than {limit_bytes} bytes",
+                        where=str(self._reference),
+                    )
+                if time.monotonic() > deadline:
+                    raise CannotRunError(
+                        f"the registry had not sent a whole answer after {_TOTAL_SECONDS} s",
+                        where=str(self._reference),
+                    )
+        except requests.RequestException as error:
+            raise self._unreachable(error) from None
+        return bytes(found)
+
+    def _check_header(self, response: Any, body: bytes) -> None:
+        said = response.headers.get("Docker-Content-Digest", "")
+        if said.startswith("sha256:") and said != str(of_bytes(body)):
+            raise DamagedError(
+                f"the registry sent bytes of {of_bytes(body)} and calls them {said}",
+                where=str(self._reference),
+            )
+
+    def _check_status(self, response: Any, path: str) -> None:
+        host, status = self._reference.registry, response.status_code
+        if status == 200:
+            return
+        where = str(self._reference)
+        if status in (401, 403):
+            raise CannotRunError(
+                f"{host} refuses to hand out this image (HTTP {status})",
+                where=where,
+                advice=f"if it exists, log in first: docker login {host}",
+            )
+        if status == 404:
+            raise CannotRunError(
+                f"{host} has no {path} of this image",
+                where=where,
+                advice="check name, tag and digest; an image built here must be pushed first",
+            )
+        raise CannotRunError(
+            f"{host} answered HTTP {status}", where=where, advice="try again later"
+        )
+
+    def _unreachable(self, error: Exception) -> CannotRunError:
+        way = "plain HTTP, as on every loopback address" if self._reference.is_loopback else "HTTPS"
+        return CannotRunError(
+            f"the registry {self._reference.registry} does not answer ({way}): {_reason(error)}",
+            where=str(self._reference),
+            advice="check the host and port, and that this machine may reach it",
+        )
+
+    def _login(self, challenge: str) -> str:
+        """The Authorization header that answers a WWW-Authenticate header."""
+        scheme, _, rest = challenge.partition(" ")
+        stored = _stored_login(self._reference.registry)
+        basic = f"Basic {stored}" if stored else None
+        if scheme.lower() == "basic" and basic:
+            return basic
+        wanted = dict(_PARAMETER.findall(rest))
+        realm = wanted.pop("realm", "")
+        secure = realm.startswith("https://") or self._reference.is_loopback
+        if scheme.lower() != "bearer" or not secure:
+            raise CannotRunError(
+                f"{self._reference.registry} asks for a login that is not at hand",
+                where=str(self._reference),
+                advice=f"log in first: docker login {self._reference.registry}",
+            )
+        query = {name: wanted[name] for name in ("service", "scope") if name in wanted}
+        with self._request(realm, "application/json", authorization=basic, **query) as response:
+            self._check_status(response, "token")
+            token = _token(self._body(response, _MAX_TOKEN_BYTES))
+        if token is None:
+            raise CannotRunError(
+                f"{self._reference.registry} sent no token", where=str(self._reference)
+            )
+        return f"Bearer {token}"
+
+
+def _no_login(request: Any) -> Any:
+    return request
+
+
+def _token(body: bytes) -> str | None:
+    try:
+        found = json.loads(body)
+        token = found.get("token") or found.get("access_token")
+    except (ValueError, AttributeError):
+        return None
+    return token if isinstance(token, str) and token.isascii() and token.isprintable() else None
+
+
+def _stored_login(registry: str) -> str | None:
+    """Base64 of `user:password` as `docker login` stored it, None where it stored nothing here."""
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    key = "https://index.docker.io/v1/" if registry == "docker.io" else registry
+    try:
+        login = json.loads((folder / "config.json").read_text())["auths"][key]["auth"]
+        base64.b64decode(login, validate=True)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(login) or None
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause: requests wraps the one useful sentence three times."""
+    reason: Any = error
+    while inner := getattr(reason, "reason", None) or (
+        reason.args[0]
+        if getattr(reason, "args", None) and isinstance(reason.args[0], Exception)
+        else None
+    ):
+        reason = inner
+    return str(reason).rpartition(": ")[2] or type(reason).__name__

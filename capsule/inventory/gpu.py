@@ -1,0 +1,285 @@
+"""Accelerators: NVIDIA's as its driver library tells them, AMD's from sysfs, and those unseen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from capsule.inventory.tree import Part, Tree, Unread, pick
+
+_PCI = "sys/bus/pci/devices"
+_DRM = "sys/class/drm"
+_NVIDIA, _AMD = "0x10de", "0x1002"
+_NVIDIA_PROC = "proc/driver/nvidia/gpus"
+_SILENT = Unread(reason="absent", detail="NVML gave no answer")
+
+
+def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
+    """The driver versions, and one part for each accelerator of the node or why there is none.
+
+    State of the first part: `nvidia_version`, `amdgpu_version` of the kernel drivers, and
+    `cuda_version`, the newest CUDA that the NVIDIA driver can serve.
+    """
+    cuda, nvidia = _ask_nvml() if tree.live else (_not_asked(), _not_asked())
+    if isinstance(nvidia, Unread):
+        devices = _unseen(tree, nvidia)
+    else:
+        devices = [gpu_record(facts) for facts in nvidia]
+    devices += _amd(tree)
+    driver = {
+        "nvidia_version": tree.text("sys/module/nvidia/version"),
+        "cuda_version": cuda,
+        "amdgpu_version": tree.text("sys/module/amdgpu/version"),
+    }
+    return Part(state=driver), devices or _none(tree, nvidia)
+
+
+def _none(tree: Tree, nvidia: Any) -> Unread:
+    nothing = tree.nothing(_PCI, "NVIDIA or AMD accelerator")
+    told = f"; {nvidia}" if isinstance(nvidia, Unread) else ""
+    return Unread(reason=nothing.reason, detail=nothing.detail + told)
+
+
+def gpu_record(facts: Mapping[str, Any]) -> Part:
+    """One NVIDIA device, from the raw answers of NVML.
+
+    Identity: `uuid`, `serial`.
+    Class: `vendor`, `model`, `pci_id`, `memory_bytes`, `compute_capability`, `cores`,
+    `sm_clock_max_hertz`, `memory_clock_max_hertz`, `power_limit_min_watts`,
+    `power_limit_max_watts`, `power_limit_default_watts`, `pcie_generation_max`, `pcie_lanes_max`.
+    State: `pci_address`, `firmware` (VBIOS), `power_limit_watts`, `ecc`, `mig`, `mig_instances`,
+    `persistence`, `application_sm_clock_hertz`, `application_memory_clock_hertz`.
+    Momentary: `sm_clock_hertz`, `memory_clock_hertz`, `power_watts`, `temperature_celsius`,
+    `clock_event_reasons` (NVML's bit mask in hexadecimal).
+
+    Args:
+        facts: One value for each name of `_questions`, in NVML's own units (MHz, mW); an `Unread`
+            where NVML refused, and nothing where it was not asked.
+    """
+
+    def fact(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+        value = facts.get(name, _SILENT)
+        return value if isinstance(value, Unread) else convert(value)
+
+    return Part(
+        identity={"uuid": fact("uuid"), "serial": fact("serial")},
+        klass={
+            "vendor": "NVIDIA",
+            "model": fact("name"),
+            "pci_id": fact("pci_id", _nvml_pci_id),
+            "memory_bytes": fact("memory_bytes"),
+            "compute_capability": fact("compute_capability", _dotted),
+            "cores": fact("cores"),
+            "sm_clock_max_hertz": fact("sm_clock_max", _megahertz),
+            "memory_clock_max_hertz": fact("memory_clock_max", _megahertz),
+            "power_limit_min_watts": fact("power_limits", lambda pair: _watts(pair[0])),
+            "power_limit_max_watts": fact("power_limits", lambda pair: _watts(pair[1])),
+            "power_limit_default_watts": fact("power_limit_default", _watts),
+            "pcie_generation_max": fact("pcie_generation_max"),
+            "pcie_lanes_max": fact("pcie_lanes_max"),
+        },
+        state={
+            "pci_address": fact("pci_address", _nvml_pci_address),
+            "firmware": fact("vbios"),
+            "power_limit_watts": fact("power_limit", _watts),
+            "ecc": fact("ecc", lambda pair: bool(pair[0])),
+            "mig": fact("mig", lambda pair: bool(pair[0])),
+            "mig_instances": fact("mig_instances"),
+            "persistence": fact("persistence", bool),
+            "application_sm_clock_hertz": fact("application_sm_clock", _megahertz),
+            "application_memory_clock_hertz": fact("application_memory_clock", _megahertz),
+        },
+        momentary={
+            "sm_clock_hertz": fact("sm_clock", _megahertz),
+            "memory_clock_hertz": fact("memory_clock", _megahertz),
+            "power_watts": fact("power", _watts),
+            "temperature_celsius": fact("temperature"),
+            "clock_event_reasons": fact("clock_event_reasons", hex),
+        },
+    )
+
+
+def _megahertz(value: int) -> int:
+    return value * 1_000_000
+
+
+def _watts(milliwatts: int) -> float:
+    return milliwatts / 1000
+
+
+def _dotted(pair: tuple[int, int]) -> str:
+    return f"{pair[0]}.{pair[1]}"
+
+
+def _nvml_pci_id(word: int) -> str:
+    # NVML packs device and vendor in one word: 0x233510DE is device 2335 of vendor 10DE
+    return f"{word & 0xFFFF:04X}:{word >> 16:04X}"
+
+
+def _nvml_pci_address(text: str) -> str:
+    # NVML writes a domain of eight digits, the kernel one of four
+    domain, _, rest = text.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def _questions(nvml: Any) -> dict[str, Callable[[Any], Any]]:
+    sm, memory = nvml.NVML_CLOCK_SM, nvml.NVML_CLOCK_MEM
+    return {
+        "name": nvml.nvmlDeviceGetName,
+        "uuid": nvml.nvmlDeviceGetUUID,
+        "serial": nvml.nvmlDeviceGetSerial,
+        "pci_id": lambda handle: nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId,
+        "pci_address": lambda handle: _str(nvml.nvmlDeviceGetPciInfo(handle).busId),
+        "memory_bytes": lambda handle: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability,
+        "cores": nvml.nvmlDeviceGetNumGpuCores,
+        "sm_clock_max": lambda handle: nvml.nvmlDeviceGetMaxClockInfo(handle, sm),
+        "memory_clock_max": lambda handle: nvml.nvmlDeviceGetMaxClockInfo(handle, memory),
+        "power_limits": nvml.nvmlDeviceGetPowerManagementLimitConstraints,
+        "power_limit_default": nvml.nvmlDeviceGetPowerManagementDefaultLimit,
+        "pcie_generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration,
+        "pcie_lanes_max": nvml.nvmlDeviceGetMaxPcieLinkWidth,
+        "vbios": nvml.nvmlDeviceGetVbiosVersion,
+        "power_limit": nvml.nvmlDeviceGetEnforcedPowerLimit,
+        "ecc": nvml.nvmlDeviceGetEccMode,
+        "mig": nvml.nvmlDeviceGetMigMode,
+        "mig_instances": lambda handle: _mig_instances(nvml, handle),
+        "persistence": nvml.nvmlDeviceGetPersistenceMode,
+        "application_sm_clock": lambda handle: nvml.nvmlDeviceGetApplicationsClock(handle, sm),
+        "application_memory_clock": lambda handle: nvml.nvmlDeviceGetApplicationsClock(
+            handle, memory
+        ),
+        "sm_clock": lambda handle: nvml.nvmlDeviceGetClockInfo(handle, sm),
+        "memory_clock": lambda handle: nvml.nvmlDeviceGetClockInfo(handle, memory),
+        "power": nvml.nvmlDeviceGetPowerUsage,
+        "temperature": lambda handle: nvml.nvmlDeviceGetTemperature(
+            handle, nvml.NVML_TEMPERATURE_GPU
+        ),
+        "clock_event_reasons": nvml.nvmlDeviceGetCurrentClocksEventReasons,
+    }
+
+
+def _str(text: str | bytes) -> str:
+    return text.decode() if isinstance(text, bytes) else text
+
+
+def _mig_instances(nvml: Any, handle: Any) -> list[str]:
+    found = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except nvml.NVMLError_NotFound:
+            continue
+        found.append(_str(nvml.nvmlDeviceGetName(instance)))
+    return found
+
+
+def _ask_nvml() -> tuple[str | Unread, list[dict[str, Any]] | Unread]:
+    """The newest CUDA of the driver, and the facts of each device; or why NVML gave neither."""
+    try:
+        import pynvml as nvml
+    except ImportError as error:
+        unread = Unread(reason="tool missing", detail=f"Python package nvidia-ml-py: {error}")
+        return unread, unread
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return _refusal(nvml, error), _refusal(nvml, error)
+    try:
+        version = nvml.nvmlSystemGetCudaDriverVersion_v2()
+        questions = _questions(nvml)
+        devices = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            devices.append({name: _answer(nvml, ask, handle) for name, ask in questions.items()})
+        return f"{version // 1000}.{version % 1000 // 10}", devices
+    except nvml.NVMLError as error:
+        return _refusal(nvml, error), _refusal(nvml, error)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _answer(nvml: Any, ask: Callable[[Any], Any], handle: Any) -> Any:
+    try:
+        value = ask(handle)
+    except nvml.NVMLError as error:
+        return _refusal(nvml, error)
+    return _str(value) if isinstance(value, bytes) else value
+
+
+def _refusal(nvml: Any, error: Any) -> Unread:
+    detail = f"NVML: {error}"
+    if error.value == nvml.NVML_ERROR_NO_PERMISSION:
+        return Unread(reason="not permitted", detail=detail)
+    missing = (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    return Unread(reason="tool missing" if error.value in missing else "absent", detail=detail)
+
+
+def _not_asked() -> Unread:
+    return Unread(reason="absent", detail="NVML can only be asked on the running machine")
+
+
+def _unseen(tree: Tree, reason: Unread) -> list[Part]:
+    """NVIDIA devices on the bus that NVML does not tell, with what the kernel knows of them."""
+    found = []
+    for address in tree.names(_PCI):
+        folder = f"{_PCI}/{address}"
+        kind = tree.text(f"{folder}/class")
+        display = isinstance(kind, str) and kind.startswith("0x03")
+        if not display or tree.text(f"{folder}/vendor") != _NVIDIA:
+            continue
+        path = f"{_NVIDIA_PROC}/{address}/information"
+        known = tree.fields(path, ":")
+        model, uuid = pick(known, "Model", path), pick(known, "GPU UUID", path)
+        found.append(
+            Part(
+                identity={"uuid": uuid},
+                klass={
+                    "vendor": "NVIDIA",
+                    "model": reason if isinstance(model, Unread) else model,
+                    "pci_id": _pci_id(tree, folder),
+                    "memory_bytes": reason,
+                },
+                state={"pci_address": address},
+            )
+        )
+    return found
+
+
+def _pci_id(tree: Tree, folder: str) -> str | Unread:
+    path = f"{folder}/uevent"
+    return pick(tree.fields(path, "="), "PCI_ID", path)
+
+
+def _amd(tree: Tree) -> list[Part]:
+    cards = [name for name in tree.names(_DRM) if re.fullmatch(r"card\d+", name)]
+    folders = [f"{_DRM}/{card}/device" for card in cards]
+    return [_amd_device(tree, f) for f in folders if tree.text(f"{f}/vendor") == _AMD]
+
+
+def _amd_device(tree: Tree, folder: str) -> Part:
+    sensors = next((f"{folder}/hwmon/{name}" for name in tree.names(f"{folder}/hwmon")), folder)
+    path = f"{folder}/uevent"
+
+    def watts(name: str) -> float | Unread:
+        microwatts = tree.number(f"{sensors}/{name}")
+        return microwatts if isinstance(microwatts, Unread) else microwatts / 1e6
+
+    return Part(
+        identity={"uuid": tree.text(f"{folder}/unique_id")},
+        klass={
+            "vendor": "AMD",
+            "model": tree.text(f"{folder}/product_name"),
+            "pci_id": _pci_id(tree, folder),
+            "memory_bytes": tree.number(f"{folder}/mem_info_vram_total"),
+            "power_limit_max_watts": watts("power1_cap_max"),
+        },
+        state={
+            "pci_address": pick(tree.fields(path, "="), "PCI_SLOT_NAME", path),
+            "firmware": tree.text(f"{folder}/vbios_version"),
+            "power_limit_watts": watts("power1_cap"),
+            "compute_partition": tree.text(f"{folder}/current_compute_partition"),
+            "memory_partition": tree.text(f"{folder}/current_memory_partition"),
+        },
+    )

@@ -1,0 +1,287 @@
+"""Read what a workload says of itself, as hostile input: a journal, or a command's results."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from capsule.errors import DamagedError
+from capsule.manifest import Metric
+from capsule.plan import Trial
+from capsule.record import Reason
+from capsule.schema import parse
+
+MAX_LINE_BYTES = 64 * 2**20
+MAX_FILE_BYTES = 2 * 2**30
+MAX_MESSAGE = 2000
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Every value of one metric in one trial, warm-up included.
+
+    Attributes:
+        metric: Last segment of the metric path.
+        warmup: How many leading values are warm-up.
+        values: In measured order; may hold NaN and infinities.
+    """
+
+    metric: str
+    warmup: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialReport:
+    """What the workload says of one trial.
+
+    Attributes:
+        trial: Its id.
+        outcome: None while it has begun but not ended.
+        reason: Of a failure.
+        message: Of a failure.
+        seconds: Its duration, None while it has not ended.
+        series: Its metrics so far.
+    """
+
+    trial: str
+    outcome: Literal["completed", "failed"] | None = None
+    reason: Reason | None = None
+    message: str = ""
+    seconds: float | None = None
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Journal:
+    """A whole journal.
+
+    Attributes:
+        software: What the image holds; empty until the program said hello.
+        environment: Effective settings inside.
+        reports: Trials in the order in which they began.
+        defect: Why reading stopped early, None for a sound journal.
+    """
+
+    software: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    reports: tuple[TrialReport, ...]
+    defect: str | None = None
+
+
+def read(path: Path, trials: Sequence[Trial]) -> Journal:
+    """Read `levels`' journal as far as it is sound.
+
+    A torn last line is what a killed process leaves, and is ignored. Anything else out of order is
+    a defect: what stands before it counts, what follows does not.
+
+    Args:
+        path: The journal, which need not exist yet.
+        trials: The trials that this process was given; no other may be reported.
+    """
+    known = {trial.id: trial for trial in trials}
+    hello: Mapping[str, Any] = {}
+    reports: dict[str, TrialReport] = {}
+    current: str | None = None
+    defect = None
+    try:
+        for event in _events(path):
+            kind = event.get("event")
+            if kind == "hello":
+                hello = event
+            elif kind == "begin":
+                current = _begin(event, known, reports, current)
+                reports[current] = TrialReport(trial=current)
+            elif kind == "samples":
+                trial = _open(event, current)
+                reports[trial] = _with_samples(reports[trial], event, known[trial])
+            elif kind == "end":
+                trial = _open(event, current)
+                reports[trial] = _ended(reports[trial], event, known[trial])
+                current = None
+            elif kind != "bye":
+                raise _Defect(f"unknown event {str(kind)[:40]!r}")
+    except (_Defect, DamagedError) as error:
+        defect = str(error)[:MAX_MESSAGE]
+    return Journal(
+        software=_object(hello.get("software")),
+        environment=_object(hello.get("environment")),
+        reports=tuple(reports.values()),
+        defect=defect,
+    )
+
+
+class _Defect(Exception):
+    pass
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in _lines(path):
+        event = parse(line, where=f"journal line {number}")
+        if not isinstance(event, dict):
+            raise _Defect(f"line {number} is not an object")
+        yield event
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    if not path.is_file() or path.is_symlink():
+        return
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise _Defect(f"larger than {MAX_FILE_BYTES} bytes")
+    with path.open("rb") as stream:
+        for number in range(1, MAX_FILE_BYTES):
+            line = stream.readline(MAX_LINE_BYTES + 1)
+            if len(line) > MAX_LINE_BYTES:
+                raise _Defect(f"line {number} is longer than {MAX_LINE_BYTES} bytes")
+            if not line.endswith(b"\n"):
+                return
+            yield number, line
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _begin(
+    event: Mapping[str, Any],
+    known: Mapping[str, Trial],
+    reports: Mapping[str, TrialReport],
+    current: str | None,
+) -> str:
+    trial = event.get("trial")
+    if not isinstance(trial, str) or trial not in known:
+        raise _Defect(f"begins a trial that it was not given: {str(trial)[:80]!r}")
+    if trial in reports or current is not None:
+        raise _Defect(f"begins {trial} out of order")
+    return trial
+
+
+def _open(event: Mapping[str, Any], current: str | None) -> str:
+    if current is None or event.get("trial") != current:
+        raise _Defect(f"reports on {str(event.get('trial'))[:80]!r}, which is not under way")
+    return current
+
+
+def _with_samples(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> TrialReport:
+    name, warmup, values = event.get("metric"), event.get("warmup", 0), event.get("values")
+    if name not in {metric.name for metric in trial.benchmark.metrics}:
+        raise _Defect(f"reports the undeclared metric {str(name)[:80]!r}")
+    if any(series.metric == name for series in report.series):
+        raise _Defect(f"reports {name} twice")
+    if not isinstance(values, list) or not isinstance(warmup, int) or not 0 <= warmup < len(values):
+        raise _Defect(f"the samples of {name} are not a warm-up count and a longer list")
+    series = Series(metric=str(name), warmup=warmup, values=tuple(map(_number, values)))
+    return replace(report, series=(*report.series, series))
+
+
+def _ended(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> TrialReport:
+    outcome, reason, seconds = event.get("outcome"), event.get("reason"), event.get("seconds")
+    if outcome not in ("completed", "failed"):
+        raise _Defect(f"ends {trial.id} as {str(outcome)[:40]!r}")
+    if not isinstance(seconds, int | float) or seconds < 0:
+        raise _Defect(f"ends {trial.id} without a duration")
+    if outcome == "failed":
+        known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite")
+        why: Reason = next((each for each in known if each == reason), "error")
+        message = str(event.get("message", ""))[:MAX_MESSAGE]
+        return replace(
+            report, outcome="failed", reason=why, message=message, seconds=float(seconds)
+        )
+    return judged(replace(report, outcome="completed", seconds=float(seconds)), trial)
+
+
+def judged(report: TrialReport, trial: Trial) -> TrialReport:
+    """Fail a trial that says it completed but lacks a metric, or has one that is not a number."""
+    found = {series.metric: series for series in report.series}
+    missing = [metric.name for metric in trial.benchmark.metrics if metric.name not in found]
+    if missing:
+        return replace(
+            report,
+            outcome="failed",
+            reason="no-result",
+            message=f"ended well but did not report {', '.join(missing)}",
+        )
+    for series in report.series:
+        bad = [value for value in series.values if not math.isfinite(value)]
+        if bad:
+            message = f"{series.metric} is {bad[0]} ({len(bad)} of {len(series.values)} values)"
+            return replace(report, outcome="failed", reason="non-finite", message=message)
+    return report
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and value in _NON_FINITE:
+        return _NON_FINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Defect(f"{str(value)[:40]!r} is not a number")
+    return float(value)
+
+
+def read_results(path: Path, trial: Trial) -> TrialReport:
+    """Read the results file of a command that ended with exit code 0.
+
+    The file protocol: one JSON object a line, `{"metric": NAME, "value": NUMBER}`; lines of one
+    metric are samples of it, in order. Every metric that the manifest declares must be there, and
+    no other. `NaN` and `Infinity` as Python writes them fail the trial as non-finite.
+
+    Args:
+        path: The file that `CAPSULE_RESULTS` named, which need not exist.
+        trial: The trial, whose benchmark declares the metrics.
+    """
+    declared = {metric.name: metric for metric in trial.benchmark.metrics}
+    values: dict[str, list[float]] = {}
+    try:
+        for number, line in _result_lines(path):
+            name, value = _result(number, line, declared)
+            values.setdefault(name, []).append(value)
+    except _Defect as error:
+        return TrialReport(
+            trial=trial.id,
+            outcome="failed",
+            reason="bad-result",
+            message=str(error),
+            series=_series(values),
+        )
+    return judged(
+        TrialReport(trial=trial.id, outcome="completed", series=_series(values)),
+        trial,
+    )
+
+
+def _series(values: Mapping[str, list[float]]) -> tuple[Series, ...]:
+    return tuple(
+        Series(metric=name, warmup=0, values=tuple(found)) for name, found in values.items()
+    )
+
+
+def _result_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    # unlike a killed program's journal, a script that ended may have left out the last newline
+    if not path.is_file() or path.is_symlink():
+        return
+    if path.stat().st_size > MAX_LINE_BYTES:
+        raise _Defect(f"the results file is larger than {MAX_LINE_BYTES} bytes")
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _result(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[str, float]:
+    try:
+        entry = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        text = line[:80].decode(errors="replace")
+        raise _Defect(f"results line {number} is not JSON: {text!r}") from None
+    if not isinstance(entry, dict) or set(entry) != {"metric", "value"}:
+        raise _Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
+    name = entry["metric"]
+    if not isinstance(name, str) or name not in declared:
+        known = ", ".join(declared)
+        raise _Defect(
+            f"results line {number} reports {str(name)[:80]!r}, but the manifest declares {known}"
+        )
+    return name, _number(entry["value"])

@@ -1,0 +1,33 @@
+"""Frameworks behind one small interface, each imported only by the job that needs it."""
+
+from __future__ import annotations
+
+from importlib import import_module, util
+
+from ..catalog import FRAMEWORKS
+from .base import Framework, FrameworkError
+
+
+def load(name: str, device: str, threads: int | None, determinism: str) -> Framework:
+    """Import a framework and bring it into the state that a job asks for.
+
+    Args:
+        name: One of `catalog.FRAMEWORKS`.
+        device: `cpu` or `cuda`.
+        threads: Threads inside one operation; None leaves the framework's own choice.
+        determinism: `default`, or `strict` for deterministic algorithms only.
+
+    Raises:
+        FrameworkError: It is unknown, not in this image, or has no such device.
+    """
+    if name not in FRAMEWORKS:
+        raise FrameworkError(f"no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
+    if util.find_spec(name) is None:
+        raise FrameworkError(f"{name} is not installed in this image")
+    framework: Framework = import_module(f".{name}", __package__).create(
+        device, threads, determinism
+    )
+    return framework
+
+
+__all__ = ["Framework", "FrameworkError", "load"]

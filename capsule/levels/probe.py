@@ -1,0 +1,144 @@
+"""What software an image holds, seen from inside."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Callable
+
+from .catalog import FRAMEWORKS
+
+_VARIABLE = re.compile(
+    "(ATEN|BLIS|CUBLAS|CUDA|CUDNN|DNNL|GOMP|JAX|KMP|MALLOC|MKL|MPICH|NCCL|NPY|NVIDIA|OMP|OMPI"
+    "|ONEDNN|OPENBLAS|PMI|PMIX|PYTORCH|TORCH|UCX|XLA)_.*"
+    "|TF_(CUDNN|DETERMINISTIC|ENABLE|FORCE|GPU|NUM|XLA)_.*"
+    "|GLIBC_TUNABLES|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONHASHSEED|PYTHONPATH"
+)
+
+
+def main() -> int:
+    """Print the inventory as one JSON object; the exit status."""
+    sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
+    return 0
+
+
+def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
+    """The software of this image as JSON values.
+
+    Args:
+        frameworks: Whose build settings to read, which means to import them; one that is not
+            installed is left out.
+
+    Returns:
+        `python`, `platform`, `distributions` (name to version), `frameworks` (name to build
+        settings), `variables` (those of the environment that can change a result), and `missing`:
+        for each field that is null because it could not be read, its dotted name and the reason.
+    """
+    missing: dict[str, str] = {}
+    return {
+        "python": _read("python", _PYTHON, missing),
+        "platform": _read("platform", _PLATFORM, missing),
+        "distributions": _distributions(),
+        "frameworks": {
+            name: _read(f"frameworks.{name}", _FRAMEWORKS[name], missing)
+            for name in sorted(frameworks)
+            if util.find_spec(name) is not None
+        },
+        "variables": {
+            name: value for name, value in sorted(os.environ.items()) if _VARIABLE.fullmatch(name)
+        },
+        "missing": missing,
+    }
+
+
+def _read(
+    where: str, fields: Mapping[str, Callable[[], Any]], missing: dict[str, str]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, read in fields.items():
+        try:
+            found[name] = read()
+        except Exception as error:
+            found[name] = None
+            missing[f"{where}.{name}"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _distributions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in metadata.distributions():
+        name = each.metadata["Name"]
+        # the first on the path is the one that is imported; a damaged one has no name
+        if name and name not in found:
+            found[name] = each.version
+    return dict(sorted(found.items()))
+
+
+def _os_release() -> str:
+    words = shlex.split(Path("/etc/os-release").read_text(encoding="utf-8"), comments=True)
+    return dict(word.split("=", 1) for word in words)["PRETTY_NAME"]
+
+
+def _numpy_version() -> str:
+    import numpy
+
+    return numpy.__version__
+
+
+def _numpy_build() -> Any:
+    import numpy
+
+    if tuple(int(part) for part in numpy.__version__.split(".")[:2]) >= (1, 25):
+        return numpy.show_config(mode="dicts")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        numpy.show_config()
+    return {"text": printed.getvalue()}
+
+
+def _torch(path: str) -> Any:
+    """An attribute of torch; None, where torch says that it was built without, is an error."""
+    import torch
+
+    value: Any = torch
+    for name in path.split("."):
+        value = getattr(value, name)
+    value = value() if callable(value) else value
+    if value is None:
+        raise LookupError(f"torch.{path} is None: this torch was built without it")
+    return value
+
+
+_PYTHON: dict[str, Callable[[], Any]] = {
+    "version": platform.python_version,
+    "implementation": platform.python_implementation,
+    "compiler": platform.python_compiler,
+    "build": lambda: list(platform.python_build()),
+    "executable": lambda: sys.executable,
+}
+
+_PLATFORM: dict[str, Callable[[], Any]] = {
+    "machine": platform.machine,
+    "libc": lambda: " ".join(platform.libc_ver()),
+    "distribution": _os_release,
+}
+
+_FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
+    "numpy": {"version": _numpy_version, "build": _numpy_build},
+    "torch": {
+        "version": lambda: str(_torch("__version__")),
+        "git_version": lambda: _torch("version.git_version"),
+        "cuda": lambda: _torch("version.cuda"),
+        "cudnn": lambda: _torch("backends.cudnn.version"),
+        "build": lambda: _torch("__config__.show"),
+    },
+}

@@ -1,0 +1,161 @@
+"""Turn one `benchmarks` entry into a value with its sweep written out and its metrics known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from capsule.levels import catalog
+from capsule.manifest.model import Benchmark, Case, Metric
+from capsule.manifest.problems import Problems, instead, shown
+from capsule.schema import pointer
+
+MOST_CASES = 1000
+
+Raw = Mapping[str, Any]
+
+
+def benchmark(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+    """One entry that fits the schema, or None after noting what is wrong with it.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
+    """
+    return command(raw) if "command" in raw else _operator(raw, here, problems)
+
+
+def command(raw: Raw) -> Benchmark:
+    """A benchmark that is any program, with the metrics that it promises."""
+    return Benchmark(
+        id=raw["id"],
+        cases=(Case(name="default", parameters={}),),
+        frameworks=("command",),
+        repetitions=1,
+        warmup=0,
+        command=tuple(raw["command"]),
+        inputs=tuple(raw.get("inputs", ())),
+        datasets=tuple(raw.get("datasets", ())),
+        metrics=tuple(_metric(name, each) for name, each in sorted(raw["metrics"].items())),
+        isolation="trial",
+        timeout_seconds=seconds(raw.get("timeout")),
+        network=raw.get("network", False),
+    )
+
+
+def seconds(duration: str | None) -> int | None:
+    """A duration in seconds.
+
+    >>> seconds("01:30:05")
+    5405
+    """
+    if duration is None:
+        return None
+    hours, minutes, rest = map(int, duration.split(":"))
+    return 3600 * hours + 60 * minutes + rest
+
+
+def _metric(name: str, raw: Raw) -> Metric:
+    return Metric(
+        name=name,
+        unit=raw.get("unit", "1"),
+        direction=raw.get("direction", "none"),
+        kind=raw.get("kind", "portable"),
+        resolution=float(raw.get("resolution", 0)),
+    )
+
+
+def _operator(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+    subject = catalog.OPERATORS.get(raw["operator"])
+    if subject is None:
+        known = instead(raw["operator"], catalog.OPERATORS)
+        problems.add(f"{here}/operator", f"unknown operator {shown(raw['operator'])}; {known}")
+        return None
+    for index, name in enumerate(raw["frameworks"]):
+        if name not in subject.frameworks:
+            known = instead(name, subject.frameworks)
+            problems.add(f"{here}/frameworks/{index}", f"unknown framework {shown(name)}; {known}")
+    dtype = raw.get("dtype", "float32")
+    if dtype not in subject.dtypes:
+        known = instead(dtype, subject.dtypes)
+        problems.add(f"{here}/dtype", f"unknown element type {shown(dtype)}; {known}")
+    cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
+    if problems.below(here):
+        return None
+    return Benchmark(
+        id=raw["id"],
+        level=int(raw["level"]),
+        operator=subject.name,
+        dtype=dtype,
+        cases=cases,
+        frameworks=tuple(raw["frameworks"]),
+        repetitions=int(raw.get("repetitions", 30)),
+        warmup=int(raw.get("warmup", 3)),
+        metrics=tuple(_known_metric(each) for each in subject.metrics),
+        isolation=raw.get("isolation", "group"),
+    )
+
+
+def _known_metric(facts: catalog.MetricFacts) -> Metric:
+    raw = {key: getattr(facts, key) for key in ("unit", "direction", "kind", "resolution")}
+    return _metric(facts.name, raw)
+
+
+def _cases(raw: Any, subject: catalog.Operator, here: str, problems: Problems) -> tuple[Case, ...]:
+    if isinstance(raw, str):
+        if raw not in subject.cases:
+            known = instead(raw, subject.cases)
+            problems.add(here, f"{subject.name} has no set of cases {shown(raw)}; {known}")
+            return ()
+        return tuple(Case(name=name, parameters=sizes) for name, sizes in subject.cases[raw])
+    if isinstance(raw, dict):
+        return _sweep(raw, subject, here, problems)
+    found = [_point(each, subject, f"{here}/{index}", problems) for index, each in enumerate(raw)]
+    names = [case.name if case else None for case in found]
+    for index, name in enumerate(names):
+        if name and name in names[:index]:
+            problems.add(f"{here}/{index}", f"a second case {name!r}; each needs its own name")
+    return tuple(case for case in found if case)
+
+
+def _sweep(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> tuple[Case, ...]:
+    if not _parameters_fit(raw, subject, here, problems):
+        return ()
+    for name, sizes in raw.items():
+        if len(set(sizes)) < len(sizes):
+            problems.add(f"{here}/{name}", "a value stands here twice")
+    if (count := math.prod(map(len, raw.values()))) > MOST_CASES:
+        problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
+    if problems.below(here):
+        return ()
+    points = itertools.product(*(raw[name] for name in subject.parameters))
+    return tuple(
+        _case(dict(zip(subject.parameters, each, strict=True)), subject) for each in points
+    )
+
+
+def _point(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> Case | None:
+    sizes = {name: value for name, value in raw.items() if name != "name"}
+    if not _parameters_fit(sizes, subject, here, problems):
+        return None
+    return _case(sizes, subject, raw.get("name"))
+
+
+def _case(raw: Raw, subject: catalog.Operator, name: str | None = None) -> Case:
+    sizes = {each: int(raw[each]) for each in subject.parameters}  # 64.0 is a JSON integer too
+    return Case(name=name or catalog.case_name(subject.name, sizes), parameters=sizes)
+
+
+def _parameters_fit(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> bool:
+    for name in raw:
+        if name not in subject.parameters:
+            known = instead(name, subject.parameters)
+            message = f"{subject.name} has no parameter {shown(name)}; {known}"
+            problems.add(here + pointer(name[:200]), message)
+    for name in subject.parameters:
+        if name not in raw:
+            problems.add(here, f"the parameter {name!r} of {subject.name} is missing")
+    return not problems.below(here)

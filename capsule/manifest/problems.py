@@ -1,0 +1,147 @@
+"""Collect everything that is wrong with a manifest, and word it for whoever wrote it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from capsule import schema
+from capsule.errors import ManifestError
+from capsule.manifest.lines import scan
+
+_AT_MOST = 25
+_KINDS = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+_PHRASES = {
+    "minimum": "{value} is less than {expected}",
+    "exclusiveMinimum": "{value} is not more than {expected}",
+    "maximum": "{value} is more than {expected}",
+    "minItems": "{value} needs at least {expected} of them",
+    "minProperties": "{value} needs at least {expected} of them",
+    "minLength": "{value} is shorter than {expected}",
+    "maxItems": "has more than {expected} entries",
+    "maxLength": "is longer than {expected} characters",
+    None: "this field does not go with the others here",
+}
+
+
+class Problems:
+    """What was found so far, by JSON pointer."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], None] = {}
+
+    def add(self, pointer: str, message: str) -> None:
+        """Note that the value at `pointer` is wrong; the same twice is one problem."""
+        self._found[(pointer, message)] = None
+
+    def below(self, pointer: str) -> bool:
+        """Whether anything is wrong at `pointer` or inside it."""
+        return any((each + "/").startswith(pointer + "/") for each, _ in self._found)
+
+    def add_violations(self, value: Any, name: str) -> None:
+        """Hold `value` against a published schema and note what breaks it."""
+        for error in schema.violations(value, name):
+            for pointer, message in _worded(error):
+                self.add(pointer, message)
+
+    def stop(self, text: str, where: str) -> None:
+        """Stop if anything is wrong.
+
+        Raises:
+            ManifestError: Every problem, one a line, in the order of the text.
+        """
+        if not self._found:
+            return
+        lines = scan(text)
+        told = ((lines.line(pointer), pointer, message) for pointer, message in self._found)
+        raise report(sorted(told), where)
+
+
+def report(told: list[tuple[int, str, str]], where: str) -> ManifestError:
+    """The error that tells (line, pointer, message) of each problem."""
+    count = "one problem" if len(told) == 1 else f"{len(told)} problems"
+    rows = [f"line {line}, {_plain(pointer) or '/'}: {message}" for line, pointer, message in told]
+    if len(rows) > _AT_MOST:
+        rows[_AT_MOST:] = [f"and {len(rows) - _AT_MOST} more"]
+    return ManifestError("\n  ".join([f"not a valid manifest, {count}:", *rows]), where=where)
+
+
+def _plain(text: str) -> str:
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant, or None.
+
+    >>> nearest("gem", ["relu", "gemm"])
+    'gemm'
+    """
+    known = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower()[:64], known, n=1)
+    return known[close[0]] if close else None
+
+
+def instead(word: str, names: Iterable[str]) -> str:
+    """What to write instead of an unknown `word`, as the end of a sentence.
+
+    >>> instead("gem", ["relu", "gemm"])
+    "did you mean 'gemm'?"
+    """
+    names = list(names)
+    near = nearest(word, names)
+    if near:
+        return f"did you mean {near!r}?"
+    return f"there are: {', '.join(names)}" if names else "there are none"
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: JSON in ASCII, cut at 60 characters."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _worded(error: Any) -> list[tuple[str, str]]:
+    pointer = schema.pointer(*error.absolute_path)
+    if "propertyNames" in error.absolute_schema_path:
+        pointer += schema.pointer(error.instance[:200])
+    if error.validator == "additionalProperties":
+        return _unknown_fields(error, pointer)
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        return [(pointer, f"the field {name!r} is missing") for name in missing]
+    return [(pointer, _sentence(error))]
+
+
+def _sentence(error: Any) -> str:
+    kind, expected, value = error.validator, error.validator_value, error.instance
+    own = error.schema.get("errorMessage") if isinstance(error.schema, dict) else None
+    if own:
+        return f"{shown(value)}: {own}"
+    if kind == "enum" and isinstance(value, str):
+        return f"{shown(value)} is unknown; {instead(value, map(str, expected))}"
+    if kind == "type":
+        kinds = [expected] if isinstance(expected, str) else expected
+        return f"{shown(value)} is not {' or '.join(_KINDS[each] for each in kinds)}"
+    phrase = _PHRASES.get(kind, "{value} does not fit here")
+    return phrase.format(value=shown(value), expected=expected)
+
+
+def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
+    known = [name for name, each in error.schema.get("properties", {}).items() if each is not False]
+    return [
+        (
+            pointer + schema.pointer(name[:200]),
+            f"unknown field {shown(name)}; {instead(name, known)}",
+        )
+        for name in error.instance
+        if name not in error.schema.get("properties", {})
+    ]

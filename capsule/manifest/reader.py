@@ -1,0 +1,194 @@
+"""Read a manifest: strict JSON, the published schema, then the rules that a schema can't say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capsule import schema
+from capsule.errors import DamagedError, ManifestError
+from capsule.levels import generators
+from capsule.manifest import claims, rules
+from capsule.manifest.benchmarks import benchmark, seconds
+from capsule.manifest.lines import scan
+from capsule.manifest.model import (
+    Author,
+    Benchmark,
+    DatasetSpec,
+    ImageSpec,
+    Manifest,
+    Resources,
+)
+from capsule.manifest.problems import Problems, instead, report, shown
+
+MOST_BYTES = 1 << 18
+MOST_TRIALS = 100_000
+
+
+def load(path: Path) -> Manifest:
+    """Read a manifest file; the paths in it must exist beside it.
+
+    Raises:
+        ManifestError: The file can't be read, or everything that is wrong with it, each with JSON
+            pointer, line and the nearest right name.
+    """
+    if not path.is_file():
+        advice = "`capsule init` writes a manifest to start from"
+        raise ManifestError("no such file", where=str(path), advice=advice)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
+    return read(data, where=str(path), folder=path.parent)
+
+
+def read(data: bytes, *, where: str, folder: Path | None) -> Manifest:
+    """Read the bytes of a manifest.
+
+    Args:
+        data: The JSON text.
+        where: Its name in an error message.
+        folder: Where relative paths start; None for a manifest out of a capsule, whose files
+            are not looked for.
+
+    Raises:
+        ManifestError: Everything that is wrong, each with JSON pointer and line.
+    """
+    raw = _parse(data, where)
+    problems = Problems()
+    problems.add_violations(raw, "manifest-1")
+    benchmarks: tuple[Benchmark, ...] = ()
+    if isinstance(raw, dict):
+        rules.check(raw, folder, problems)
+        benchmarks = _benchmarks(raw, problems)
+    problems.stop(data.decode(), where)
+    return _manifest(raw, benchmarks, data, folder)
+
+
+def _parse(data: bytes, where: str) -> Any:
+    if len(data) > MOST_BYTES:
+        raise ManifestError(f"more than {MOST_BYTES} bytes is no manifest", where=where)
+    try:
+        return schema.parse(data, where=where)
+    except DamagedError as error:
+        told = _refused(data.decode(errors="replace"))
+        if not told or error.what.startswith("not JSON"):
+            raise ManifestError(error.what, where=where) from None
+        raise report(told, where) from None
+
+
+def _refused(text: str) -> list[tuple[int, str, str]]:
+    lines = scan(text)
+    twice = [(line, here, "this key stands here twice") for here, line in lines.duplicates]
+    numbers = [(line, here, f"{word} is no number") for here, line, word in lines.not_numbers]
+    return sorted(twice + numbers)
+
+
+def _benchmarks(raw: Mapping[str, Any], problems: Problems) -> tuple[Benchmark, ...]:
+    """Those that are right; claims are held against them only when all are."""
+    given = rules.entries(raw, "benchmarks")
+    found = [benchmark(each, here, problems) for here, each in given if not problems.below(here)]
+    _dataset_names(raw, problems)
+    _generators(raw, problems)
+    right = tuple(each for each in found if each)
+    if problems.below("/benchmarks"):
+        return ()
+    fitting = {
+        int(here.rpartition("/")[2]): claims.claim(each)
+        for here, each in rules.entries(raw, "claims")
+        if not problems.below(here)
+    }
+    claims.check(fitting, right, problems)
+    _bounded(raw, right, problems)
+    return right
+
+
+def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
+    known = raw.get("datasets", {})
+    for here, each in rules.entries(raw, "benchmarks"):
+        names = each.get("datasets")
+        for index, name in enumerate(names if isinstance(names, list) else ()):
+            if isinstance(name, str) and isinstance(known, dict) and name not in known:
+                message = f"no dataset {shown(name)}; {instead(name, known)}"
+                problems.add(f"{here}/datasets/{index}", message)
+
+
+def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
+    for here, each in rules.entries(raw, "datasets"):
+        if problems.below(here) or "generator" not in each:
+            continue
+        spec = _dataset("", each)
+        made = generators.GENERATORS.get(each["generator"])
+        if made is None:
+            known = instead(each["generator"], generators.GENERATORS)
+            message = f"unknown generator {shown(each['generator'])}; {known}"
+            problems.add(f"{here}/generator", message)
+            continue
+        names = [parameter.name for parameter in made.parameters]
+        for name in spec.parameters.keys() - names:
+            message = f"{made.name} has no parameter {shown(name)}; {instead(name, names)}"
+            problems.add(f"{here}/{name}", message)
+        for name, value in spec.parameters.items():
+            if name in names:
+                _generator_value(made.name, name, value, f"{here}/{name}", problems)
+
+
+def _generator_value(made: str, name: str, value: Any, here: str, problems: Problems) -> None:
+    try:
+        generators.complete(made, {name: value})
+    except ValueError as error:
+        problems.add(here, str(error))
+
+
+def _bounded(raw: Mapping[str, Any], found: Sequence[Benchmark], problems: Problems) -> None:
+    seeds = raw.get("seeds")
+    points = sum(len(each.cases) * len(each.frameworks) for each in found)
+    if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
+        message = f"{points} points times {len(seeds)} seeds are more than {MOST_TRIALS} trials"
+        problems.add("/benchmarks", message)
+
+
+def _manifest(
+    raw: Mapping[str, Any], benchmarks: tuple[Benchmark, ...], data: bytes, folder: Path | None
+) -> Manifest:
+    return Manifest(
+        name=raw["name"],
+        title=raw["title"],
+        authors=tuple(Author(**each) for each in raw["authors"]),
+        license=raw["license"],
+        paper_doi=raw.get("paper", {}).get("doi"),
+        image=ImageSpec(**raw["image"]) if "image" in raw else None,
+        resources=_resources(raw.get("resources", {})),
+        seeds=tuple(map(int, raw["seeds"])),
+        determinism=raw.get("determinism", "default"),
+        datasets=tuple(_dataset(name, each) for name, each in raw.get("datasets", {}).items()),
+        benchmarks=benchmarks,
+        claims=tuple(claims.claim(each) for each in raw.get("claims", ())),
+        mutable=tuple(raw.get("mutable", ())),
+        source=data,
+        folder=folder,
+    )
+
+
+def _resources(raw: Mapping[str, Any]) -> Resources:
+    cpus = raw.get("cpus_per_rank")
+    return Resources(
+        nodes=int(raw.get("nodes", 1)),
+        ranks_per_node=int(raw.get("ranks_per_node", 1)),
+        cpus_per_rank=None if cpus is None else int(cpus),
+        gpus_per_rank=int(raw.get("gpus_per_rank", 0)),
+        walltime_seconds=seconds(raw.get("walltime")),
+    )
+
+
+def _dataset(name: str, raw: Mapping[str, Any]) -> DatasetSpec:
+    own = {"generator", "digest", "path"}
+    return DatasetSpec(
+        name=name,
+        digest=raw.get("digest"),
+        generator=raw.get("generator"),
+        parameters={key: value for key, value in raw.items() if key not in own},
+        path=raw.get("path"),
+    )

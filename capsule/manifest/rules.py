@@ -1,0 +1,131 @@
+"""Rules for a manifest whatever its fields mean: plain text, no repeats, paths inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from capsule import schema
+from capsule.manifest.problems import Problems, instead, shown
+
+_COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
+
+
+def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> None:
+    """Note what breaks one of these rules.
+
+    Args:
+        raw: The parsed document, which need not fit the schema.
+        folder: Where relative paths start; None when files are not to be looked for.
+        problems: Collects what is found.
+    """
+    _texts(raw, problems)
+    _repeats(raw, problems)
+    for here, path in _paths(raw):
+        message = _path_problem(path, folder)
+        if message:
+            problems.add(here, f"{shown(path)} {message}")
+
+
+def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The objects in the list or object `name`, each with its JSON pointer."""
+    values = raw.get(name)
+    if isinstance(values, dict):
+        pairs = list(values.items())
+    else:
+        pairs = list(enumerate(values)) if isinstance(values, list) else []
+    return [(schema.pointer(name, key), each) for key, each in pairs if isinstance(each, dict)]
+
+
+def _texts(raw: Any, problems: Problems) -> None:
+    for pointer, text in _walk(raw, ""):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            problems.add(pointer, "half of a surrogate pair is not a character")
+            continue
+        parts = pointer.split("/")
+        is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
+        if "\0" in text or not (is_command or text.isprintable()):
+            problems.add(pointer, f"{shown(text)} holds a character that can't be printed")
+
+
+def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            inner = pointer + schema.pointer(key[:200])
+            yield inner, key
+            yield from _walk(each, inner)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _walk(each, f"{pointer}/{index}")
+
+
+def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
+    # not uniqueItems in the schema: on a list of mixed types that takes quadratic time
+    lists = [(f"/{name}", raw.get(name)) for name in ("seeds", "mutable", "claims")]
+    benchmarks = entries(raw, "benchmarks")
+    lists += [
+        (f"{here}/{name}", each.get(name))
+        for here, each in benchmarks
+        for name in ("frameworks", "inputs", "datasets")
+    ]
+    for here, values in lists:
+        for index in _second_ones(values if isinstance(values, list) else []):
+            problems.add(f"{here}/{index}", "stands here a second time")
+    for index in _second_ones([each.get("id", here) for here, each in benchmarks]):
+        here, each = benchmarks[index]
+        problems.add(f"{here}/id", f"a second benchmark with the id {shown(each.get('id'))}")
+
+
+def _second_ones(values: list[Any]) -> Iterator[int]:
+    seen: set[Any] = set()
+    for index, value in enumerate(values):
+        key = json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+        if key in seen:
+            yield index
+        seen.add(key)
+
+
+def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    image = raw.get("image")
+    if isinstance(image, dict) and isinstance(image.get("build"), str):
+        yield "/image/build", image["build"]
+    for here, each in entries(raw, "datasets"):
+        if isinstance(each.get("path"), str) and "generator" not in each:
+            yield f"{here}/path", each["path"]
+    for here, each in entries(raw, "benchmarks"):
+        inputs = each.get("inputs")
+        for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
+            if isinstance(path, str):
+                yield f"{here}/inputs/{index}", path
+
+
+def _path_problem(path: str, folder: Path | None) -> str | None:
+    if path.startswith("/"):
+        return "is an absolute path; write it relative to the manifest"
+    parts = path.split("/")
+    if ".." in parts:
+        return "leads out of the manifest's folder"
+    if "" in parts or "." in parts or "\\" in path:
+        return "is not a plain relative path such as data/train.py"
+    if folder is None or not path.isprintable():
+        return None
+    try:
+        found = (folder / path).resolve(strict=True)
+    except (OSError, UnicodeEncodeError):
+        return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
+    if not found.is_relative_to(folder.resolve()):
+        return "is a link that leads out of the manifest's folder"
+    return None
+
+
+def _beside(folder: Path) -> list[str]:
+    try:
+        return sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))[:20]
+    except OSError:
+        return []

@@ -1,0 +1,322 @@
+"""Run one command well: its own session, two log files, a deadline, and nothing left over."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule.errors import CannotRunError, ExecutionError
+
+RUN_MARK = "CAPSULE_RUN"
+_START_MARK = "CAPSULE_START"
+_LEFTOVER_GRACE_SECONDS = 0.5
+_KILL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """How a process ended.
+
+    Attributes:
+        code: 0 to 255, None when a signal ended it.
+        signal: Number of the signal that ended it.
+        out_of_memory: It was killed while the kernel counted an out-of-memory kill on this machine.
+            On a shared node that kill may have hit a neighbour in the same seconds.
+    """
+
+    code: int | None
+    signal: int | None
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """A short command's answer; exactly one of `exit_code` and `signal` is set."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int | None
+    signal: int | None
+
+
+class Process:
+    """A started command: the leader of a session of its own. Made by `start`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], mark: str) -> None:
+        self._popen = popen
+        self._mark = f"{_START_MARK}={mark}".encode()
+        self._kills_before = oom_kills()
+        self._exit: Exit | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the leader, which is also the id of its group and session."""
+        return self._popen.pid
+
+    def wait(self, timeout_seconds: float) -> Exit | None:
+        """Wait at most so long; None while it still runs.
+
+        What it left running in the background is ended before the answer: it would disturb
+        whatever is measured next.
+        """
+        if self._exit is None and _until(self._leader_ended, timeout_seconds):
+            # the leader is still a zombie here, so its id cannot name another session yet
+            self._end_members(_LEFTOVER_GRACE_SECONDS)
+            self._exit = self._reaped()
+        return self._exit
+
+    def stop(self, grace_seconds: float = 5.0) -> Exit:
+        """End it and everything it started: SIGTERM, then SIGKILL; nothing is left on return.
+
+        Raises:
+            ExecutionError: A process outlived SIGKILL (it hangs inside the kernel).
+        """
+        if self._exit is None:
+            self._end_members(grace_seconds)
+            if not _until(self._leader_ended, _KILL_SECONDS):
+                raise ExecutionError(f"process {self.pid} does not end, even by SIGKILL")
+            self._exit = self._reaped()
+        return self._exit
+
+    def _leader_ended(self) -> bool:
+        # WNOWAIT: looks without reaping
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, flags) is not None
+
+    def _reaped(self) -> Exit:
+        status = self._popen.wait()
+        code, number = (status, None) if status >= 0 else (None, -status)
+        # a shell or an engine between us and the victim turns SIGKILL into 128 + 9
+        killed = number == signal.SIGKILL or code == 128 + signal.SIGKILL
+        counted = None not in (self._kills_before, now := oom_kills())
+        out_of_memory = killed and counted and now != self._kills_before
+        return Exit(code=code, signal=number, out_of_memory=out_of_memory)
+
+    def _members(self) -> list[int]:
+        return _living(lambda entry: _session(entry) == self.pid or self._mark in _variables(entry))
+
+    def _end_members(self, grace_seconds: float) -> None:
+        left = _end(self._members, grace_seconds)
+        if left:
+            raise ExecutionError(f"processes {left} do not end, even by SIGKILL")
+
+
+def start(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None, stdout: Path, stderr: Path
+) -> Process:
+    """Start a command in a session of its own, with no standard input.
+
+    Args:
+        argv: Argument list; the program is looked up in the PATH of `env`.
+        env: The whole environment, to which one variable is added that marks descendants.
+        cwd: Working folder, None for the current one.
+        stdout: File that standard output is appended to.
+        stderr: File that standard error is appended to.
+
+    Raises:
+        CannotRunError: The program or the folder does not exist or may not be used.
+    """
+    return _start(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr, stdin=Path(os.devnull))
+
+
+def _start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    stdout: Path,
+    stderr: Path,
+    stdin: Path,
+) -> Process:
+    mark = secrets.token_hex(16)
+    with stdin.open("rb") as source, stdout.open("ab") as out, stderr.open("ab") as err:
+        try:
+            popen = subprocess.Popen(
+                list(argv),
+                env={**env, _START_MARK: mark},
+                cwd=cwd,
+                stdin=source,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            # ValueError: a null byte in a word or a variable
+            raise CannotRunError(f"cannot start {argv[0]}: {error}") from None
+    return Process(popen, mark)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_seconds: float = 60.0,
+    input_bytes: bytes = b"",
+    limit_bytes: int = 4 << 20,
+) -> Completed:
+    """Run a short command to its end and return what it said.
+
+    Args:
+        argv: Argument list.
+        env: The whole environment; None hands on this process's own.
+        cwd: Working folder, None for the current one.
+        timeout_seconds: Past it the command and its children are ended.
+        input_bytes: What it reads from standard input.
+        limit_bytes: Longest answer that is taken; of standard error the last so many bytes.
+
+    Raises:
+        CannotRunError: It does not exist or cannot be started.
+        ExecutionError: It ran past its time, or said more than `limit_bytes`.
+
+    >>> run(["printf", "ready"]).stdout
+    b'ready'
+    """
+    with tempfile.TemporaryDirectory(prefix="capsule-") as name:
+        source, out, err = (Path(name) / part for part in ("in", "out", "err"))
+        source.write_bytes(input_bytes)
+        process = _start(
+            argv,
+            env=os.environ.copy() if env is None else env,
+            cwd=cwd,
+            stdout=out,
+            stderr=err,
+            stdin=source,
+        )
+        try:
+            ended = process.wait(timeout_seconds)
+        finally:
+            process.stop(grace_seconds=1.0)
+        if ended is None:
+            raise ExecutionError(f"{argv[0]} had not ended after {timeout_seconds:g} s")
+        if out.stat().st_size > limit_bytes:
+            raise ExecutionError(f"{argv[0]} answered more than {limit_bytes} bytes")
+        with err.open("rb") as stream:
+            stream.seek(max(0, err.stat().st_size - limit_bytes))
+            said = stream.read()
+        return Completed(
+            stdout=out.read_bytes(), stderr=said, exit_code=ended.code, signal=ended.signal
+        )
+
+
+def find_marked(label: str) -> list[int]:
+    """Ids of the living processes whose environment says `CAPSULE_RUN=<label>`.
+
+    Never this process nor one of its ancestors. Processes of other users cannot be read, and are
+    not found.
+    """
+    mark = f"{RUN_MARK}={label}".encode()
+    spared = _lineage()
+    return [pid for pid in _living(lambda entry: mark in _variables(entry)) if pid not in spared]
+
+
+def reap(label: str) -> int:
+    """End every process that `find_marked` finds; returns how many there were.
+
+    Raises:
+        ExecutionError: One outlived SIGKILL.
+    """
+    found = set(find_marked(label))
+
+    def members() -> list[int]:
+        now = find_marked(label)
+        found.update(now)
+        return now
+
+    left = _end(members, 1.0)
+    if left:
+        raise ExecutionError(f"processes {left} of the run {label} do not end, even by SIGKILL")
+    return len(found)
+
+
+def _end(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
+    """SIGTERM to all, then SIGKILL until none is left; returns the survivors."""
+    if not members():
+        return []
+    _signal(members(), signal.SIGTERM)
+    if _until(lambda: not members(), grace_seconds):
+        return []
+
+    def killed() -> bool:
+        # again and again: a member may fork between two looks
+        _signal(left := members(), signal.SIGKILL)
+        return not left
+
+    return [] if _until(killed, _KILL_SECONDS) else members()
+
+
+def _signal(pids: Sequence[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    pause = 0.001
+    while not condition():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, 0.05)
+    return True
+
+
+def _living(belongs: Callable[[Path], bool]) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if _stat(entry)[0] not in ("Z", "X") and belongs(entry):
+                    found.append(int(entry.name))
+            except OSError:
+                # gone meanwhile, or another user's
+                continue
+    return found
+
+
+def _stat(entry: Path) -> list[str]:
+    # the command's name is in parentheses and may hold anything, parentheses too
+    return (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _session(entry: Path) -> int:
+    return int(_stat(entry)[3])
+
+
+def _variables(entry: Path) -> list[bytes]:
+    return (entry / "environ").read_bytes().split(b"\0")
+
+
+def _lineage() -> set[int]:
+    pid = os.getpid()
+    lineage: set[int] = set()
+    while pid > 0 and pid not in lineage:
+        lineage.add(pid)
+        try:
+            pid = int(_stat(Path("/proc") / str(pid))[1])
+        except OSError:
+            break
+    return lineage
+
+
+def oom_kills() -> int | None:
+    """How often this machine's kernel has killed for want of memory since it started.
+
+    None where it does not count (before Linux 4.13).
+    """
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)

@@ -1,0 +1,142 @@
+"""Verdicts and records as JSON values: the same bytes for any order of runs, on any machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from capsule import __version__, summary
+from capsule.diff import Side
+from capsule.record import FrozenClaim, Record
+from capsule.verdict import Counts, Judged, Verdict, exit_code
+
+COMPARISON_FORMAT = "capsule-comparison/1"
+SHOW_FORMAT = "capsule-show/1"
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a value of the schema `comparison-1`.
+
+    Computed numbers have 12 significant digits: special functions differ in the last ones between
+    builds. Values of runs in sentences of exact claims are whole.
+    """
+    found = verdict.differences
+    return {
+        "format": COMPARISON_FORMAT,
+        "tool": __version__,
+        "verdict": verdict.word,
+        "exit_code": exit_code(verdict),
+        "sentence": verdict.sentence,
+        "sides": {"original": _side(found.original), "rerun": _side(found.rerun)},
+        "image": found.image,
+        "claims": [_judged(one) for one in verdict.claims],
+        "reported": [_judged(one) for one in verdict.reported],
+        "differences": [asdict(fact) for fact in found.facts],
+        "notes": list(found.notes),
+    }
+
+
+def show_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
+    """A record's facts as a JSON value, raw samples left out."""
+    return {
+        "format": SHOW_FORMAT,
+        "id": capsule_id,
+        "name": record.manifest.name,
+        "title": record.manifest.title,
+        "uuid": record.uuid,
+        "tool": record.tool,
+        "verifies": record.verifies,
+        "started": record.started,
+        "ended": record.ended,
+        "runtime": record.runtime,
+        "contained": record.contained,
+        "image": _image(record),
+        "seeds": list(record.manifest.seeds),
+        "plan_digest": record.plan_digest,
+        "levels": dict(record.levels),
+        "datasets": [asdict(dataset) for dataset in record.datasets],
+        "nodes": [dict(node) for node in record.nodes],
+        "claims": [{"metric": one.metric, **_claim(one)} for one in record.claims],
+        "metrics": summary.metrics_document(record)["metrics"],
+        "attempts": _attempts(record),
+        "notes": list(record.notes),
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return asdict(side)
+
+
+def _judged(one: Judged) -> dict[str, Any]:
+    return {
+        "metric": one.metric,
+        "claim": _claim(one.claim) if one.claim else None,
+        "verdict": one.word,
+        "unit": one.unit,
+        "direction": one.direction,
+        "kind": one.kind,
+        "scale": one.scale,
+        "method": one.method,
+        "estimate": _rounded(one.estimate),
+        "interval": [_rounded(one.lower), _rounded(one.upper)],
+        "alpha_used": _rounded(one.alpha_used),
+        "p_reproduced": _rounded(one.p_reproduced),
+        "p_different": _rounded(one.p_different),
+        "p_different_holm": _rounded(one.p_different_holm),
+        "seeds": one.seeds,
+        "original": _counts(one.original),
+        "rerun": _counts(one.rerun),
+        "sentence": one.sentence,
+        "advice": one.advice,
+        "notes": list(one.notes),
+    }
+
+
+def _claim(claim: FrozenClaim) -> dict[str, Any]:
+    return {
+        "pattern": claim.pattern.metric,
+        "type": claim.type,
+        "primary": claim.primary,
+        "alpha": claim.alpha,
+        "scale": claim.scale,
+        "region": [claim.lower, claim.upper],
+        "margin_source": claim.margin_source,
+    }
+
+
+def _counts(side: Counts) -> dict[str, Any]:
+    return {
+        "seeds": list(side.seeds),
+        "values": side.values,
+        "failed": side.failed,
+        "missing": side.missing,
+        "mean": _rounded(side.mean),
+        "sd": _rounded(side.sd),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.12g}")
+
+
+def _image(record: Record) -> dict[str, Any] | None:
+    image = record.image
+    if image is None:
+        return None
+    return {
+        "reference": image.reference,
+        "pinned": image.pinned,
+        "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
+        "index_digest": str(image.index_digest) if image.index_digest else None,
+        "config_digest": str(image.config_digest),
+        "platform": image.platform,
+        "diff_ids": [str(layer.diff_id) for layer in image.layers],
+        "override": record.image_override,
+        "observations": dict(record.image_observations),
+    }
+
+
+def _attempts(record: Record) -> dict[str, int]:
+    counts = Counter(attempt.outcome for attempt in record.attempts)
+    return {name: counts[name] for name in ("completed", "failed", "interrupted")}

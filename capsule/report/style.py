@@ -1,0 +1,100 @@
+"""How a report looks: words and their colours, open tables, paths that break at their slashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from capsule.verdict import ClaimWord
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.measure import Measurement
+    from rich.segment import Segment
+    from rich.table import Table
+    from rich.text import Text
+
+STYLES: Mapping[ClaimWord, str] = {
+    "REPRODUCED": "bold green",
+    "DIFFERENT": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+    "REPORTED": "cyan",
+}
+
+
+def clean(value: object) -> str:
+    r"""A stranger's string without the control characters that would steer a terminal.
+
+    >>> clean("loss\x1b[2J")
+    'loss?[2J'
+    """
+    return "".join(c if c.isprintable() else "?" for c in str(value))
+
+
+def text(value: object, style: str = "") -> Text:
+    """Plain text: markup in it is not obeyed."""
+    from rich.text import Text
+
+    return Text(clean(value), style=style)
+
+
+def word(verdict: ClaimWord) -> Text:
+    """A verdict's word in its colour."""
+    return text(verdict, STYLES[verdict])
+
+
+def table(*columns: tuple[str, Mapping[str, object]], title: str | None = None) -> Table:
+    """An open table: a rule below the heading and nothing else.
+
+    Args:
+        columns: Heading and options of `rich.table.Table.add_column`.
+        title: Above the table, on the left.
+    """
+    from rich import box
+    from rich.table import Table
+
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        expand=False,
+    )
+    for heading, options in columns:
+        made.add_column(heading, **options)  # type: ignore[arg-type]
+    return made
+
+
+class Path:
+    """A metric path that breaks after a slash when its column is narrow."""
+
+    def __init__(self, path: str) -> None:
+        pieces = clean(path).split("/")
+        self._pieces = [f"{piece}/" for piece in pieces[:-1]] + pieces[-1:]
+
+    def lines(self, width: int) -> list[str]:
+        """The path in lines of at most `width` columns, as far as its segments allow.
+
+        >>> Path("gemm/m64/torch/l2_error").lines(12)
+        ['gemm/m64/', 'torch/', 'l2_error']
+        """
+        found = [""]
+        for piece in self._pieces:
+            if found[-1] and len(found[-1]) + len(piece) > width:
+                found.append("")
+            found[-1] += piece
+        return found
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.text import Text
+
+        for line in self.lines(options.max_width):
+            yield from console.render(Text(line, overflow="fold"), options)
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        longest, whole = max(map(len, self._pieces)), sum(map(len, self._pieces))
+        return Measurement(min(longest, options.max_width), min(whole, options.max_width))

@@ -1,0 +1,319 @@
+"""Apptainer or Singularity. spython pulls, inspects and probes; the workload is `process`'s."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from capsule import process
+from capsule.digest import of_file
+from capsule.errors import CannotRunError, CapsuleError, DamagedError
+from capsule.image import Image
+from capsule.image.reference import parse
+from capsule.process import Exit
+from capsule.runtimes import gpus
+from capsule.runtimes.base import (
+    NETWORK,
+    Availability,
+    Ended,
+    Invocation,
+    Mount,
+    NeverStarted,
+    Prepared,
+    Running,
+    Started,
+    said_since,
+    split_status,
+)
+
+_PROGRAMS = ("apptainer", "singularity")
+# each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
+_FLAGS = ("--containall", "--cleanenv", "--no-eval", "--no-home")
+_ISOLATED = ("--net", "--network", "none")
+# what the engine itself needs; bind paths and options in the caller's environment would leak in
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
+_KEPT_SETTINGS = ("TMPDIR", "CACHEDIR", "CONFIGDIR")
+_FROM = "org.label-schema.usage.singularity.deffile.from"
+_REFUSED = "refused: "
+
+
+class Apptainer:
+    """Apptainer, or Singularity where that is what is installed."""
+
+    name = "apptainer"
+    contained = True
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def available(self) -> Availability:
+        """Look for the program and ask its version."""
+        program = _program()
+        if program is None:
+            return Availability(
+                usable=False,
+                version=None,
+                reason="neither apptainer nor singularity is on the PATH (load its module?)",
+            )
+        try:
+            answer = process.run([program, "--version"], timeout_seconds=30)
+        except CapsuleError as error:
+            return Availability(usable=False, version=None, reason=error.what)
+        if answer.exit_code != 0:
+            said = answer.stderr.decode(errors="replace").strip()[-300:]
+            return Availability(
+                usable=False, version=None, reason=f"{program} --version fails: {said}"
+            )
+        return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
+
+    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+        """The image as `cache/sif/<digest>.sif`, made when it is not there, and tried.
+
+        Raises:
+            DamagedError: The file that was made is not of this image.
+            CannotRunError: It cannot be had, or no container can be started here.
+        """
+        version = _usable(self.available())
+        if image is None:
+            raise CannotRunError("Apptainer needs an image, and the manifest names none")
+        sif = _sif(image, cache / "sif")
+        observations = {
+            "version": version,
+            "sif_sha256": of_file(sif).hex,
+            NETWORK: _network_isolation(sif),
+        }
+        return Prepared(handle=str(sif), observations=observations)
+
+    def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
+        """Stop unless the machine has so many devices, with a driver that suits the image.
+
+        Raises:
+            CannotRunError: Says what is missing.
+        """
+        gpus.require(count, image, self._root)
+
+    def inside(self, mount: Mount) -> str:
+        """The mount's target."""
+        return mount.target
+
+    def start(self, prepared: Prepared, invocation: Invocation) -> Running:
+        """Start the command in the image; the engine's own failure is a fault of the answer."""
+        program = _program()
+        if program is None:
+            return NeverStarted("apptainer is no longer on the PATH")
+        before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
+        try:
+            started = process.start(
+                [program, "--quiet", "exec", *self._options(prepared, invocation)],
+                env=_environment(invocation, Path(program).name),
+                cwd=Path("/"),
+                stdout=invocation.stdout,
+                stderr=invocation.stderr,
+            )
+        except CannotRunError as error:
+            return NeverStarted(error.what)
+        return Started(started, partial(_judge, invocation.stderr, before))
+
+    def reap(self, label: str) -> int:
+        """End the engine and its containers' processes that a dead run with this label left."""
+        return process.reap(label)
+
+    def _options(self, prepared: Prepared, invocation: Invocation) -> list[str]:
+        refused = prepared.observations.get(NETWORK, "").startswith(_REFUSED)
+        isolated = not invocation.network and not refused
+        home = invocation.environment.get("HOME", "/tmp")  # noqa: S108 - the container's own
+        return [
+            *_FLAGS,
+            *(_ISOLATED if isolated else ()),
+            *self._gpu_flags(invocation.gpus),
+            *(word for mount in invocation.mounts for word in ("--mount", _bind(mount))),
+            # without --home the caller's home path is shown inside, though nothing lies there
+            *("--home", home, "--pwd", invocation.cwd),
+            prepared.handle,
+            *invocation.command,
+        ]
+
+    def _gpu_flags(self, count: int) -> tuple[str, ...]:
+        if count == 0:
+            return ()
+        found = gpus.find(self._root)
+        return ("--rocm",) if found and found.vendor == "amd" else ("--nv",)
+
+
+def _program() -> str | None:
+    return next(filter(None, map(shutil.which, _PROGRAMS)), None)
+
+
+def _usable(found: Availability) -> str:
+    if not found.usable:
+        raise CannotRunError(f"Apptainer cannot be used here: {found.reason}")
+    return str(found.version)
+
+
+def _prefix(program_name: str) -> str:
+    return program_name.upper()
+
+
+@cache
+def _client(*words: str) -> Any:
+    """The client of spython, calling the program that is there with a few variables set.
+
+    spython 0.3.14 has the name `singularity` built in, and `pull` no way to hand in variables.
+    """
+    from spython.main import Client
+
+    class Named(type(Client)):  # type: ignore[misc]
+        def _init_command(self, action: Any, flags: Any = None) -> list[str]:
+            command: list[str] = super()._init_command(action, flags)
+            return [*words, *command[1:]]
+
+    client = Named()
+    client.quiet = False
+    return client
+
+
+def _spython(**variables: str) -> Any:
+    program = str(_program())
+    prefix = _prefix(Path(program).name)
+    return _client(
+        "env", *(f"{prefix}_{name}={value}" for name, value in variables.items()), program
+    )
+
+
+def _sif(image: Image, folder: Path) -> Path:
+    key = image.manifest_digest or image.config_digest
+    final = folder / f"{key.hex}.sif"
+    if final.exists() and _is_of(final, image):
+        return final
+    folder.mkdir(parents=True, exist_ok=True)
+    partial_file = folder / f".{key.hex}.{secrets.token_hex(4)}.sif"
+    try:
+        if image.pinned is None:
+            _build(image, partial_file)
+        else:
+            _pull(image.pinned, partial_file)
+        if not _is_of(partial_file, image):
+            raise DamagedError(f"Apptainer made a file that is not {key}", where=image.reference)
+        # two runs may do this at once: the later file replaces an equal one
+        partial_file.replace(final)
+    finally:
+        partial_file.unlink(missing_ok=True)
+    return final
+
+
+def _is_of(sif: Path, image: Image) -> bool:
+    """Whether `inspect` answers, and names the digest that was asked for."""
+    found = _spython().inspect(str(sif))
+    if "attributes" not in found:
+        return False
+    label = str(found["attributes"]["labels"].get(_FROM, ""))
+    return image.pinned is None or label.removeprefix("//") == image.pinned
+
+
+def _pull(pinned: str, target: Path) -> None:
+    # without the cache: a hit would keep the label of whatever tag the layers first came by
+    variables = {"DISABLE_CACHE": "1"}
+    if parse(f"docker://{pinned}").is_loopback:
+        variables["NOHTTPS"] = "1"
+    said: list[str] = []
+    try:
+        _, lines = _spython(**variables).pull(
+            f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
+        )
+        said.extend(lines)
+    except (subprocess.CalledProcessError, ValueError, OSError) as error:
+        raise CannotRunError(
+            f"Apptainer cannot pull the image: {_fatal(''.join(said)) or error}",
+            where=pinned,
+            advice="a full temporary folder is a common cause: APPTAINER_TMPDIR moves it",
+        ) from None
+
+
+def _build(image: Image, target: Path) -> None:
+    """Make a SIF of an image that only the local Docker engine has."""
+    from capsule.image.build import saved
+
+    with saved(image.config_digest) as archive:
+        answer = process.run(
+            [str(_program()), "build", str(target), f"docker-archive:{archive}"],
+            timeout_seconds=3600,
+        )
+    if answer.exit_code != 0:
+        said = answer.stderr.decode(errors="replace")
+        raise CannotRunError(
+            f"Apptainer cannot convert the image: {_fatal(said) or said[-300:]}",
+            where=image.reference,
+        )
+
+
+def _network_isolation(sif: Path) -> str:
+    """Start a container once, without a network if this user may: not every site allows it."""
+    said = _try(sif, _ISOLATED)
+    if said is None:
+        return "isolated"
+    if (without := _try(sif, ())) is None:
+        return f"{_REFUSED}{said}"
+    raise CannotRunError(
+        f"Apptainer is installed but cannot start a container here: {without}",
+        advice="ask the site whether unprivileged user namespaces are allowed; or --runtime docker",
+    )
+
+
+def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
+    """None when a container starts, else what the engine said."""
+    options = [*_FLAGS, *flags, "--home", "/tmp", "--pwd", "/"]  # noqa: S108 - the container's own
+    found = _spython().execute(str(sif), ["true"], options=options, return_result=True)
+    said = "".join(found["message"])
+    # an image without `true` got as far as looking for it
+    if found["return_code"] == 0 or "executable file not found" in said:
+        return None
+    return _fatal(said) or f"exit code {found['return_code']}"
+
+
+def _fatal(said: str) -> str:
+    """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
+    return (
+        said[said.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
+        if "FATAL:" in said
+        else ""
+    )
+
+
+def _judge(stderr: Path, offset_bytes: int, found: Exit) -> Ended:
+    if found.code is None:
+        return Ended(exit_code=None, signal=found.signal, out_of_memory=found.out_of_memory)
+    # 255 is also a program's own; only the engine's failure ends in its FATAL line
+    if found.code == 255 and (fault := _fatal(said_since(stderr, offset_bytes))):
+        return Ended(exit_code=255, signal=None, engine_fault=fault)
+    code, number = split_status(found.code)
+    return Ended(exit_code=code, signal=number, out_of_memory=found.out_of_memory)
+
+
+def _bind(mount: Mount) -> str:
+    fields = ["type=bind", f"src={mount.source}", f"dst={mount.target}"]
+    if not mount.writable:
+        fields.append("ro")
+    # one line of CSV, so that a path may hold commas, colons and quotes
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
+
+
+def _environment(invocation: Invocation, program_name: str) -> Mapping[str, str]:
+    prefix = _prefix(program_name)
+    kept = (*_KEPT, *(f"{prefix}_{name}" for name in _KEPT_SETTINGS))
+    workload = {**invocation.environment, process.RUN_MARK: invocation.label}
+    if invocation.gpus:
+        names = ",".join(gpus.chosen(invocation.gpus))
+        workload |= {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
+    # set by --home; the engine refuses this one as a variable
+    workload.pop("HOME", None)
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        **{f"{prefix}ENV_{name}": value for name, value in workload.items()},
+        process.RUN_MARK: invocation.label,
+    }

@@ -1,0 +1,159 @@
+"""Which GPUs and which driver this machine has, and whether an image can use them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from capsule.errors import CannotRunError
+from capsule.image import Image
+from capsule.schema import parse
+
+# CUDA Toolkit release notes, table "minimum required driver version for CUDA minor version
+# compatibility" (Linux)
+_MINIMUM_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+_DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
+_CUDA = re.compile(r"(?:cuda>=)?(\d+)\.(\d+)")
+_CUDA_VARIABLES = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
+_CUDA_LABEL = "com.nvidia.cuda.version"
+
+Vendor = Literal["nvidia", "amd"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """The GPUs of this machine; `driver` is None where no version could be read."""
+
+    vendor: Vendor
+    count: int
+    driver: str | None
+
+
+def find(root: Path = Path("/")) -> Devices | None:
+    """Look for GPUs below the root of a machine's file tree; None when there are none."""
+    nvidia = root / "proc/driver/nvidia"
+    if cards := _entries(nvidia / "gpus"):
+        return Devices(vendor="nvidia", count=len(cards), driver=_driver(nvidia / "version"))
+    nodes = _entries(root / "sys/class/kfd/kfd/topology/nodes")
+    # a node that is a CPU has the id 0
+    if count := sum(_first_line(node / "gpu_id") not in ("", "0") for node in nodes):
+        version = _first_line(root / "sys/module/amdgpu/version") or None
+        return Devices(vendor="amd", count=count, driver=version)
+    return _by_library() if root == Path("/") else None
+
+
+def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
+    """Stop unless this machine has `count` GPUs, and a driver new enough for the image's CUDA.
+
+    Raises:
+        CannotRunError: Says what is missing; of a driver that is too old, both versions.
+    """
+    found = find(root)
+    if found is None:
+        raise CannotRunError(
+            f"{_devices(count)} asked for, and this machine has none that a driver knows",
+            where="/resources/gpus_per_rank",
+            advice="install the GPU driver, run where there is a GPU, or set gpus_per_rank to 0",
+        )
+    if found.count < count:
+        raise CannotRunError(
+            f"{_devices(count)} asked for, and this machine has {found.count}",
+            where="/resources/gpus_per_rank",
+        )
+    if image is not None and found.vendor == "nvidia":
+        _require_driver(found, cuda_version(image))
+    return found
+
+
+def _require_driver(found: Devices, cuda: tuple[int, int] | None) -> None:
+    if cuda is None:
+        return
+    # a CUDA newer than the table needs at least what the newest one in it needs
+    known = [minimum for major, minimum in _MINIMUM_DRIVER.items() if major <= cuda[0]]
+    if not known:
+        return
+    wanted = f"the image holds CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
+    if found.driver is None:
+        raise CannotRunError(f"{wanted}; this machine's driver version cannot be read")
+    if _numbers(found.driver) < _numbers(known[-1]):
+        raise CannotRunError(
+            f"{wanted}; this machine has driver {found.driver}",
+            advice="update the driver, or use an image with an older CUDA",
+        )
+
+
+def cuda_version(image: Image) -> tuple[int, int] | None:
+    """Major and minor CUDA version that an image says it holds; None when it says nothing."""
+    config = parse(image.config, where="image configuration").get("config") or {}
+    for text in _statements(config):
+        if match := _CUDA.match(text):
+            return int(match[1]), int(match[2])
+    return None
+
+
+def _statements(config: Mapping[str, Any]) -> list[str]:
+    variables = dict(str(item).partition("=")[::2] for item in config.get("Env") or [])
+    labels = config.get("Labels") or {}
+    found = [variables.get(name, "") for name in _CUDA_VARIABLES]
+    return [*found, str(labels.get(_CUDA_LABEL, ""))]
+
+
+def chosen(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Names of the first `count` devices, out of those that a scheduler left visible.
+
+    >>> chosen(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
+    ('3', '5')
+    >>> chosen(1, {})
+    ('0',)
+    """
+    visible = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else [str(index) for index in range(count)]
+    return tuple(names[:count])
+
+
+def _devices(count: int) -> str:
+    return "1 GPU is" if count == 1 else f"{count} GPUs are"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _driver(path: Path) -> str | None:
+    match = _DRIVER.search(_first_line(path))
+    return match[1] if match else None
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _by_library() -> Devices | None:
+    """What NVIDIA's library says, for systems whose driver has no entry in /proc (WSL)."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        count, driver = pynvml.nvmlDeviceGetCount(), pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+    return Devices(vendor="nvidia", count=count, driver=driver) if count else None

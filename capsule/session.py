@@ -1,0 +1,389 @@
+"""One run on this machine, from a manifest to a sealed capsule, new or taken up again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from capsule import __version__, archive, datasets, execute, image, inventory, ledger, manifest, runtimes
+from capsule import plan as planning
+from capsule import record as records
+from capsule import site as sites
+from capsule.console import Console
+from capsule.digest import Digest, of_file, of_tree
+from capsule.errors import DamagedError, UsageError
+from capsule.manifest import Manifest
+from capsule.plan import Plan
+from capsule.record import Dataset, File, FrozenClaim, Record, Setup
+from capsule.runtimes.base import Prepared, Runtime
+from capsule.workload import Setting, environment
+from capsule.workspace import Workspace
+
+OWN_LEVELS = Path(__file__).parent / "levels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original:
+    """The capsule that a run verifies, as far as the run needs it."""
+
+    id: str
+    manifest: Manifest
+    image: image.Image | None
+    claims: tuple[FrozenClaim, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a new run is asked to do.
+
+    Attributes:
+        manifest: What to run.
+        original: What it verifies, None for an original run.
+        runtime: Name of an engine, or `auto`.
+        image: Reference that replaces the manifest's image, None to use that.
+        work: Folder of the run while it is under way, None for one in the current folder.
+        keep_hosts: Record host names and serial numbers in the clear.
+        levels: Folder of the measuring program.
+        inputs: Folder that the manifest's input paths are relative to.
+    """
+
+    manifest: Manifest
+    original: Original | None
+    runtime: str
+    image: str | None
+    work: Path | None
+    keep_hosts: bool
+    levels: Path
+    inputs: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A run with everything at hand that its process starts need."""
+
+    workspace: Workspace
+    plan: Plan
+    setup: Setup
+    setting: Setting
+    claims: tuple[FrozenClaim, ...] | None
+
+    @property
+    def done(self) -> int:
+        """How many trials have their outcome already."""
+        logged = self.workspace.attempts()
+        return len({each.trial for _, each in logged if each.outcome != "interrupted"})
+
+    @property
+    def total(self) -> int:
+        """How many trials the plan has."""
+        return sum(len(group.trials) for group in self.plan.groups)
+
+
+def begin(request: Request, console: Console) -> Session:
+    """Resolve everything that a run needs, and make its folder.
+
+    Nothing is executed, and no folder is made before all of it is at hand.
+
+    Raises:
+        CannotRunError: An engine, the image, a dataset or a device is missing here.
+        DamagedError: An image or a dataset is not what its digest names.
+    """
+    asked, original = request.manifest, request.original
+    runtime = runtimes.choose(request.runtime, needs_image=_wants_image(request))
+    chosen = _image(request, runtime)
+    plan = planning.make(asked, verifies=original.id if original else None)
+    site = sites.load()
+    found, data = _datasets(asked, site, console)
+    prepared = _prepared(runtime, chosen, site, asked, console)
+    run = uuid.uuid4()
+    setup = Setup(
+        uuid=str(run),
+        verifies=original.id if original else None,
+        started=_now(),
+        runtime=runtime.name,
+        contained=runtime.contained,
+        image=chosen,
+        image_observations=prepared.observations,
+        image_override=request.image,
+        variables={},
+        threads=_threads(asked),
+        levels=_levels_facts(request.levels),
+        datasets=found,
+        notes=_notes(request, runtime, prepared),
+    )
+    folder = request.work or Path(f"{asked.name}-{run.hex[:8]}.run")
+    workspace = Workspace.create(
+        folder,
+        {
+            "setup": archive.setup_to_json(setup),
+            "folder": str(asked.folder) if asked.folder else None,
+            "keep_hosts": request.keep_hosts,
+            "salt": uuid.uuid4().hex,
+            "plan": str(plan.digest),
+        },
+    )
+    _fill(workspace, request)
+    return _session(workspace, plan, setup, runtime, prepared, data, original)
+
+
+def reopen(folder: Path, original: Original | None, console: Console) -> Session:
+    """Take up a run that was interrupted, on this machine or another one of the same site.
+
+    Raises:
+        UsageError: It is not a run folder, or belongs to a verification and no capsule is given.
+        DamagedError: Its manifest makes another plan than the one that was begun.
+    """
+    workspace = Workspace.open(folder)
+    header = workspace.header
+    setup = archive.setup_from_json(header["setup"])
+    if setup.verifies != (original.id if original else None):
+        raise UsageError(
+            f"this run verifies capsule {setup.verifies}"
+            if setup.verifies
+            else "this run verifies no capsule",
+            where=str(folder),
+            advice=f"capsule verify CAPSULE --resume {folder}"
+            if setup.verifies
+            else f"capsule run --resume {folder}",
+        )
+    beside = Path(header["folder"]) if header["folder"] else None
+    asked = manifest.read(
+        workspace.manifest.read_bytes(), where=str(workspace.manifest), folder=beside
+    )
+    plan = planning.make(asked, verifies=setup.verifies)
+    if str(plan.digest) != header["plan"]:
+        raise DamagedError(
+            f"the manifest in the run folder now makes plan {plan.digest}, not {header['plan']}",
+            where=str(workspace.manifest),
+            advice="it was changed, or begun by another version of capsule; start anew",
+        )
+    runtime = runtimes.choose(setup.runtime, needs_image=setup.image is not None)
+    site = sites.load()
+    _, data = _datasets(asked, site, console)
+    prepared = _prepared(runtime, setup.image, site, asked, console)
+    ended = runtime.reap(setup.uuid)
+    if ended:
+        console.say(f"ended {ended} process(es) that the interrupted run had left running")
+    return _session(workspace, plan, setup, runtime, prepared, data, original)
+
+
+def perform(session: Session, console: Console) -> None:
+    """Run every trial that has no outcome yet.
+
+    Raises:
+        ExecutionError: It could not be finished; the run folder can be taken up again.
+    """
+    execute.recover(session.workspace, session.plan)
+    with console.progress(session.total, session.done) as watch:
+        execute.run(session.workspace, session.plan, session.setting, watch)
+
+
+def seal(session: Session, target: Path) -> tuple[Record, str]:
+    """Write the capsule and note it as this user's own.
+
+    Returns:
+        What it holds, and its id.
+    """
+    from capsule import summary, verdict
+
+    execution = execute.collect(session.workspace, session.plan)
+    if any(group.trials[0].benchmark.command for group in session.plan.groups):
+        software = dict(execution.software)
+        software["command"] = execute.probe(session.workspace, session.setting)
+        execution = replace(execution, software=software)
+    record = records.assemble(
+        session.setup,
+        session.plan,
+        execution,
+        nodes=session.workspace.nodes(),
+        ended=_now(),
+    )
+    claims = session.claims
+    if claims is None:
+        claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
+    record = replace(record, claims=claims)
+    files = [
+        *_files(session.workspace.inputs, "inputs"),
+        *_files(session.workspace.levels, "levels"),
+        *execution.logs,
+    ]
+    capsule_id = archive.write(record, files, target)
+    ledger.add(capsule_id)
+    shutil.rmtree(session.workspace.folder)
+    return record, capsule_id
+
+
+def capsule_name(session: Session) -> str:
+    """File name of the capsule to seal: the manifest's name and the run's first digits."""
+    suffix = ".verification" if session.setup.verifies else ""
+    return f"{session.plan.manifest.name}-{session.setup.uuid[:8]}{suffix}.capsule.zip"
+
+
+def _session(
+    workspace: Workspace,
+    plan: Plan,
+    setup: Setup,
+    runtime: Runtime,
+    prepared: Prepared,
+    data: Mapping[str, Path],
+    original: Original | None,
+) -> Session:
+    resources = plan.manifest.resources
+    node = inventory.node(
+        salt=workspace.header["salt"], keep_hosts=bool(workspace.header["keep_hosts"])
+    )
+    limit = resources.walltime_seconds
+    setting = Setting(
+        runtime=runtime,
+        prepared=prepared,
+        data=data,
+        threads=setup.threads,
+        device="cuda" if resources.gpus_per_rank else "cpu",
+        gpus=resources.gpus_per_rank,
+        determinism=plan.manifest.determinism,
+        label=setup.uuid,
+        node=workspace.add_node(node),
+        deadline=time.monotonic() + limit if limit else None,
+    )
+    return Session(
+        workspace=workspace,
+        plan=plan,
+        setup=replace(setup, variables=environment(setting)),
+        setting=setting,
+        claims=original.claims if original else None,
+    )
+
+
+def _wants_image(request: Request) -> bool:
+    return request.manifest.image is not None or request.image is not None
+
+
+def _image(request: Request, runtime: Runtime) -> image.Image | None:
+    if not runtime.contained:
+        return None
+    original = request.original
+    if original is not None and request.image is None:
+        if original.image is None:
+            raise UsageError(
+                "the original ran without an image, so no engine can run the same one",
+                advice="verify it with --runtime host, or name an image with --image",
+            )
+        return original.image
+    if request.manifest.image is None and request.image is None:
+        raise UsageError(
+            f"the manifest names no image, which {runtime.name} needs",
+            where="/image",
+            advice="add one, name one with --image, or use --runtime host",
+        )
+    return image.resolve(
+        request.manifest.image, folder=request.manifest.folder, override=request.image
+    )
+
+
+def _datasets(
+    asked: Manifest, site: sites.Site, console: Console
+) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
+    found: list[Dataset] = []
+    data: dict[str, Path] = {}
+    for spec in asked.datasets:
+        console.say(f"dataset {spec.name}")
+        dataset, path = datasets.obtain(
+            spec, folder=asked.folder, site=site, cache=sites.cache_folder(site)
+        )
+        found.append(dataset)
+        data[spec.name] = path
+    return tuple(found), data
+
+
+def _prepared(
+    runtime: Runtime,
+    chosen: image.Image | None,
+    site: sites.Site,
+    asked: Manifest,
+    console: Console,
+) -> Prepared:
+    if chosen is not None:
+        console.say(f"image {chosen.pinned or chosen.reference} by {runtime.name}")
+    prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
+    if asked.resources.gpus_per_rank:
+        runtime.check_gpus(asked.resources.gpus_per_rank, prepared, chosen)
+    return prepared
+
+
+def _threads(asked: Manifest) -> int:
+    return asked.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+
+
+def _levels_facts(levels: Path) -> dict[str, str | None]:
+    digest, own = _levels_digest(levels), _levels_digest(OWN_LEVELS)
+    return {"digest": str(digest), "release": __version__ if digest == own else None}
+
+
+def _levels_digest(folder: Path) -> Digest:
+    return of_tree(
+        {path.relative_to(folder).as_posix(): of_file(path) for path in _sources(folder)}
+    )
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if path.is_file())
+
+
+def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str, ...]:
+    notes = []
+    if not runtime.contained:
+        notes.append("nothing was contained: the host's own Python and libraries were measured")
+        if _wants_image(request):
+            notes.append("the manifest's image was not used")
+    if request.image is not None:
+        notes.append(f"the image was replaced on the command line by {request.image}")
+    refused = prepared.observations.get("network_isolation")
+    if refused:
+        notes.append(f"workloads could reach the network: {refused}")
+    here = len(os.sched_getaffinity(0))
+    if _threads(request.manifest) > here:
+        notes.append(f"{_threads(request.manifest)} threads were asked for on {here} CPUs")
+    return tuple(notes)
+
+
+def _fill(workspace: Workspace, request: Request) -> None:
+    """Copy into the run folder what must not change while the run is under way."""
+    workspace.manifest.write_bytes(request.manifest.source)
+    for path in _sources(request.levels):
+        target = workspace.levels / path.relative_to(request.levels)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    workspace.inputs.mkdir()
+    wanted = {name for each in request.manifest.benchmarks for name in each.inputs}
+    if request.manifest.image is not None and request.manifest.image.build is not None:
+        wanted.add(request.manifest.image.build)
+    for name in sorted(wanted):
+        if request.inputs is None:
+            raise DamagedError(f"the input {name} is not in the capsule", where="data/inputs")
+        _copy(request.inputs / name, workspace.inputs / name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _files(folder: Path, prefix: str) -> list[File]:
+    return [
+        File(path=f"{prefix}/{path.relative_to(folder).as_posix()}", source=path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

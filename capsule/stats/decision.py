@@ -1,0 +1,73 @@
+"""The one rule: where an interval lies relative to a region decides between three verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy import special
+
+from capsule.stats.interval import Interval
+
+Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """The shifts (or locations) that still count as the same; an open side is infinite."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(f"not a region: [{self.lower}, {self.upper}]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A verdict with its two p values, both to be held against the interval's `alpha`.
+
+    Attributes:
+        word: The verdict.
+        p_reproduced: Of the truth lying outside the region (two one-sided tests).
+        p_different: Of the truth lying inside the region.
+    """
+
+    word: Word
+    p_reproduced: float
+    p_different: float
+
+
+def decide(interval: Interval, region: Region) -> Decision:
+    """REPRODUCED inside the region, DIFFERENT outside, INCONCLUSIVE across its border.
+
+    Each wrong verdict has a probability of at most the interval's `alpha`.
+
+    >>> from capsule.stats.interval import shift
+    >>> from capsule.stats.runs import Runs
+    >>> a, b = Runs.of({1: 1.0, 2: 1.1, 3: 1.2}), Runs.of({4: 1.0, 5: 1.1, 6: 1.3})
+    >>> decide(shift(a, b, alpha=0.05), Region(lower=-1, upper=1)).word
+    'REPRODUCED'
+    """
+    word: Word = "INCONCLUSIVE"
+    if region.lower <= interval.lower and interval.upper <= region.upper:
+        word = "REPRODUCED"
+    elif interval.lower > region.upper or interval.upper < region.lower:
+        word = "DIFFERENT"
+    if interval.standard_error == 0:
+        same = word == "REPRODUCED"
+        return Decision(word=word, p_reproduced=float(not same), p_different=float(same))
+    above_lower = (interval.estimate - region.lower) / interval.standard_error
+    above_upper = (interval.estimate - region.upper) / interval.standard_error
+    return Decision(
+        word=word,
+        p_reproduced=max(_t(interval.df, -above_lower), _t(interval.df, above_upper)),
+        p_different=min(_t(interval.df, above_lower), _t(interval.df, -above_upper)),
+    )
+
+
+def _t(df: float, x: float) -> float:
+    """Student's cumulative distribution."""
+    return float(special.stdtr(df, x))

@@ -1,0 +1,130 @@
+"""One interval for a shift between two sides, or for one side's location: the envelope engine.
+
+Specification: the lower limit is the lower of Welch's (means) and Hodges-Lehmann's (ranks), the
+upper the higher, so that a verdict needs both to agree: Welch alone is wrong up to 12.5 % of the
+time under skew and unequal numbers of runs, ranks alone up to 12 % under unequal spread, the
+envelope at most 6.4 %.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy import special
+
+from capsule.stats import ranks
+from capsule.stats.runs import Runs
+
+Method = Literal["envelope", "welch", "prediction", "one-sample", "exact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """What is known of a shift (or a location) on the scale that it is judged on.
+
+    Attributes:
+        estimate: Difference of means, or the mean of one side.
+        standard_error: Of the estimate; 0 when both sides are constant and have no resolution.
+        df: Satterthwaite degrees of freedom, infinity for an exact comparison.
+        lower: Lower limit with one-sided error `alpha`.
+        upper: Upper limit with one-sided error `alpha`.
+        alpha: One-sided level in use: half the claim's where no rank interval guards the mean.
+        method: Which rule gave the limits.
+    """
+
+    estimate: float
+    standard_error: float
+    df: float
+    lower: float
+    upper: float
+    alpha: float
+    method: Method
+
+
+def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
+    """The interval of `location(b) - location(a)` at one-sided level `alpha`.
+
+    Returns:
+        None when the spread is unknown on both sides (one run or none each).
+
+    >>> a, b = Runs.of({1: 1, 2: 2, 3: 3}), Runs.of({1: 2, 2: 3, 3: 4})
+    >>> found = shift(a, b, alpha=0.05)
+    >>> found.method, found.estimate, round(found.lower, 3), round(found.upper, 3)
+    ('envelope', 1.0, -1.0, 3.0)
+    """
+    if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:
+        return None
+    estimate = b.mean - a.mean
+    if min(a.n, b.n) == 1:
+        known = a if a.n > 1 else b
+        error = known.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
+        return _student(estimate, error, known.n - 1, alpha / 2, "prediction", full=alpha)
+    error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
+    error = math.hypot(error_a, error_b)
+    if error == 0:
+        return _exact(estimate, alpha)
+    df = satterthwaite(error_a / error, a.n, error_b / error, b.n)
+    rank_limits = ranks.interval(a, b, alpha)
+    if rank_limits is None:
+        level = alpha / 2 if ranks.needs_guard(a, b) else alpha
+        return _student(estimate, error, df, level, "welch", full=alpha)
+    welch = _student(estimate, error, df, alpha, "welch", full=alpha)
+    return Interval(
+        estimate=estimate,
+        standard_error=error,
+        df=df,
+        lower=min(welch.lower, rank_limits[0]),
+        upper=max(welch.upper, rank_limits[1]),
+        alpha=alpha,
+        method="envelope",
+    )
+
+
+def location(b: Runs, *, alpha: float) -> Interval | None:
+    """The interval of one side's mean by Student's t, for a comparison with a constant.
+
+    The level is halved, because no ranks guard against skew here.
+
+    Returns:
+        None with fewer than two runs.
+    """
+    if b.n < 2:
+        return None
+    error = b.floored_sd / math.sqrt(b.n)
+    return _student(b.mean, error, b.n - 1, alpha / 2, "one-sample", full=alpha)
+
+
+def satterthwaite(part_a: float, n_a: int, part_b: float, n_b: int) -> float:
+    """Degrees of freedom of a sum of two errors, given each as a part of their root sum square."""
+    return 1 / (part_a**4 / (n_a - 1) + part_b**4 / (n_b - 1))
+
+
+def _student(
+    estimate: float, error: float, df: float, level: float, method: Method, *, full: float
+) -> Interval:
+    if error == 0:
+        return _exact(estimate, full)
+    reach = -float(special.stdtrit(df, level)) * error
+    return Interval(
+        estimate=estimate,
+        standard_error=error,
+        df=df,
+        lower=estimate - reach,
+        upper=estimate + reach,
+        alpha=level,
+        method=method,
+    )
+
+
+def _exact(estimate: float, alpha: float) -> Interval:
+    return Interval(
+        estimate=estimate,
+        standard_error=0.0,
+        df=math.inf,
+        lower=estimate,
+        upper=estimate,
+        alpha=alpha,
+        method="exact",
+    )

@@ -1,0 +1,105 @@
+"""The sample of a statistic: one value per run, each under its own seed, never repetitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """The run values of one metric on one side.
+
+    Built from a mapping of seeds to values, because repetitions inside a run have no seed of their
+    own: pooling them as if they were runs gives 34 to 44 % wrong verdicts instead of 5 %.
+
+    Attributes:
+        by_seed: (seed, value) in the order of seeds, every value finite.
+        resolution: Smallest step that a value can make, in the metric's unit; 0 when it has none.
+
+    >>> Runs.of({18: 0.31, 17: 0.29}).values
+    (0.29, 0.31)
+    """
+
+    by_seed: tuple[tuple[int, float], ...]
+    resolution: float = 0.0
+
+    def __post_init__(self) -> None:
+        seeds = [seed for seed, _ in self.by_seed]
+        if seeds != sorted(set(seeds)):
+            raise ValueError("a run is named by its seed: seeds must be unique and in order")
+        if not all(math.isfinite(value) for _, value in self.by_seed):
+            raise ValueError("a run without a finite value is a failed run, not a value")
+        if not (math.isfinite(self.resolution) and self.resolution >= 0):
+            raise ValueError(f"not a resolution: {self.resolution}")
+
+    @classmethod
+    def of(cls, by_seed: Mapping[int, float], *, resolution: float = 0.0) -> Runs:
+        """The runs of a mapping from seed to run value.
+
+        Raises:
+            ValueError: A value is not finite, or the resolution is negative.
+        """
+        pairs = sorted((int(seed), float(value)) for seed, value in by_seed.items())
+        return cls(by_seed=tuple(pairs), resolution=float(resolution))
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The run values, ascending: no later result can depend on the order of the runs."""
+        return tuple(sorted(value for _, value in self.by_seed))
+
+    @property
+    def n(self) -> int:
+        """How many runs there are."""
+        return len(self.by_seed)
+
+    @property
+    def constant(self) -> bool:
+        """Whether there are at least two runs and all have the same value."""
+        return self.n >= 2 and self.values[0] == self.values[-1]
+
+    @cached_property
+    def mean(self) -> float:
+        """The arithmetic mean; the value itself when all are equal. Needs n >= 1."""
+        if self.values[0] == self.values[-1]:
+            return self.values[0]  # 0.1 + 0.1 + 0.1 over 3 is not 0.1
+        return math.fsum(value / self.n for value in self.values)
+
+    @cached_property
+    def sd(self) -> float:
+        """The standard deviation between runs, with n - 1 in its denominator. Needs n >= 2."""
+        distances = [value - self.mean for value in self.values]
+        largest = max(map(abs, distances))
+        if self.values[0] == self.values[-1] or largest == 0:
+            return 0.0
+        # relative to the largest, so that neither 1e-200 nor 1e200 leaves the range when squared
+        squares = math.fsum((distance / largest) ** 2 for distance in distances)
+        return largest * math.sqrt(squares / (self.n - 1))
+
+    @property
+    def floored_sd(self) -> float:
+        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`.
+
+        Identical rounded values then never give infinite confidence.
+        """
+        return max(self.sd, self.resolution / math.sqrt(12))
+
+    @property
+    def positive(self) -> bool:
+        """Whether every value may be put on a logarithmic scale."""
+        return all(value > 0 for value in self.values)
+
+    def log(self) -> Runs:
+        """The natural logarithms of these runs; the resolution becomes its widest step there.
+
+        Raises:
+            ValueError: A value is not positive.
+        """
+        if not self.positive:
+            raise ValueError("logarithms need positive values")
+        step = self.resolution / self.values[0] if self.values else 0.0
+        return Runs(
+            by_seed=tuple((seed, math.log(value)) for seed, value in self.by_seed), resolution=step
+        )

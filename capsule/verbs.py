@@ -1,0 +1,313 @@
+"""What each verb of the command does, stage by stage; each returns its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from capsule.console import Console
+from capsule.errors import CapsuleError, ExecutionError, UsageError
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Manifest -> plan -> trials -> journal -> record -> capsule."""
+    from capsule import manifest, session
+
+    if (arguments.manifest is None) == (arguments.resume is None):
+        raise UsageError("name a manifest, or a run folder with --resume")
+    if arguments.dry_run:
+        return _dry_run(arguments, console)
+    if arguments.resume:
+        current = session.reopen(Path(arguments.resume), None, console)
+    else:
+        asked = manifest.load(Path(arguments.manifest))
+        current = session.begin(
+            session.Request(
+                manifest=asked,
+                original=None,
+                runtime=arguments.runtime,
+                image=arguments.image,
+                work=_path(arguments.work),
+                keep_hosts=arguments.keep_hosts,
+                levels=session.OWN_LEVELS,
+                inputs=asked.folder,
+            ),
+            console,
+        )
+    record, capsule_id, target = _finish(current, arguments, console)
+    failed = [each for each in record.attempts if each.outcome == "failed"]
+    if arguments.json:
+        console.data(_text({"capsule": str(target), "id": capsule_id, "failed": len(failed)}))
+    else:
+        from capsule import report
+
+        console.show(*report.show(record, capsule_id))
+        console.data(f"sealed {target}\nid {capsule_id}")
+    if failed:
+        raise _failures(failed, target)
+    return 0
+
+
+def _dry_run(arguments: argparse.Namespace, console: Console) -> int:
+    from capsule import manifest, plan
+
+    if arguments.manifest is None:
+        raise UsageError("--dry-run needs a manifest")
+    planned = plan.make(manifest.load(Path(arguments.manifest)))
+    if arguments.json:
+        console.data(_text(plan.to_json(planned)))
+        return 0
+    for group in planned.groups:
+        console.data(group.id)
+        for trial in group.trials:
+            console.data(f"  {trial.id}")
+    trials = sum(len(group.trials) for group in planned.groups)
+    console.data(f"{trials} trials in {len(planned.groups)} process starts, plan {planned.digest}")
+    return 0
+
+
+def verify(arguments: argparse.Namespace, console: Console) -> int:
+    """Capsule -> checked -> same plan, fresh seeds -> second capsule -> comparison -> verdict."""
+    from capsule import archive, diff, session, trust, verdict
+
+    opened = archive.read(Path(arguments.capsule))
+    trust.require(opened, trust=arguments.trust, console=console)
+    original = session.Original(
+        id=opened.id,
+        manifest=opened.record.manifest,
+        image=opened.record.image,
+        claims=opened.record.claims,
+    )
+    trust.require_container(
+        opened, runtime=arguments.runtime, image=arguments.image, allowed=arguments.allow_host
+    )
+    with TemporaryDirectory(prefix="capsule-") as scratch:
+        if arguments.resume:
+            current = session.reopen(Path(arguments.resume), original, console)
+        else:
+            current = session.begin(
+                _again(opened, original, arguments, Path(scratch)),
+                console,
+            )
+    record, capsule_id, target = _finish(current, arguments, console)
+    judged = verdict.judge(diff.compare(opened.record, record))
+    _tell(judged, arguments, console, {"original": opened.id, "rerun": capsule_id})
+    if not arguments.json:
+        console.data(f"second capsule {target}\nid {capsule_id}")
+    return verdict.exit_code(judged)
+
+
+def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: Path) -> Any:
+    """The request to execute a capsule's plan here."""
+    from capsule import session
+
+    levels = session.OWN_LEVELS
+    if arguments.levels == "capsule":
+        levels = scratch / "levels"
+        opened.extract("levels", levels)
+    opened.extract("inputs", scratch / "inputs")
+    return session.Request(
+        manifest=original.manifest,
+        original=original,
+        runtime=arguments.runtime,
+        image=arguments.image,
+        work=_path(arguments.work),
+        keep_hosts=arguments.keep_hosts,
+        levels=levels,
+        inputs=scratch / "inputs",
+    )
+
+
+def diff(arguments: argparse.Namespace, console: Console) -> int:
+    """Two capsules -> comparison -> verdict."""
+    from capsule import archive, verdict
+    from capsule import diff as comparing
+
+    original = archive.read(Path(arguments.original))
+    rerun = archive.read(Path(arguments.rerun))
+    judged = verdict.judge(comparing.compare(original.record, rerun.record))
+    _tell(judged, arguments, console, {"original": original.id, "rerun": rerun.id})
+    return verdict.exit_code(judged)
+
+
+def check(arguments: argparse.Namespace, console: Console) -> int:
+    """Read a capsule by the one strict reader, and say what was found to hold."""
+    from capsule import archive
+
+    opened = archive.read(Path(arguments.capsule))
+    facts = archive.check(Path(arguments.capsule))
+    if arguments.json:
+        console.data(_text({"id": opened.id, "checked": facts}))
+    else:
+        for fact in facts:
+            console.data(fact)
+        console.data(f"intact: {opened.id}")
+    return 0
+
+
+def show(arguments: argparse.Namespace, console: Console) -> int:
+    """Read a capsule and print what it holds."""
+    from capsule import archive, report
+
+    opened = archive.read(Path(arguments.capsule))
+    if arguments.json:
+        console.data(_text(report.show_json(opened.record, opened.id)))
+    else:
+        console.show(*report.show(opened.record, opened.id))
+    return 0
+
+
+def init(arguments: argparse.Namespace, console: Console) -> int:
+    """Write a manifest to start from, never over another file."""
+    from capsule import manifest
+
+    path = Path(arguments.path)
+    try:
+        with path.open("xb") as stream:
+            stream.write(manifest.starter(path.stem))
+    except FileExistsError:
+        raise UsageError("exists already", where=str(path), advice="choose another name") from None
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    console.data(f"wrote {path}; next: capsule lint {path}")
+    return 0
+
+
+def lint(arguments: argparse.Namespace, console: Console) -> int:
+    """Check a manifest and say what would surprise its author later."""
+    from capsule import manifest
+
+    warnings = manifest.lint(manifest.load(Path(arguments.manifest)))
+    if arguments.json:
+        console.data(_text({"manifest": arguments.manifest, "warnings": list(warnings)}))
+        return 0
+    for warning in warnings:
+        console.data(warning)
+    console.data(f"{arguments.manifest} is valid")
+    return 0
+
+
+def inventory(arguments: argparse.Namespace, console: Console) -> int:
+    """Print what this machine is."""
+    import uuid
+
+    from capsule import inventory as taking
+    from capsule import runtimes
+
+    found = taking.node(salt=uuid.uuid4().hex, keep_hosts=arguments.keep_hosts)
+    engines = {
+        name: {"usable": each.usable, "version": each.version, "reason": each.reason}
+        for name, each in runtimes.available_all().items()
+    }
+    # an indented JSON object is as readable as any table of a hundred nested fields
+    console.data(_text({**found, "engines": engines}))
+    return 0
+
+
+def data(arguments: argparse.Namespace, console: Console) -> int:
+    """Name the bytes of a dataset, or make a synthetic one."""
+    from capsule import datasets, site
+
+    if arguments.kind == "hash":
+        cache = site.cache_folder(site.load())
+        found = datasets.digest(Path(arguments.path), cache=cache, rehash=arguments.rehash)
+    else:
+        parameters = dict(_assignment(each) for each in arguments.parameters)
+        found = datasets.generate(arguments.generator, parameters, Path(arguments.target))
+    if arguments.json:
+        facts = {"digest": str(found.digest), "bytes": found.bytes, "files": found.files}
+        console.data(_text(facts))
+    else:
+        console.data(str(found.digest))
+    return 0
+
+
+def image(arguments: argparse.Namespace, console: Console) -> int:
+    """Resolve a reference to digests, or build a recipe folder."""
+    from capsule import image as images
+    from capsule.image import build
+    from capsule.manifest import ImageSpec
+
+    if arguments.kind == "resolve":
+        spec = ImageSpec(reference=arguments.reference)
+        found = images.resolve(spec, folder=None, override=None)
+    else:
+        found = build.build(
+            Path(arguments.folder),
+            base=arguments.base,
+            wheelhouse=_path(arguments.wheelhouse),
+            arguments=dict(_pair(each) for each in arguments.arg),
+            push=arguments.push,
+        )
+    facts = {
+        "reference": found.reference,
+        "pinned": found.pinned,
+        "manifest_digest": str(found.manifest_digest) if found.manifest_digest else None,
+        "config_digest": str(found.config_digest),
+        "platform": found.platform,
+    }
+    if arguments.json:
+        console.data(_text(facts))
+    else:
+        console.data("\n".join(f"{name}: {value}" for name, value in facts.items() if value))
+    return 0
+
+
+def _finish(current: Any, arguments: argparse.Namespace, console: Console) -> tuple[Any, str, Path]:
+    """Execute what is left of a session, and seal it."""
+    from capsule import session
+
+    target = Path(arguments.output) if arguments.output else Path(session.capsule_name(current))
+    console.say(f"run folder {current.workspace.folder} (go on with --resume if it is cut off)")
+    with current.workspace.locked():
+        session.perform(current, console)
+        record, capsule_id = session.seal(current, target)
+    return record, capsule_id, target
+
+
+def _tell(
+    judged: Any, arguments: argparse.Namespace, console: Console, ids: dict[str, str]
+) -> None:
+    from capsule import report
+
+    if arguments.json:
+        console.data(_text({**report.to_json(judged), **ids}))
+    else:
+        console.show(*report.terminal(judged))
+
+
+def _failures(failed: list[Any], target: Path) -> CapsuleError:
+    first = failed[0]
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return ExecutionError(
+        f"failed ({first.reason}){more}: {first.message.strip()}",
+        where=first.trial,
+        advice=f"failures count as outcomes and are sealed in {target}; its logs/ tell more",
+    )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=not sys.stdout.isatty())
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

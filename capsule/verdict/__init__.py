@@ -1,0 +1,90 @@
+"""The judgement: facts about two records and margins frozen long before, to words with error rates.
+
+REPRODUCED     the shift lies inside the frozen margin
+DIFFERENT      the shift lies outside it
+INCONCLUSIVE   neither can be said at the stated error rate; with advice where some helps
+REPORTED       a ratio that nobody claimed anything about
+
+verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
+verdict.judge(differences) -> Verdict                       every time two capsules are compared
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from capsule.diff import Differences
+from capsule.verdict import claim
+from capsule.verdict.freezing import freeze
+from capsule.verdict.model import ClaimWord, Counts, Judged, Verdict, Word
+
+__all__ = ["ClaimWord", "Counts", "Judged", "Verdict", "Word", "exit_code", "freeze", "judge"]
+
+_EXIT_CODES: Mapping[Word, int] = {"REPRODUCED": 0, "DIFFERENT": 1, "INCONCLUSIVE": 3}
+
+
+def judge(differences: Differences) -> Verdict:
+    """Judge every claim, then the capsule. A pure function: no clock, no chance, no order."""
+    judged = [claim.judge(pair) for pair in differences.pairs]
+    claims = _with_holm([one for one in judged if one.claim is not None])
+    word, sentence = _capsule([one for one in claims if one.decisive])
+    return Verdict(
+        word=word,
+        sentence=sentence,
+        claims=tuple(claims),
+        reported=tuple(one for one in judged if one.claim is None),
+        differences=differences,
+    )
+
+
+def exit_code(verdict: Verdict) -> int:
+    """What `capsule verify` and `capsule diff` exit with."""
+    return _EXIT_CODES[verdict.word]
+
+
+def _with_holm(claims: Sequence[Judged]) -> list[Judged]:
+    """Add Holm's adjusted p of DIFFERENT to the primary claims, each against its claim's alpha.
+
+    Claims may differ in alpha, and some use half of it: Holm is done on p / (alpha in use).
+    """
+    from capsule.stats import holm
+
+    primary = [one for one in claims if one.decisive]
+    if not primary:
+        return list(claims)
+    base = max(one.alpha for one in primary)
+    scaled = [min(1.0, one.p_against_alpha * base) for one in primary]
+    adjusted = dict(zip(map(id, primary), holm(scaled), strict=True))
+    return [
+        replace(one, p_different_holm=min(1.0, adjusted[id(one)] * one.alpha / base))
+        if id(one) in adjusted
+        else one
+        for one in claims
+    ]
+
+
+def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
+    counts = f"{len(primary)} primary claim{'s' if len(primary) != 1 else ''}"
+    if not primary:
+        return "INCONCLUSIVE", "the capsule makes no primary claim, so there is nothing to decide"
+    different = [one for one in primary if one.word == "DIFFERENT"]
+    beyond_chance = [
+        one
+        for one in different
+        if one.p_different_holm is not None and one.p_different_holm <= one.alpha
+    ]
+    if beyond_chance:
+        named = beyond_chance[0].metric
+        return "DIFFERENT", f"{len(beyond_chance)} of {counts} differ after Holm, first {named}"
+    if all(one.word == "REPRODUCED" for one in primary):
+        return "REPRODUCED", f"all {counts} are reproduced" if len(primary) > 1 else (
+            "the only primary claim is reproduced"
+        )
+    reproduced = sum(one.word == "REPRODUCED" for one in primary)
+    if different:
+        return "INCONCLUSIVE", (
+            f"{len(different)} of {counts} differ, but not after Holm's correction for"
+            f" {len(primary)} chances to err"
+        )
+    return "INCONCLUSIVE", f"{reproduced} of {counts} reproduced, none different"

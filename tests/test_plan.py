@@ -1,0 +1,219 @@
+"""The plan: who runs when, under which seed, and that it never changes by itself."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import digest, manifest, plan
+
+ID = "ab" * 32
+OTHER = "cd" * 32
+SEEDS = [17, 18, 19, 20]
+GEMM = {
+    "id": "gemm",
+    "level": 0,
+    "operator": "gemm",
+    "cases": {"m": [1, 2, 3, 4], "n": [1], "k": [1]},
+    "frameworks": ["torch", "numpy"],
+}
+RELU = {"id": "relu", "level": 0, "operator": "relu", "cases": "quick", "frameworks": ["torch"]}
+TRAIN = {"id": "train", "command": ["true"], "metrics": {"loss": {}, "steps": {}}}
+
+
+def asked(benchmarks, claims=(), seeds=SEEDS):
+    document = {
+        "name": "small",
+        "title": "Small",
+        "authors": [{"name": "Ada"}],
+        "license": "MIT",
+        "seeds": seeds,
+        "benchmarks": benchmarks,
+        "claims": [
+            {"metric": metric, "type": kind, **({"at_most": 1} if kind == "threshold" else {})}
+            for metric, kind in claims
+        ],
+    }
+    return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
+
+
+def trials(made):
+    return [trial for group in made.groups for trial in group.trials]
+
+
+def test_fresh_seeds_are_those_of_the_published_rule():
+    assert plan.fresh_seeds(ID, [17, 18, 19]) == (3773654367, 1074436304, 823739664)
+    assert plan.fresh_seeds("0" * 64, [17, 18]) == (2163580208, 2615913875)
+
+
+def test_a_fresh_seed_never_repeats_one_of_the_original():
+    first, second, third = plan.fresh_seeds(ID, [1, 2, 3])
+    assert plan.fresh_seeds(ID, [first, 2]) == (second, third)
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=20, unique=True), st.integers(0, 30))
+def test_fresh_seeds_are_as_many_as_asked_for_and_all_different(originals, count):
+    found = plan.fresh_seeds(OTHER, originals, count=count)
+    assert len({*found, *originals}) == count + len(originals)
+    assert all(0 <= seed < 2**32 for seed in found)
+
+
+def test_every_trial_is_planned_once():
+    made = plan.make(asked([GEMM, RELU, TRAIN]))
+    expected = {
+        f"{benchmark.id}/{case.name}/{framework}/{seed}"
+        for benchmark in made.manifest.benchmarks
+        for case in benchmark.cases
+        for framework in benchmark.frameworks
+        for seed in SEEDS
+    }
+    found = [trial.id for trial in trials(made)]
+    assert sorted(found) == sorted(expected)
+    assert {trial.seed_source for trial in trials(made)} == {"manifest"}
+
+
+def test_a_process_holds_one_framework_and_seed_and_a_command_is_alone():
+    made = plan.make(asked([GEMM, RELU, TRAIN]))
+    sizes = Counter((group.framework, len(group.trials)) for group in made.groups)
+    assert sizes == {("torch", 7): 4, ("numpy", 4): 4, ("command", 1): 4}
+    for group in made.groups:
+        assert {(trial.framework, trial.seed) for trial in group.trials} == {
+            (group.framework, group.seed)
+        }
+
+
+def test_isolated_trials_have_a_process_each():
+    made = plan.make(asked([{**GEMM, "isolation": "trial"}, RELU]))
+    sizes = Counter((group.framework, len(group.trials)) for group in made.groups)
+    assert sizes == {("torch", 1): 16, ("numpy", 1): 16, ("torch", 3): 4}
+
+
+def test_group_ids_are_unique_and_fit_for_file_names():
+    ids = [group.id for group in plan.make(asked([GEMM, RELU, TRAIN])).groups]
+    assert len(set(ids)) == len(ids)
+    assert sorted(ids) == ids
+    assert ids[0] == "0001-torch-17"
+
+
+def test_seeds_follow_each_other_and_frameworks_take_turns():
+    made = plan.make(asked([GEMM, TRAIN]))
+    assert [(group.seed, group.framework) for group in made.groups] == [
+        (17, "torch"),
+        (17, "numpy"),
+        (17, "command"),
+        (18, "numpy"),
+        (18, "command"),
+        (18, "torch"),
+        (19, "command"),
+        (19, "torch"),
+        (19, "numpy"),
+        (20, "torch"),
+        (20, "numpy"),
+        (20, "command"),
+    ]
+
+
+def test_the_order_of_cases_differs_between_seeds():
+    made = plan.make(asked([GEMM], seeds=list(range(8))))
+    orders = {
+        tuple(trial.case.name for trial in group.trials)
+        for group in made.groups
+        if group.framework == "numpy"
+    }
+    assert len(orders) > 3
+
+
+def test_a_verification_draws_fresh_seeds():
+    made = plan.make(asked([RELU]), verifies=ID)
+    assert {(trial.seed, trial.seed_source) for trial in trials(made)} == {
+        (seed, "fresh") for seed in plan.fresh_seeds(ID, SEEDS)
+    }
+
+
+@pytest.mark.parametrize(
+    ("claims", "sources"),
+    [
+        ([], {"fresh"}),
+        ([("relu/*/torch/l2_error", "equivalence")], {"fresh"}),
+        ([("relu/*/torch/l2_error", "ratio")], {"fresh"}),
+        ([("*/*/*/l2_error", "exact")], {"manifest"}),
+        ([("*/*/*/l2_error", "exact"), ("relu/*/*/l1_error", "threshold")], {"manifest", "fresh"}),
+        ([("train/*/*/loss", "exact")], {"fresh"}),
+    ],
+)
+def test_exact_claims_take_the_author_s_seeds_again(claims, sources):
+    train = {**TRAIN, "metrics": {"loss": {}, "l2_error": {}}}
+    made = plan.make(asked([RELU, train], claims), verifies=ID)
+    relu = [trial for trial in trials(made) if trial.benchmark.id == "relu"]
+    assert {trial.seed_source for trial in relu} == sources
+    for trial in relu:
+        assert (trial.seed in SEEDS) == (trial.seed_source == "manifest")
+    assert len(relu) == 3 * len(SEEDS) * len(sources)
+    assert len({trial.id for trial in trials(made)}) == len(trials(made))
+
+
+def test_a_verification_of_a_verification_repeats_no_seed():
+    first = plan.make(asked([RELU]), verifies=ID)
+    used = tuple(dict.fromkeys(trial.seed for trial in trials(first)))
+    second = plan.make(asked([RELU]), verifies=OTHER, original_seeds=used)
+    seeds = {trial.seed for trial in trials(second)}
+    assert len(seeds) == len(SEEDS)
+    assert not seeds & {*used, *SEEDS}
+
+
+def test_the_number_of_fresh_runs_can_be_given():
+    made = plan.make(asked([RELU]), verifies=ID, runs=6)
+    assert len({trial.seed for trial in trials(made)}) == 6
+
+
+def test_the_digest_names_the_json():
+    made = plan.make(asked([GEMM, TRAIN]))
+    assert made.digest == digest.of_json(plan.to_json(made))
+    assert made.digest == plan.make(asked([GEMM, TRAIN])).digest
+    assert made.digest != plan.make(asked([GEMM, TRAIN], seeds=[1])).digest
+    assert made.digest != plan.make(asked([GEMM, TRAIN]), verifies=ID).digest
+
+
+def test_the_json_says_what_levels_needs():
+    told = plan.to_json(plan.make(asked([{**GEMM, "cases": [{"m": 1, "n": 2, "k": 3}]}])))
+    assert told["groups"][0]["trials"] == [
+        {
+            "id": "gemm/m1n2k3/torch/17",
+            "benchmark": "gemm",
+            "level": 0,
+            "operator": "gemm",
+            "dtype": "float32",
+            "case": "m1n2k3",
+            "parameters": {"m": 1, "n": 2, "k": 3},
+            "framework": "torch",
+            "seed": 17,
+            "seed_source": "manifest",
+            "repetitions": 30,
+            "warmup": 3,
+        }
+    ]
+
+
+def test_metric_paths_name_every_number():
+    paths = dict(plan.metric_paths(asked([RELU, TRAIN])))
+    assert paths["train/default/command/loss"].kind == "portable"
+    assert len(paths) == 3 * 5 + 2
+    assert all(path.count("/") == 3 for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("a/b/c/d", "a/b/c/d", True),
+        ("*/*/*/*", "a/b/c/d", True),
+        ("a/*/c/d", "a/b.x/c/d", True),
+        ("a/b/c/*", "a/b/c/d/e", False),
+        ("*", "a/b/c/d", False),
+        ("a/b/c/d*", "a/b/c/dd", False),
+        ("a/./c/d", "a/b/c/d", False),
+    ],
+)
+def test_a_pattern_matches_whole_segments(pattern, path, expected):
+    assert plan.match(pattern, path) is expected

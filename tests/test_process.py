@@ -1,0 +1,169 @@
+"""process: one command, and nothing left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from capsule import process
+from capsule.errors import CannotRunError, ExecutionError
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def start(folder: Path, *argv: str, env: dict[str, str] = ENV) -> process.Process:
+    return process.start(argv, env=env, cwd=folder, stdout=folder / "out", stderr=folder / "err")
+
+
+def wait_for(path: Path, lines: int = 1) -> list[str]:
+    """What a started program wrote, once it wrote that many lines."""
+    deadline = time.monotonic() + 30
+    while True:
+        found = path.read_text().splitlines() if path.exists() else []
+        if len(found) >= lines:
+            return found
+        assert time.monotonic() < deadline, f"{path} has {found}"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_streams_go_to_their_files_and_are_appended(tmp_path):
+    for _ in range(2):
+        ended = start(tmp_path, "sh", "-c", "echo one; echo two >&2").wait(30)
+        assert ended == process.Exit(code=0, signal=None)
+    assert (tmp_path / "out").read_text() == "one\none\n"
+    assert (tmp_path / "err").read_text() == "two\ntwo\n"
+
+
+def test_output_larger_than_any_pipe_does_not_block(tmp_path):
+    program = "import sys; sys.stderr.write('x' * 1_000_000); sys.stdout.write('y' * 1_000_000)"
+    assert start(tmp_path, sys.executable, "-c", program).wait(30) == process.Exit(
+        code=0, signal=None
+    )
+    assert (tmp_path / "err").stat().st_size == (tmp_path / "out").stat().st_size == 1_000_000
+
+
+@pytest.mark.parametrize("code", [0, 1, 127, 137, 255])
+def test_an_exit_code_is_not_a_signal(tmp_path, code):
+    assert start(tmp_path, "sh", "-c", f"exit {code}").wait(30) == process.Exit(
+        code=code, signal=None
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_is_not_an_exit_code(tmp_path, number):
+    assert start(tmp_path, "sh", "-c", f"kill -{number} $$").wait(30) == process.Exit(
+        code=None, signal=number
+    )
+
+
+def test_wait_answers_none_while_it_runs_and_the_same_afterwards(tmp_path):
+    running = start(tmp_path, "sleep", "600")
+    assert running.wait(0) is None
+    assert running.stop().signal == signal.SIGTERM
+    assert running.wait(0) == running.stop() == process.Exit(code=None, signal=signal.SIGTERM)
+
+
+def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path):
+    program = (
+        "trap '' TERM; (trap '' TERM; echo $$ >> pids; sleep 600) &"
+        " setsid sh -c 'echo $$ >> pids; sleep 600' & echo $$ >> pids; wait; sleep 600"
+    )
+    running = start(tmp_path, "sh", "-c", program)
+    pids = [int(line) for line in wait_for(tmp_path / "pids", 3)]
+    assert all(alive(pid) for pid in pids)
+    assert running.stop(grace_seconds=0.1).signal == signal.SIGKILL
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_what_a_program_leaves_in_the_background_ends_with_it(tmp_path):
+    running = start(tmp_path, "sh", "-c", "setsid sh -c 'echo $$ > pid; sleep 600' & sleep 0.3")
+    (pid,) = wait_for(tmp_path / "pid")
+    assert running.wait(30) == process.Exit(code=0, signal=None)
+    assert not alive(int(pid))
+
+
+def test_the_environment_is_whole_and_exact(tmp_path):
+    value = "a\"b'c$HOME`id`\\,\n=é"
+    env = {**ENV, "ODD": value, "EMPTY": ""}
+    assert start(tmp_path, "env", "-0", env=env).wait(30) is not None
+    found = dict(item.split("=", 1) for item in (tmp_path / "out").read_text().split("\0") if item)
+    assert len(found.pop("CAPSULE_START")) == 32
+    assert found == env
+
+
+@pytest.mark.parametrize("argv", [("no-such-program",), ("/etc/passwd",), ("echo", "a\0b")])
+def test_what_cannot_be_started_is_named(tmp_path, argv):
+    with pytest.raises(CannotRunError, match=argv[0]):
+        start(tmp_path, *argv)
+
+
+def test_run_hands_input_in_and_keeps_the_streams_apart():
+    ended = process.run(["sh", "-c", "cat; echo no >&2; exit 3"], input_bytes=b"\xff\x00yes")
+    assert ended == process.Completed(
+        stdout=b"\xff\x00yes", stderr=b"no\n", exit_code=3, signal=None
+    )
+
+
+def test_run_ends_what_takes_too_long(tmp_path):
+    with pytest.raises(ExecutionError, match=r"sh had not ended after 0\.5 s"):
+        process.run(["sh", "-c", "echo $$ > pid; sleep 600"], cwd=tmp_path, timeout_seconds=0.5)
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_run_refuses_an_answer_that_is_too_long():
+    with pytest.raises(ExecutionError, match="more than 10 bytes"):
+        process.run(["printf", "%020d", "1"], limit_bytes=10)
+
+
+def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path):
+    parent = (
+        "import sys; from pathlib import Path; from capsule import process\n"
+        "env = {'PATH': sys.argv[1], 'CAPSULE_RUN': sys.argv[2]}\n"
+        "out = Path('out')\n"
+        "command = ['sh', '-c', 'sleep 600 & echo $$ >> pids; echo $! >> pids; wait']\n"
+        "process.start(command, env=env, cwd=Path.cwd(), stdout=out, stderr=out).wait(600)\n"
+    )
+    label, other = f"dead-{os.getpid()}", f"dead-{os.getpid()}-other"
+    root = str(Path(process.__file__).parents[1])
+    dead = subprocess.Popen(
+        [sys.executable, "-c", parent, ENV["PATH"], label],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+    )
+    pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
+    bystander = start(tmp_path, "sleep", "600", env={**ENV, "CAPSULE_RUN": other})
+    dead.kill()
+    dead.wait()
+    assert sorted(process.find_marked(label)) == sorted(pids)
+    assert process.reap(label) == 2
+    assert not any(alive(pid) for pid in pids)
+    assert bystander.wait(0) is None
+    assert process.reap(other) == 1
+    assert bystander.wait(30) == process.Exit(code=None, signal=signal.SIGTERM)
+
+
+def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path):
+    program = "from capsule import process; print(process.find_marked('mine'))"
+    ended = process.run(
+        ["sh", "-c", f'"{sys.executable}" -c "{program}"; exit 0'],
+        env={
+            **ENV,
+            "CAPSULE_RUN": "mine",
+            "PYTHONPATH": str(Path(process.__file__).parents[1]),
+        },
+    )
+    assert ended.stdout == b"[]\n"

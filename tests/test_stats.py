@@ -1,0 +1,368 @@
+"""The interval engine against scipy, its properties, and its error rates by simulation."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capsule.stats import Region, Runs, decide, fisher_more, holm, location, runs_needed, shift
+from capsule.stats.margin import c4, spread
+from capsule.stats.ranks import critical_rank
+from capsule.stats.ranks import interval as rank_interval
+
+SAMPLES = [(3, 3), (2, 5), (5, 5), (10, 3), (5, 30), (30, 30), (60, 60)]
+
+
+def runs(values, resolution=0.0, first_seed=0):
+    return Runs.of({first_seed + i: v for i, v in enumerate(values)}, resolution=resolution)
+
+
+def drawn(n_a, n_b, seed=0):
+    random = np.random.default_rng([n_a, n_b, seed])
+    return random.normal(10, 2, n_a), random.normal(11, 5, n_b)
+
+
+# what may be a run
+
+
+def test_a_list_of_repetitions_is_not_runs():
+    with pytest.raises((TypeError, AttributeError)):
+        Runs.of([0.1, 0.2, 0.3])
+
+
+def test_one_seed_is_one_run():
+    with pytest.raises(ValueError, match="unique"):
+        Runs(by_seed=((1, 0.5), (1, 0.6)))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_run_without_a_finite_value_is_refused(value):
+    with pytest.raises(ValueError, match="finite"):
+        runs([1.0, value])
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 7, 10, 49])
+def test_the_mean_of_equal_values_is_that_value_and_their_spread_zero(n):
+    assert (runs([0.1] * n).mean, runs([0.1] * n).sd) == (0.1, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_moments_keep_their_precision_at_any_magnitude(scale):
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    found = runs(values * scale)
+    assert found.mean / scale == pytest.approx(values.mean(), rel=1e-14)
+    assert found.sd / scale == pytest.approx(values.std(ddof=1), rel=1e-14)
+
+
+def test_the_resolution_of_logarithms_is_the_widest_step_there():
+    assert runs([2.0, 8.0], resolution=1.0).log().resolution == 0.5
+
+
+# oracles
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
+def test_welch_equals_scipy(n_a, n_b):
+    a, b = drawn(n_a, n_b)
+    found = shift(runs(a), runs(b), alpha=0.05)
+    test = scipy.stats.ttest_ind(b, a, equal_var=False)
+    limits = test.confidence_interval(0.9)
+    ranks = rank_interval(runs(a), runs(b), 0.05)
+    assert found.method == "envelope"
+    assert found.df == pytest.approx(test.df, rel=1e-12)
+    assert found.lower == pytest.approx(min(limits.low, ranks[0]), rel=1e-12)
+    assert found.upper == pytest.approx(max(limits.high, ranks[1]), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
+def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a, n_b):
+    a, b = drawn(n_a, n_b)
+    region = Region(lower=-1.5, upper=2.5)
+    found = decide(shift(runs(a), runs(b), alpha=0.05), region)
+
+    def p(bound, alternative):
+        return scipy.stats.ttest_ind(b - bound, a, equal_var=False, alternative=alternative).pvalue
+
+    reproduced = max(p(region.lower, "greater"), p(region.upper, "less"))
+    different = min(p(region.lower, "less"), p(region.upper, "greater"))
+    assert found.p_reproduced == pytest.approx(reproduced, rel=1e-11, abs=1e-15)
+    assert found.p_different == pytest.approx(different, rel=1e-11, abs=1e-15)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 30])
+def test_location_equals_scipy_at_the_conventional_two_sided_level(n):
+    values = drawn(n, 1)[0]
+    found = location(runs(values), alpha=0.05)
+    limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.lower, found.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
+    assert (found.alpha, found.method) == (0.025, "one-sample")
+
+
+@pytest.mark.parametrize("n", [2, 5, 10])
+def test_one_run_is_held_against_the_prediction_interval(n):
+    a = drawn(n, 1)[0]
+    reach = scipy.stats.t.ppf(0.975, n - 1) * a.std(ddof=1) * math.sqrt(1 + 1 / n)
+    there = shift(runs(a), runs([0.0]), alpha=0.05)
+    back = shift(runs([0.0]), runs(a), alpha=0.05)
+    assert there.method == back.method == "prediction"
+    assert (there.upper - there.lower) / 2 == pytest.approx(reach, rel=1e-12)
+    assert (back.lower, back.upper) == (-there.upper, -there.lower)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 5), (4, 7), (5, 5), (10, 3), (12, 12)])
+@pytest.mark.parametrize("seed", range(5))
+def test_rank_limits_are_bracketed_by_the_exact_mann_whitney_p(n_a, n_b, seed):
+    a, b = drawn(n_a, n_b, seed)
+    lower, upper = rank_interval(runs(a), runs(b), 0.05)
+    nudge = 1e-9
+
+    def p(shifted, alternative):
+        return scipy.stats.mannwhitneyu(
+            b - shifted, a, method="exact", alternative=alternative
+        ).pvalue
+
+    assert p(lower - nudge, "greater") <= 0.05 < p(lower + nudge, "greater")
+    assert p(upper + nudge, "less") <= 0.05 < p(upper - nudge, "less")
+
+
+def test_rank_intervals_exist_where_the_specification_says():
+    exist = {(m, n) for m in range(1, 8) for n in range(m, 22) if critical_rank(m, n, 0.05)}
+    assert min(n for m, n in exist if m == 1) == 19
+    assert min(n for m, n in exist if m == 2) == 5
+    assert min(n for m, n in exist if m == 3) == 3
+
+
+def test_the_normal_approximation_continues_the_exact_ranks():
+    for m, n in [(50, 50), (50, 51), (60, 60)]:  # the first is the last exact one
+        sd = math.sqrt(m * n * (m + n + 1) / 12)
+        rank = critical_rank(m, n, 0.05)
+        assert scipy.stats.norm.cdf((rank - 0.5 - m * n / 2) / sd) <= 0.05
+        assert scipy.stats.norm.cdf((rank + 0.5 - m * n / 2) / sd) > 0.05
+
+
+def test_without_ranks_the_level_is_halved_until_runs_are_many():
+    few = shift(runs([1, 2]), runs([1, 3]), alpha=0.05)
+    assert (few.method, few.alpha) == ("welch", 0.025)
+    many = np.random.default_rng(1).normal(size=600)
+    plenty = shift(runs(many[:501]), runs(many[:500]), alpha=0.05)
+    assert (plenty.method, plenty.alpha) == ("welch", 0.05)
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_c4_is_the_mean_of_the_chi_distribution(n):
+    assert c4(n) == pytest.approx(scipy.stats.chi(n - 1).mean() / math.sqrt(n - 1), rel=1e-12)
+
+
+def test_the_default_margin_is_two_unbiased_spreads_but_no_less_than_one_step_and_a_half():
+    assert spread(runs([1.0, 2.0, 3.0])) == pytest.approx(2 / c4(3))
+    assert spread(runs([7.0, 7.0, 7.0], resolution=1.0)) == 1.5
+    assert spread(runs([7.0])) is None
+
+
+@pytest.mark.parametrize("table", [(0, 5, 5, 5), (0, 5, 3, 5), (2, 30, 4, 5), (3, 7, 3, 7)])
+def test_fisher_equals_scipy(table):
+    failed_a, n_a, failed_b, n_b = table
+    cells = [[failed_b, n_b - failed_b], [failed_a, n_a - failed_a]]
+    expected = scipy.stats.fisher_exact(cells, alternative="greater").pvalue
+    assert fisher_more(*table) == pytest.approx(expected, rel=1e-12)
+
+
+def test_holm_follows_its_definition():
+    assert holm([]) == ()
+    assert holm([0.04]) == (0.04,)
+    assert holm([0.02, 0.001, 0.5, 0.03]) == pytest.approx((0.06, 0.004, 0.5, 0.06))
+    assert max(holm([0.9, 0.8, 0.7])) == 1.0
+
+
+# awkward samples
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(0, 0), (1, 1), (0, 5), (5, 0)])
+def test_there_is_no_interval_without_a_spread_on_either_side(n_a, n_b):
+    assert shift(runs(range(n_a)), runs(range(n_b)), alpha=0.05) is None
+
+
+def test_constants_without_a_resolution_are_compared_exactly():
+    same = shift(runs([0.1] * 3), runs([0.1] * 5), alpha=0.05)
+    other = shift(runs([0.1] * 3), runs([0.1000001] * 5), alpha=0.05)
+    point = Region(lower=0.0, upper=0.0)
+    assert (same.method, other.method) == ("exact", "exact")
+    assert decide(same, point).word == "REPRODUCED"
+    assert decide(other, point).word == "DIFFERENT"
+    assert decide(other, point).p_different == 0.0
+
+
+def test_constants_with_a_resolution_are_uncertain_by_their_rounding():
+    found = shift(runs([18] * 5, 1.0), runs([18] * 5, 1.0), alpha=0.05)
+    assert found.standard_error == pytest.approx(math.sqrt(2 / 5 / 12))
+    assert decide(found, Region(lower=-0.1, upper=0.1)).word == "INCONCLUSIVE"
+    assert decide(found, Region(lower=-1.5, upper=1.5)).word == "REPRODUCED"
+
+
+def test_a_border_counts_as_inside():
+    one = location(runs([1.0, 1.0]), alpha=0.05)
+    assert decide(one, Region(upper=1.0)).word == "REPRODUCED"
+    assert decide(one, Region(lower=1.0000001)).word == "DIFFERENT"
+
+
+# properties
+
+VALUE = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
+SIDE = st.lists(VALUE, min_size=2, max_size=12)
+FAST = settings(max_examples=60, deadline=None)
+
+
+def word(a, b, lower, upper):
+    found = shift(a, b, alpha=0.05)
+    return decide(found, Region(lower=lower, upper=upper)).word
+
+
+@FAST
+@given(SIDE, SIDE, st.floats(0, 1e6))
+def test_swapping_the_sides_mirrors_the_interval_and_keeps_the_verdict(a, b, margin):
+    a, b = runs(a), runs(b)
+    there, back = shift(a, b, alpha=0.05), shift(b, a, alpha=0.05)
+    assert (back.lower, back.upper) == (-there.upper, -there.lower)
+    assert word(a, b, -margin, margin) == word(b, a, -margin, margin)
+
+
+@FAST
+@given(SIDE, SIDE, st.integers(-8, 8), st.floats(0.01, 1e3))
+def test_a_change_of_unit_keeps_the_verdict(a, b, exponent, margin):
+    factor = 2.0**exponent  # exact in binary, so that no border moves by rounding
+    scaled = runs([v * factor for v in a]), runs([v * factor for v in b])
+    before = word(runs(a), runs(b), -margin, margin)
+    assert word(*scaled, -margin * factor, margin * factor) == before
+
+
+@FAST
+@given(SIDE, SIDE, st.floats(0, 1), st.floats(0, 1e6))
+def test_a_wider_margin_never_undoes_reproduced(a, b, slack, more):
+    found = shift(runs(a), runs(b), alpha=0.05)
+    margin = max(abs(found.lower), abs(found.upper)) * (1 + slack)
+    assert word(runs(a), runs(b), -margin, margin) == "REPRODUCED"
+    assert word(runs(a), runs(b), -margin - more, margin + more) == "REPRODUCED"
+
+
+@FAST
+@given(SIDE, SIDE, st.randoms())
+def test_the_order_of_runs_changes_no_bit(a, b, random):
+    before = shift(runs(a), runs(b), alpha=0.05)
+    random.shuffle(a)
+    random.shuffle(b)
+    assert shift(runs(a), runs(b), alpha=0.05) == before
+
+
+@FAST
+@given(SIDE, SIDE, st.floats(0.001, 0.2))
+def test_the_envelope_holds_the_estimate_and_widens_with_confidence(a, b, alpha):
+    wide = shift(runs(a), runs(b), alpha=alpha / 2)
+    narrow = shift(runs(a), runs(b), alpha=alpha)
+    assert narrow.lower <= narrow.estimate <= narrow.upper
+    if wide.method == narrow.method:
+        assert wide.lower <= narrow.lower
+        assert narrow.upper <= wide.upper
+
+
+@FAST
+@given(SIDE, SIDE, st.floats(0.001, 1e6))
+def test_p_values_and_verdict_agree_where_welch_decides_alone(a, b, margin):
+    found = shift(runs(a[:2]), runs(b[:2]), alpha=0.05)
+    decision = decide(found, Region(lower=-margin, upper=margin))
+    if decision.word == "REPRODUCED":
+        assert decision.p_reproduced <= found.alpha + 1e-12
+    if decision.word == "DIFFERENT":
+        assert decision.p_different <= found.alpha + 1e-12
+
+
+# advice
+
+
+def test_advice_followed_decides():
+    random = np.random.default_rng(7)
+    a, b = np.linspace(-1.5, 1.5, 10), np.array([-1.1, 0.3, 1.7])
+    region = Region(lower=-2, upper=2)
+    found = shift(runs(a), runs(b), alpha=0.05)
+    assert decide(found, region).word == "INCONCLUSIVE"
+    needed = runs_needed(runs(a), runs(b), found, region)
+    assert 3 < needed < 60
+    decided = 0
+    for _ in range(200):
+        more = random.normal(found.estimate + np.mean(a), np.std(b, ddof=1), needed)
+        again = shift(runs(a), runs(more), alpha=0.05)
+        decided += decide(again, region).word != "INCONCLUSIVE"
+    assert decided / 200 >= 0.75
+
+
+def test_advice_says_when_no_number_of_runs_decides():
+    a, b = runs([0.0, 1.0]), runs([0.0, 1.0, 0.5])
+    found = shift(a, b, alpha=0.05)
+    region = Region(lower=-0.5, upper=0.5)
+    assert runs_needed(a, b, found, region) == "original-too-few"
+    border = shift(b, b, alpha=0.05)
+    edge = Region(lower=-1.0, upper=border.estimate)
+    assert runs_needed(b, b, border, edge) == "on-the-margin"
+
+
+def test_advice_about_a_constant_reckons_with_one_side():
+    b = runs([0.4, 0.5, 0.9])
+    found = location(b, alpha=0.05)
+    needed = runs_needed(None, b, found, Region(upper=0.8))
+    assert 3 < needed < 30
+
+
+# error rates, by the product's own decision
+
+SHAPES = {
+    "normal": lambda random, n: random.normal(0, 1, n),
+    "lognormal": lambda random, n: (np.exp(random.normal(0, 0.6, n)) - math.exp(0.18)) / 0.787,
+    "t3": lambda random, n: random.standard_t(3, n) / math.sqrt(3),
+    "bimodal": lambda random, n: (
+        random.choice([-0.5, 2.0], n, p=[0.8, 0.2]) + random.normal(0, 0.1, n)
+    ),
+}
+
+
+def rates(shape, n_a, n_b, truth, repetitions):
+    """Shares of REPRODUCED and DIFFERENT at a true shift in units of the margin of 2 sd."""
+    random = np.random.default_rng([n_a, n_b, 20260301])
+    draw, region = SHAPES[shape], Region(lower=-2, upper=2)
+    words = []
+    for _ in range(repetitions):
+        a, b = draw(random, n_a), draw(random, n_b) + 2 * truth
+        words.append(decide(shift(runs(a), runs(b), alpha=0.05), region).word)
+    return words.count("REPRODUCED") / repetitions, words.count("DIFFERENT") / repetitions
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (5, 5), (10, 10), (30, 5)])
+@pytest.mark.parametrize("truth", [-1, 1])
+def test_on_the_margin_either_verdict_is_rare(shape, n_a, n_b, truth):
+    # limit 6 %, and two standard errors of 800 repetitions
+    reproduced, different = rates(shape, n_a, n_b, truth, 800)
+    assert reproduced <= 0.077
+    assert different <= 0.077
+
+
+def test_equal_sides_are_confirmed_and_shifted_ones_found():
+    reproduced, different = rates("normal", 6, 6, 0, 800)
+    assert reproduced >= 0.77
+    assert different <= 0.01
+    reproduced, different = rates("normal", 5, 5, 2, 800)
+    assert reproduced == 0
+    assert different >= 0.77
+
+
+def test_one_run_against_ten():
+    reproduced, different = rates("normal", 10, 1, 1, 800)
+    assert reproduced <= 0.06
+    assert different <= 0.09
+
+
+def test_values_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        runs([1.0, 2.0]).resolution = 1.0
