@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -53,6 +53,18 @@ class Console:
         console = _rich(self._out, width=width)
         for item in items:
             console.print(item, soft_wrap=False)
+
+    def counter(self, what: str) -> Callable[[int, int], None]:
+        """A teller of (bytes done, bytes in all) that speaks only when it takes long."""
+        last = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _LINE_EVERY_SECONDS:
+                last = time.monotonic()
+                self.say(f"{what}: {done / 1e9:.1f} of {total / 1e9:.1f} GB")
+
+        return tell
 
     @contextmanager
     def progress(self, total: int, done: int = 0) -> Iterator[_Watch]:

@@ -35,6 +35,7 @@ class Original:
     id: str
     manifest: Manifest
     image: image.Image | None
+    datasets: tuple[Dataset, ...]
     claims: tuple[FrozenClaim, ...]
 
 
@@ -95,11 +96,12 @@ def begin(request: Request, console: Console) -> Session:
         DamagedError: An image or a dataset is not what its digest names.
     """
     asked, original = request.manifest, request.original
-    runtime = runtimes.choose(request.runtime, needs_image=_wants_image(request))
+    site = sites.load()
+    engine = site.runtime if site.runtime and request.runtime == "auto" else request.runtime
+    runtime = runtimes.choose(engine, needs_image=_wants_image(request))
     chosen = _image(request, runtime)
     plan = planning.make(asked, verifies=original.id if original else None)
-    site = sites.load()
-    found, data = _datasets(asked, site, console)
+    found, data = _datasets(asked, original.datasets if original else (), site, console)
     prepared = _prepared(runtime, chosen, site, asked, console)
     run = uuid.uuid4()
     setup = Setup(
@@ -165,7 +167,7 @@ def reopen(folder: Path, original: Original | None, console: Console) -> Session
         )
     runtime = runtimes.choose(setup.runtime, needs_image=setup.image is not None)
     site = sites.load()
-    _, data = _datasets(asked, site, console)
+    _, data = _datasets(asked, setup.datasets, site, console)
     prepared = _prepared(runtime, setup.image, site, asked, console)
     ended = runtime.reap(setup.uuid)
     if ended:
@@ -287,14 +289,19 @@ def _image(request: Request, runtime: Runtime) -> image.Image | None:
 
 
 def _datasets(
-    asked: Manifest, site: sites.Site, console: Console
+    asked: Manifest, used: tuple[Dataset, ...], site: sites.Site, console: Console
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
+    """Every dataset of the manifest; one that was used before must be the same bytes again."""
+    known = {each.name: each.digest for each in used}
     found: list[Dataset] = []
     data: dict[str, Path] = {}
     for spec in asked.datasets:
-        console.say(f"dataset {spec.name}")
         dataset, path = datasets.obtain(
-            spec, folder=asked.folder, site=site, cache=sites.cache_folder(site)
+            replace(spec, digest=known.get(spec.name, spec.digest)),
+            folder=asked.folder,
+            site=site,
+            cache=sites.cache_folder(site),
+            progress=console.counter(f"dataset {spec.name}"),
         )
         found.append(dataset)
         data[spec.name] = path
@@ -343,9 +350,9 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str,
             notes.append("the manifest's image was not used")
     if request.image is not None:
         notes.append(f"the image was replaced on the command line by {request.image}")
-    refused = prepared.observations.get("network_isolation")
-    if refused:
-        notes.append(f"workloads could reach the network: {refused}")
+    isolation = prepared.observations.get("network_isolation", "")
+    if isolation.startswith("refused"):
+        notes.append(f"workloads could reach the network: {isolation}")
     here = len(os.sched_getaffinity(0))
     if _threads(request.manifest) > here:
         notes.append(f"{_threads(request.manifest)} threads were asked for on {here} CPUs")

@@ -80,6 +80,7 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
         id=opened.id,
         manifest=opened.record.manifest,
         image=opened.record.image,
+        datasets=opened.record.datasets,
         claims=opened.record.claims,
     )
     trust.require_container(
@@ -94,8 +95,10 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
                 console,
             )
     record, capsule_id, target = _finish(current, arguments, console)
-    judged = verdict.judge(diff.compare(opened.record, record))
-    _tell(judged, arguments, console, {"original": opened.id, "rerun": capsule_id})
+    judged = verdict.judge(
+        diff.compare(opened.record, record, original_id=opened.id, rerun_id=capsule_id)
+    )
+    _tell(judged, arguments, console)
     if not arguments.json:
         console.data(f"second capsule {target}\nid {capsule_id}")
     return verdict.exit_code(judged)
@@ -129,8 +132,10 @@ def diff(arguments: argparse.Namespace, console: Console) -> int:
 
     original = archive.read(Path(arguments.original))
     rerun = archive.read(Path(arguments.rerun))
-    judged = verdict.judge(comparing.compare(original.record, rerun.record))
-    _tell(judged, arguments, console, {"original": original.id, "rerun": rerun.id})
+    judged = verdict.judge(
+        comparing.compare(original.record, rerun.record, original_id=original.id, rerun_id=rerun.id)
+    )
+    _tell(judged, arguments, console)
     return verdict.exit_code(judged)
 
 
@@ -269,13 +274,11 @@ def _finish(current: Any, arguments: argparse.Namespace, console: Console) -> tu
     return record, capsule_id, target
 
 
-def _tell(
-    judged: Any, arguments: argparse.Namespace, console: Console, ids: dict[str, str]
-) -> None:
+def _tell(judged: Any, arguments: argparse.Namespace, console: Console) -> None:
     from capsule import report
 
     if arguments.json:
-        console.data(_text({**report.to_json(judged), **ids}))
+        console.data(_text(report.to_json(judged)))
     else:
         console.show(*report.terminal(judged))
 

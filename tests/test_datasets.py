@@ -138,7 +138,6 @@ def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
         ("../outside", "leaves the dataset"),
         ("../data/b", "leaves the dataset"),
         ("sub", "link to a folder"),
-        ("sub/up/b", "through another link"),
         ("nothing", "leads nowhere"),
         ("link", "leads nowhere"),
     ],
@@ -146,11 +145,7 @@ def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
 def test_other_links_are_refused(tmp_path, target, what):
     (tmp_path / "outside").write_bytes(b"")
     folder = written({"data/b": b"2", "data/sub/c": b"3"}, tmp_path) / "data"
-    (folder / "sub/up").symlink_to("../b" if target != "sub/up/b" else "..")
     (folder / "link").symlink_to(target)
-    if target == "sub/up/b":
-        # the folder link itself is refused too; take the one under test alone
-        what = "link"
     with pytest.raises(UsageError, match=what) as caught:
         digest(folder)
     assert caught.value.where == str(folder)

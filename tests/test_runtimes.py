@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import pwd
 import shutil
 import socket
@@ -12,20 +13,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from capsule import process, runtimes
+from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError, UsageError
-from capsule.image import Image, reference, registry
+from capsule.image import Image, build, reference, registry
 from capsule.runtimes import gpus
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
-from tests.support.engines import as_user, small_image
+from tests.support.engines import as_user, docker, push_tiny, small_image
 
 PREPARE = """
 import sys
@@ -291,8 +294,6 @@ runtimes.choose(name, needs_image=name != "host").start(prepared, invocation).wa
 
 
 def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
-    import pickle
-
     label = f"reap-{os.getpid()}"
     asked = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
     (tmp_path / "asked").write_bytes(pickle.dumps((engine.runtime.name, engine.prepared, asked)))
@@ -327,34 +328,88 @@ def test_an_ordinary_user_runs_apptainer(sif_cache):
         "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
     )
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    assert as_user(program, small_image(), str(sif_cache)).splitlines() == [
-        "0 isolated",
-        f"{user.pw_uid} $HOME `id`",
-    ]
+    said = as_user(program, small_image(), str(sif_cache)).split()
+    assert said == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
 
 
 @pytest.mark.engines
-def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(image, sif_cache):
-    runtime = Apptainer()
-    prepared = runtime.prepare(image, cache=sif_cache)
+def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_path, monkeypatch):
+    # a site's apptainer: the real one, behind a door that lets no --net through
+    real = shutil.which("apptainer")
+    door = tmp_path / "bin/apptainer"
+    door.parent.mkdir()
+    door.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in *" --net "*) echo "FATAL:   network virtualization is not allowed" >&2;'
+        " exit 255;; esac\n"
+        f'exec "{real}" "$@"\n'
+    )
+    door.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{door.parent}{os.pathsep}{os.environ['PATH']}")
+    prepared = Apptainer().prepare(push_tiny("one"), cache=tmp_path)
+    said = prepared.observations["network_isolation"]
+    assert said == "refused: network virtualization is not allowed"
+    ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "nothing")
+    assert ended.engine_fault
+    assert "executable file not found" in ended.engine_fault
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("name", ["apptainer", "docker"])
+def test_an_image_that_was_built_here_runs_without_a_registry(name, tmp_path):
+    recipe = tmp_path / "recipe"
+    recipe.mkdir()
+    base = reference.parse(small_image())
+    docker("pull", base.pin(base.digest))
+    (recipe / "Dockerfile").write_text(f"FROM {base.pin(base.digest)}\nENV BUILT=here\n")
+    built = build.build(recipe)
+    runtime = runtimes.choose(name, needs_image=True)
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(built, cache=tmp_path))
+    assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
+    assert (tmp_path / "stdout").read_text() == "here\n"
+
+
+@pytest.mark.engines
+def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path):
+    runtime, tiny = Apptainer(), push_tiny("one")
+    prepared = runtime.prepare(tiny, cache=tmp_path)
     sif = Path(prepared.handle)
-    assert sif == sif_cache / "sif" / f"{image.manifest_digest.hex}.sif"
+    assert sif == tmp_path / "sif" / f"{tiny.manifest_digest.hex}.sif"
     assert [path.name for path in sif.parent.iterdir()] == [sif.name]
-    assert len(prepared.observations["sif_sha256"]) == 64
+    assert prepared.observations["sif_sha256"] == of_file(sif).hex
     assert "apptainer" in prepared.observations["version"].lower()
+    made = sif.stat().st_ino
+    assert Path(runtime.prepare(tiny, cache=tmp_path).handle).stat().st_ino == made
     sif.write_bytes(b"not an image")
-    again = runtime.prepare(image, cache=sif_cache)
-    assert again.handle == prepared.handle
-    assert sif.stat().st_size > 1_000_000
+    assert runtime.prepare(tiny, cache=tmp_path).handle == prepared.handle
+    assert sif.read_bytes().startswith(b"#!")
+
+
+@pytest.mark.engines
+def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path):
+    runtime, one, two = Apptainer(), push_tiny("one"), push_tiny("two")
+    first = Path(runtime.prepare(one, cache=tmp_path).handle)
+    planted = first.with_name(f"{two.manifest_digest.hex}.sif")
+    planted.write_bytes(first.read_bytes())
+    prepared = runtime.prepare(two, cache=tmp_path)
+    assert prepared.handle == str(planted)
+    assert of_file(planted) != of_file(first)
+
+
+@pytest.mark.engines
+def test_two_runs_may_fetch_one_image_at_once(tmp_path):
+    tiny = push_tiny("one")
+    with ThreadPoolExecutor(2) as pool:
+        handles = list(
+            pool.map(lambda _: Apptainer().prepare(tiny, cache=tmp_path).handle, range(2))
+        )
+    assert handles[0] == handles[1]
+    assert [str(path) for path in (tmp_path / "sif").iterdir()] == [handles[0]]
 
 
 @pytest.mark.engines
 @pytest.mark.parametrize("make", [Apptainer, Docker])
 def test_an_image_that_is_gone_from_its_registry_cannot_run(make, image, tmp_path):
-    from dataclasses import replace
-
-    from capsule.digest import of_bytes
-
     gone = of_bytes(b"gone")
     pinned = reference.parse(small_image()).pin(gone)
     missing = replace(image, pinned=pinned, manifest_digest=gone)
@@ -365,10 +420,6 @@ def test_an_image_that_is_gone_from_its_registry_cannot_run(make, image, tmp_pat
 
 @pytest.mark.engines
 def test_docker_refuses_an_image_whose_digests_do_not_belong_together(image, tmp_path):
-    from dataclasses import replace
-
-    from capsule.digest import of_bytes
-
     other = of_bytes(b"other")
     with pytest.raises(DamagedError, match="another image"):
         Docker().prepare(replace(image, config_digest=other), cache=tmp_path)
@@ -436,8 +487,6 @@ def machine(root: Path, driver: str, *, cards: int) -> None:
 
 
 def with_config(config: dict[str, object]) -> Image:
-    from capsule.digest import of_bytes
-
     data = json.dumps({"config": config}).encode()
     return Image(
         reference="docker://localhost/x",

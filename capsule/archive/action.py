@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from capsule import summary
-from capsule.archive import people
+from capsule.archive import hardware, people
 from capsule.image import Image
 from capsule.record import Dataset, Record
 
@@ -172,9 +172,10 @@ def _headlines(record: Record) -> list[Entity]:
 
 
 def _resources(record: Record) -> list[Entity]:
+    kinds = hardware.summaries(record.nodes)
     return [
-        _property("resource-nodes", "nodes", str(len(record.nodes))),
-        _property("resource-runtime", "container engine", record.runtime),
+        _property("resource-engine", "container engine", record.runtime),
+        *(_property(f"resource-{n}", "hardware", kind) for n, kind in enumerate(kinds, 1)),
     ]
 
 

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any
 
 from capsule import digest, manifest, schema, summary
-from capsule.archive import images, lines
+from capsule.archive import flat, images, lines
+from capsule.archive.strict import parse
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
@@ -140,6 +141,23 @@ class _Reader:
             raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
         return value
 
+    def plan(self) -> dict[str, Any]:
+        """The plan: its first trial against the schema, the others against the trial's part."""
+        value: dict[str, Any] = parse(self.bytes(PLAN), where=self.at(PLAN))
+        try:
+            first = [{**group, "trials": group["trials"][:1]} for group in value["groups"]]
+            trials = [trial for group in value["groups"] for trial in group["trials"]]
+            self._hold({**value, "groups": first}, PLAN, "plan-1")
+        except (KeyError, TypeError):
+            self._hold(value, PLAN, "plan-1")
+            raise
+        group_schema = schema.load("plan-1")["properties"]["groups"]["items"]
+        check = flat.checker(group_schema["properties"]["trials"]["items"])
+        for number, trial in enumerate(trials):
+            if fault := check(trial):
+                raise DamagedError(f"trial {number}: {fault}", where=self.at(PLAN))
+        return value
+
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
         value = self.document(name, schema_name)
@@ -154,20 +172,6 @@ class _Reader:
             return manifest.read(data, where=self.at(MANIFEST), folder=None)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
-
-
-def parse(data: bytes, *, where: str) -> Any:
-    """Strict JSON whose strings can also be written again.
-
-    Raises:
-        DamagedError: Says what is wrong and in which line.
-    """
-    value = schema.parse(data, where=where)
-    try:
-        digest.canonical_json(value)
-    except UnicodeEncodeError:
-        raise DamagedError("a string holds half a surrogate pair", where=where) from None
-    return value
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from capsule import digest
-from capsule.archive import bag, codec, consistency, crate, readme
+from capsule.archive import bag, codec, consistency, crate, readme, strict
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.folder import Folder
@@ -238,7 +238,7 @@ def _crate_fault(
         name: (payload[name].hex, str(sizes[name])) for name in payload if name != crate.NAME
     }
     try:
-        found = crate.described(codec.parse(load(crate.NAME), where=crate.NAME))
+        found = crate.described(strict.parse(load(crate.NAME), where=crate.NAME))
     except (KeyError, TypeError, ValueError) as error:
         return f"{crate.NAME} is no flat crate: {error}"
     wrong = sorted(

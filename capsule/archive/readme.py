@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capsule import summary
+from capsule.archive import hardware
 from capsule.record import FrozenClaim, Record
 
 NAME = "README.md"
@@ -32,7 +33,7 @@ def _head(record: Record) -> Iterator[str]:
     yield f"- Licence: {_plain(manifest.license)}"
     yield f"- Measured: {record.started} to {record.ended}"
     yield f"- Image: {_image(record)}"
-    yield f"- Hardware: {len(record.nodes)} node(s), described in `records/hardware.json`"
+    yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
         yield f"- Re-execution of capsule: `{record.verifies}`"
     yield from (f"- Note: {_plain(note)}" for note in record.notes)

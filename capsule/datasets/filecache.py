@@ -18,7 +18,7 @@ class FileDigests:
     """What is known of files: path -> (stamp, SHA-256 in hex).
 
     Any number of processes may use one folder. It is only a help: where it cannot be kept (a
-    read-only or full disk, a network file system without locks), nothing is known and nothing fails.
+    read-only or full disk, a network file system without locks), nothing is known, nothing fails.
     """
 
     def __init__(self, connection: sqlite3.Connection | None) -> None:

@@ -98,8 +98,6 @@ def _check_link(name: str, top: Path) -> None:
         walked = None if target.is_absolute() else _joined(here.parent, target)
         if walked is None:
             raise _refused(name, top, f"is a link that leaves the dataset: {target}", advice)
-        if any((top / parent).is_symlink() for parent in walked.parents):
-            raise _refused(name, top, f"is a link through another link: {target}", advice)
         here = walked
         if (top / here).is_dir() and not (top / here).is_symlink():
             raise _refused(name, top, f"is a link to a folder: {target}", advice)

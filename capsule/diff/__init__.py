@@ -60,13 +60,6 @@ class Pair:
     original: MetricRuns | None
     rerun: MetricRuns | None
 
-    @property
-    def meaning(self) -> MetricRuns:
-        """The side that says what the metric is: its unit, direction and kind."""
-        meaning = self.original or self.rerun
-        assert meaning is not None, "a pair is made of a metric that one side has"
-        return meaning
-
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
@@ -194,17 +187,19 @@ def _notes(
     if original.contained != rerun.contained:
         loose = "original" if rerun.contained else "re-execution"
         yield f"the {loose} ran without a container, the other side in one"
-    elif relation == "none":
-        yield "neither side ran in a container: the software is whatever each machine had"
     yield from _seed_notes(pairs)
-    yield from (f"original: {note}" for note in original.notes)
-    yield from (f"re-execution: {note}" for note in rerun.notes)
+    for note in dict.fromkeys((*original.notes, *rerun.notes)):
+        both = note in original.notes and note in rerun.notes
+        owner = "both sides" if both else "original" if note in original.notes else "re-execution"
+        yield f"{owner}: {note}"
 
 
 def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:
     shared: set[int] = set()
     for pair in pairs:
-        if pair.original is None or pair.rerun is None or pair.seeds == "same":
+        if pair.original is None or pair.rerun is None or pair.claim is None:
+            continue
+        if pair.claim.type in ("exact", "ratio"):
             continue
         seeds = {run.seed for run in pair.original.runs}
         shared |= seeds & {run.seed for run in pair.rerun.runs}
@@ -223,5 +218,6 @@ def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:
 
 
 def _repeats(side: MetricRuns) -> bool:
-    # counted quantities agree legitimately; without a resolution equal doubles are telling
-    return len(side.values) >= 3 and len(set(side.values)) == 1 and side.resolution == 0
+    # counted quantities agree legitimately, and so does an error of exactly 0
+    alike = len(side.values) >= 3 and len(set(side.values)) == 1
+    return alike and side.values[0] != 0 and side.resolution == 0

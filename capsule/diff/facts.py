@@ -50,7 +50,7 @@ def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
         ("image", _image(original), _image(rerun)),
         ("runtime", _runtime(original), _runtime(rerun)),
         ("software", original.software, rerun.software),
-        ("environment", original.environment, rerun.environment),
+        ("environment", _environment(original), _environment(rerun)),
         ("levels", original.levels, rerun.levels),
         ("manifest", *_manifests(original, rerun)),
         ("plan", _plan(original), _plan(rerun)),
@@ -120,6 +120,12 @@ def _runtime(record: Record) -> Any:
         "contained": record.contained,
         "image": dict(record.image_observations),
     }
+
+
+def _environment(record: Record) -> Any:
+    variables = dict(record.environment.get("variables") or {})
+    variables.pop("CAPSULE_RUN", None)  # the run's own name
+    return {**record.environment, "variables": variables}
 
 
 def _manifests(original: Record, rerun: Record) -> tuple[Any, Any]:

@@ -49,13 +49,9 @@ class Reference:
     @property
     def is_loopback(self) -> bool:
         """Whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
-        host = self.registry.rpartition(":")[0] if _has_port(self.registry) else self.registry
-        if host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(
+            self.registry.rpartition(":")[0] if _has_port(self.registry) else self.registry
+        )
 
     @property
     def asked(self) -> str:
@@ -103,6 +99,20 @@ def parse(text: str, *, where: str | None = None) -> Reference:
         tag=tag if colon else (None if digest else "latest"),
         digest=digest,
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's own loopback.
+
+    >>> is_loopback("[::1]"), is_loopback("127.0.0.1.example.org")
+    (True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _split_registry(rest: str) -> tuple[str, str]:

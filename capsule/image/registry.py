@@ -51,13 +51,13 @@ def resolve(
         if reference.digest:
             expect(digest, reference.digest, what="the served manifest", where=str(reference))
         index_digest = None
-        if "manifests" in (document := _document(served, reference)):
+        if "manifests" in (document := read_document(served, reference)):
             index_digest, digest = digest, _choose(document, wanted, reference)
             served = transfer.get(
                 f"manifests/{digest}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
             )
             expect(of_bytes(served.body), digest, what="the served manifest", where=str(reference))
-            document = _document(served, reference)
+            document = read_document(served, reference)
         config_digest = _config_digest(document, reference)
         config = transfer.get(
             f"blobs/{config_digest}", accept="*/*", limit_bytes=_MAX_CONFIG_BYTES
@@ -87,8 +87,13 @@ def _platform(text: str | None) -> tuple[str, ...]:
     return parts
 
 
-def _document(served: Answer, reference: Reference) -> dict[str, Any]:
-    """The parsed manifest or index, of which the bytes alone decide which of the two it is."""
+def read_document(served: Answer, reference: Reference) -> dict[str, Any]:
+    """The parsed manifest or index; its own fields alone decide which of the two it is.
+
+    Raises:
+        DamagedError: Not JSON, or not an object.
+        CannotRunError: Neither of the two, or both at once.
+    """
     document = _parsed(served.body, f"manifest of {reference}")
     is_index, is_manifest = "manifests" in document, "layers" in document
     said = document.get("mediaType") or served.media_type

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
-from capsule.image.reference import Reference
+from capsule.image.reference import Reference, is_loopback
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 30
@@ -69,8 +70,8 @@ class Transfer:
         url = f"{self._reference.endpoint}/v2/{self._reference.repository}/{path}"
         response = self._request(url, accept)
         if response.status_code == 401:
-            self._authorization = self._login(response.headers.get("WWW-Authenticate", ""))
             response.close()
+            self._authorization = self._login(response.headers.get("WWW-Authenticate", ""))
             response = self._request(url, accept)
         with response:
             self._check_status(response, path)
@@ -166,8 +167,7 @@ class Transfer:
             return basic
         wanted = dict(_PARAMETER.findall(rest))
         realm = wanted.pop("realm", "")
-        secure = realm.startswith("https://") or self._reference.is_loopback
-        if scheme.lower() != "bearer" or not secure:
+        if scheme.lower() != "bearer" or not _is_private(realm):
             raise CannotRunError(
                 f"{self._reference.registry} asks for a login that is not at hand",
                 where=str(self._reference),
@@ -182,6 +182,17 @@ class Transfer:
                 f"{self._reference.registry} sent no token", where=str(self._reference)
             )
         return f"Bearer {token}"
+
+
+def _is_private(url: str) -> bool:
+    """Whether a login may be sent there: nobody on the way can read it."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" or (
+            parts.scheme == "http" and is_loopback(parts.hostname or "")
+        )
+    except ValueError:
+        return False
 
 
 def _no_login(request: Any) -> Any:

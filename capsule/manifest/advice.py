@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from capsule.manifest.model import Claim, Manifest, Metric
-from capsule.manifest.paths import match, metric_paths
+from capsule.manifest.paths import claimed
 
 # docs/statistics: Welch, power 0.8, alpha 0.05, n runs on both sides, in between-run sd
 _NARROWEST = {
@@ -80,9 +80,8 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
         yield "no claims: a re-execution will be measured, but there is nothing to judge"
     elif not any(claim.primary for claim in manifest.claims):
         yield "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
-    metrics = metric_paths(manifest.benchmarks)
     for claim in manifest.claims:
-        matched = [metric for path, metric in metrics if match(claim.metric, path)]
+        matched = [metric for _, metric in claimed(claim.metric, manifest.benchmarks)]
         yield from _margin_warnings(claim, matched)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.manifest.model import Benchmark, Claim, Margin
-from capsule.manifest.paths import SEGMENTS, match, metric_paths
+from capsule.manifest.paths import SEGMENTS, claimed, names
 from capsule.manifest.problems import Problems, nearest, shown
 
 
@@ -32,17 +32,14 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         benchmarks: All of them.
         problems: Collects what is found.
     """
-    metrics = metric_paths(benchmarks)
-    paths = [path.split("/") for path, _ in metrics]
     for index, each in claims.items():
         here = f"/claims/{index}/metric"
+        matched = claimed(each.metric, benchmarks)
         if each.metric.count("/") != len(SEGMENTS) - 1:
-            problems.add(here, _wrong_length(each.metric, paths))
-            continue
-        matched = [metric for path, metric in metrics if match(each.metric, path)]
-        if not matched:
-            problems.add(here, _no_match(each.metric, paths))
-        if each.type == "noninferiority" and any(one.direction == "none" for one in matched):
+            problems.add(here, _wrong_length(each.metric, benchmarks))
+        elif not matched:
+            problems.add(here, _no_match(each.metric, benchmarks))
+        if each.type == "noninferiority" and any(one.direction == "none" for _, one in matched):
             message = "has no better or worse: noninferiority needs a direction; use equivalence"
             problems.add(here, f"{shown(each.metric)} {message}")
 
@@ -51,29 +48,25 @@ def _number(raw: float | None) -> float | None:
     return None if raw is None else float(raw)
 
 
-def _wrong_length(pattern: str, paths: list[list[str]]) -> str:
+def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     parts = pattern.split("/")
     told = f"{shown(pattern)} has {len(parts)} of the four segments {'/'.join(SEGMENTS)}"
     if len(parts) == len(SEGMENTS) - 1:
-        cases = {path[1] for path in paths if path[0] == parts[0]}
-        case = "default" if "default" in cases else "*"
-        whole = [parts[0], case, *parts[1:]]
+        is_command = any(each.id == parts[0] and each.command for each in benchmarks)
+        whole = [parts[0], "default" if is_command else "*", *parts[1:]]
         told = f"{told}: the case is missing, for example {shown('/'.join(whole))}"
     return told
 
 
-def _no_match(pattern: str, paths: list[list[str]]) -> str:
+def _no_match(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     """Go from left to right, mending each segment that leads nowhere."""
     mended: list[str] = []
     for place, segment in enumerate(pattern.split("/")):
-        there = list(dict.fromkeys(path[place] for path in paths))
-        if segment != "*" and segment not in there:
-            near = nearest(segment, there)
-            if near is None:
-                told = f"{shown(pattern)} matches no metric: no {SEGMENTS[place]} {shown(segment)}"
-                return f"{told}; there are: {', '.join(there[:10])}"
-            mended.append(near)
-        else:
-            mended.append(segment)
-        paths = [path for path in paths if mended[-1] in ("*", path[place])]
+        there = list(dict.fromkeys(name for each in benchmarks for name in names(each, place)))
+        meant = segment if segment == "*" or segment in there else nearest(segment, there)
+        if meant is None:
+            told = f"{shown(pattern)} matches no metric: no {SEGMENTS[place]} {shown(segment)}"
+            return f"{told}; there are: {', '.join(there[:10])}"
+        mended.append(meant)
+        benchmarks = [each for each in benchmarks if meant in ("*", *names(each, place))]
     return f"{shown(pattern)} matches no metric; did you mean {shown('/'.join(mended))}?"

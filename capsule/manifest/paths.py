@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from capsule.manifest.model import Benchmark, Metric
 
@@ -21,6 +21,33 @@ def match(pattern: str, path: str) -> bool:
     return len(wanted) == len(found) and all(
         each in ("*", segment) for each, segment in zip(wanted, found, strict=True)
     )
+
+
+def claimed(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchmark, Metric]]:
+    """The benchmarks that a pattern names a metric of, with those metrics."""
+    segments = pattern.split("/")
+    if len(segments) != len(SEGMENTS):
+        return []
+    return [
+        (benchmark, metric)
+        for benchmark in benchmarks
+        if all(
+            wanted == "*" or wanted in names(benchmark, place)
+            for place, wanted in enumerate(segments)
+        )
+        for metric in benchmark.metrics
+        if segments[-1] in ("*", metric.name)
+    ]
+
+
+def names(benchmark: Benchmark, place: int) -> Sequence[str]:
+    """What stands at one place of the benchmark's metric paths; every combination is a path."""
+    return (
+        (benchmark.id,),
+        [case.name for case in benchmark.cases] if place == 1 else (),
+        benchmark.frameworks,
+        [metric.name for metric in benchmark.metrics],
+    )[place]
 
 
 def metric_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:

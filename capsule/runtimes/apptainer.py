@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import subprocess
+import warnings
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -118,7 +119,7 @@ class Apptainer:
             )
         except CannotRunError as error:
             return NeverStarted(error.what)
-        return Started(started, partial(_judge, invocation.stderr, before))
+        return Started(started, partial(_judge, invocation, before))
 
     def reap(self, label: str) -> int:
         """End the engine and its containers' processes that a dead run with this label left."""
@@ -221,18 +222,29 @@ def _pull(pinned: str, target: Path) -> None:
     variables = {"DISABLE_CACHE": "1"}
     if parse(f"docker://{pinned}").is_loopback:
         variables["NOHTTPS"] = "1"
-    said: list[str] = []
-    try:
-        _, lines = _spython(**variables).pull(
-            f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
-        )
-        said.extend(lines)
-    except (subprocess.CalledProcessError, ValueError, OSError) as error:
+    fault = _pull_fault(_spython(**variables), pinned, target)
+    if fault is not None:
         raise CannotRunError(
-            f"Apptainer cannot pull the image: {_fatal(''.join(said)) or error}",
+            f"Apptainer cannot pull the image: {fault}",
             where=pinned,
             advice="a full temporary folder is a common cause: APPTAINER_TMPDIR moves it",
-        ) from None
+        )
+
+
+def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
+    said: list[str] = []
+    with warnings.catch_warnings():
+        # spython leaves its end of a pipe to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            _, lines = client.pull(
+                f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
+            )
+            said.extend(lines)
+        except (subprocess.CalledProcessError, ValueError, OSError) as error:
+            return _fatal("".join(said)) or str(error)
+        del lines
+    return None
 
 
 def _build(image: Image, target: Path) -> None:
@@ -285,11 +297,12 @@ def _fatal(said: str) -> str:
     )
 
 
-def _judge(stderr: Path, offset_bytes: int, found: Exit) -> Ended:
+def _judge(invocation: Invocation, offset_bytes: int, found: Exit) -> Ended:
     if found.code is None:
         return Ended(exit_code=None, signal=found.signal, out_of_memory=found.out_of_memory)
     # 255 is also a program's own; only the engine's failure ends in its FATAL line
-    if found.code == 255 and (fault := _fatal(said_since(stderr, offset_bytes))):
+    if found.code == 255 and (fault := _fatal(said_since(invocation.stderr, offset_bytes))):
+        fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(found.code)
     return Ended(exit_code=code, signal=number, out_of_memory=found.out_of_memory)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from capsule import process
-from capsule.errors import CannotRunError, DamagedError
+from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.image.reference import parse
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, identity
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -68,7 +68,7 @@ class Docker:
             if found is None:
                 _pull(api, image)
                 found = api.inspect_image(image.pinned)
-            _check(found, image)
+            identity.check(found, image)
             observations = {
                 "version": f"Docker {api.version()['Version']}",
                 "image_id": str(found["Id"]),
@@ -303,28 +303,6 @@ def _pull(api: Any, image: Image) -> None:
             )
 
 
-def _check(found: Mapping[str, Any], image: Image) -> None:
-    """Hold what the daemon says of its copy against the digests that we computed."""
-    names = {str(name).rpartition("@")[2] for name in found.get("RepoDigests") or ()}
-    identity = str(found["Id"])
-    layers = [str(layer.diff_id) for layer in image.layers]
-    expected = {
-        str(digest)
-        for digest in (image.config_digest, image.manifest_digest, image.index_digest)
-        if digest is not None
-    }
-    # the classic store calls an image by its configuration, containerd's by its manifest
-    if identity not in expected:
-        fault = f"its id is {identity}, expected {image.config_digest}"
-    elif image.manifest_digest and str(image.manifest_digest) not in {*names, identity}:
-        fault = f"it knows it as {', '.join(sorted(names))}, expected {image.manifest_digest}"
-    elif list(found["RootFS"].get("Layers") or ()) != layers:
-        fault = "its layers are not those of the configuration"
-    else:
-        return
-    raise DamagedError(f"Docker has another image: {fault}", where=image.reference)
-
-
 def _create(api: Any, prepared: Prepared, invocation: Invocation) -> str:
     """A container that sees nothing but the image, its mounts and its environment."""
     from docker import types
@@ -400,7 +378,8 @@ def _attached(api: Any, container: str) -> Iterator[Iterator[tuple[int, bytes]]]
     try:
         yield frames_iter(stream, tty=False)  # type: ignore[no-untyped-call]
     finally:
-        stream.close()
+        # closing the stream alone would leave the connection below it open
+        getattr(stream, "_response", stream).close()
 
 
 def _remove(api: Any, container: str) -> None:

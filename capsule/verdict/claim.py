@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # beyond it a difference of two values may leave the range of doubles
 _LARGEST = 1e300
 _REPORT_ALPHA = 0.05
+# stands for a claimed metric that neither side has
+_NOTHING = MetricRuns(
+    metric="", unit="1", direction="none", kind="portable", resolution=0.0, runs=()
+)
 
 
 def judge(pair: Pair) -> Judged:
@@ -42,7 +46,7 @@ def judge(pair: Pair) -> Judged:
 def _blank(pair: Pair) -> Judged:
     claim = pair.claim
     judgeless = claim is None or claim.type == "ratio"
-    meaning = pair.meaning
+    meaning = pair.original or pair.rerun or _NOTHING
     original, rerun = _counts(pair.original), _counts(pair.rerun)
     return Judged(
         metric=pair.metric,
@@ -90,7 +94,7 @@ def _runs(side: MetricRuns, resolution: float | None = None) -> Runs:
 def _missing_notes(original: Counts, rerun: Counts) -> Iterator[str]:
     for name, side in (("original", original), ("re-execution", rerun)):
         if side.missing:
-            yield f"{side.missing} runs of the {name} were interrupted and have no outcome"
+            yield f"runs of the {name} that were interrupted and have no outcome: {side.missing}"
 
 
 def _obstacles(pair: Pair) -> Iterator[str]:

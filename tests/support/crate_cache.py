@@ -15,10 +15,10 @@ from urllib3 import HTTPResponse
 RO_CRATE = "https://w3id.org/ro/crate/1.1/context"
 WORKFLOW_RUN = "https://w3id.org/ro/terms/workflow-run/context"
 NAMESPACE = "https://w3id.org/ro/terms/workflow-run#"
-TERMS = (
-    "ParameterConnection ContainerImage DockerImage SIFImage connection sourceParameter "
-    "targetParameter md5 sha1 sha256 sha512 environment registry tag containerImage resourceUsage"
-).split()
+TERMS = """
+    ParameterConnection ContainerImage DockerImage SIFImage connection sourceParameter
+    targetParameter md5 sha1 sha256 sha512 environment registry tag containerImage resourceUsage
+"""
 
 
 def fill(cache):
@@ -39,7 +39,9 @@ def fill(cache):
 def _documents():
     ro_crate = importlib.resources.files("rocrate").joinpath("data/ro-crate.jsonld").read_bytes()
     assert json.loads(ro_crate)["@id"] == RO_CRATE, "needs rocrate 0.15: later ones carry 1.3"
-    workflow_run = json.dumps({"@context": {term: NAMESPACE + term for term in TERMS}}).encode()
+    workflow_run = json.dumps(
+        {"@context": {term: NAMESPACE + term for term in TERMS.split()}}
+    ).encode()
     return {RO_CRATE: ro_crate, WORKFLOW_RUN: workflow_run}
 
 

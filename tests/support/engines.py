@@ -1,12 +1,17 @@
-"""What tests of real engines share: the images of `tests/engines`, and an ordinary user."""
+"""What tests of real engines share: images, and an ordinary user."""
 
 from __future__ import annotations
 
+import io
 import os
 import pwd
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+
+from capsule import process
+from capsule.image import Image, reference, registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,9 +21,29 @@ def small_image() -> str:
     return os.environ["CAPSULE_TEST_SMALL_IMAGE"]
 
 
-def test_registry() -> str:
+def registry_host() -> str:
     """`HOST:PORT` of the registry."""
     return os.environ["CAPSULE_TEST_REGISTRY"]
+
+
+def docker(*words: str, input_bytes: bytes = b"") -> str:
+    """Run the `docker` command; returns its standard output."""
+    ended = process.run(["docker", *words], input_bytes=input_bytes)
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout.decode().strip()
+
+
+def push_tiny(content: str) -> Image:
+    """An image of one file, in the registry; engines take it in a second or two."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        entry = tarfile.TarInfo("content")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content.encode()))
+    name = f"{registry_host()}/capsule-test/tiny:{content}"
+    docker("import", "-", name, input_bytes=data.getvalue())
+    docker("push", name)
+    return registry.resolve(reference.parse(f"docker://{name}"))
 
 
 def as_user(program: str, *arguments: str, timeout_seconds: float = 300) -> str:

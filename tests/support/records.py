@@ -15,6 +15,7 @@ LOSS = "train/default/command/final_loss"
 STEP_TIME = "train/default/command/step_time"
 REGISTRY = "127.0.0.1:5000"
 LEVELS = b"raise SystemExit(0)\n"
+LEVELS_DIGEST = str(digest.of_tree({"__main__.py": digest.of_bytes(LEVELS)}))
 RUN_UUID = "6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11"
 
 
@@ -224,8 +225,8 @@ def make_node():
         "identity": {"host": "sha256:" + "9" * 16},
         "class": {
             "cpu": {"model": "Example CPU", "sockets": 1, "cores": 2},
-            "memory_bytes": 8 << 30,
-            "gpus": [],
+            "memory": {"total_bytes": 8 << 30},
+            "gpus": None,
         },
         "state": {"load": 0.25},
         "missing": {"governor": "no cpufreq in this kernel"},

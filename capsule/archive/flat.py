@@ -1,0 +1,90 @@
+"""The published schemas of flat objects, checked a hundred times faster than jsonschema does.
+
+A capsule can hold a hundred thousand attempts and planned trials, of a quarter of a millisecond
+each in jsonschema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Check = Callable[[Any], str | None]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_TOLD = {"description", "title", "examples"}
+
+
+def checker(schema: Mapping[str, Any]) -> Check:
+    """A function that says how a parsed JSON value breaks a schema, None when it does not.
+
+    Args:
+        schema: An object's schema whose properties are plain values or objects not looked into.
+
+    Raises:
+        ValueError: The schema uses a keyword that is not known here.
+    """
+    known = {"type", "required", "properties", "additionalProperties", "$schema", "$id"}
+    _only(schema, known)
+    fields = {name: _field(name, each) for name, each in schema["properties"].items()}
+    required = frozenset(schema["required"])
+    closed = schema.get("additionalProperties", True) is False
+
+    def check(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return "not an object"
+        if missing := required - value.keys():
+            return f"{min(missing)} is missing"
+        if closed and (unknown := value.keys() - fields.keys()):
+            return f"unknown field {min(unknown)[:100]!r}"
+        for name, each in fields.items():
+            if name in value and (fault := each(value[name])):
+                return fault
+        return None
+
+    return check
+
+
+def _field(name: str, schema: Mapping[str, Any]) -> Check:
+    numbers = {"minimum", "maximum", "minLength", "maxLength"}
+    _only(schema, {"type", "enum", "pattern"} | numbers)
+    named = schema.get("type", list(_TYPES))
+    types = tuple(kind for each in _listed(named) for kind in _TYPES[each])
+    enum = schema.get("enum")
+    pattern = re.compile(schema.get("pattern", ""))
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength")
+
+    def check(value: Any) -> str | None:
+        if not isinstance(value, types) or isinstance(value, bool):
+            return f"{name} has the wrong type"
+        if enum is not None and value not in enum:
+            return f"{name} is none of {enum}"
+        if isinstance(value, str):
+            if not pattern.search(value):
+                return f"{name} is not in its form: {value[:100]!r}"
+            if len(value) < shortest or (longest is not None and len(value) > longest):
+                return f"{name} is too short or too long"
+        elif isinstance(value, int | float) and (
+            (lowest is not None and value < lowest) or (highest is not None and value > highest)
+        ):
+            return f"{name} is out of range: {value}"
+        return None
+
+    return check
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _only(schema: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := schema.keys() - known - _TOLD:
+        raise ValueError(f"not a flat schema: {sorted(unknown)}")

@@ -1,0 +1,115 @@
+"""Start the command as a user does, in a process of its own, with a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """Somebody who runs capsule: a home, and a folder to work in."""
+
+    home: Path
+    folder: Path
+
+    @classmethod
+    def make(cls, base: Path, name: str = "author") -> User:
+        """A newcomer: nothing in the home, nothing in the folder."""
+        home, folder = base / f"{name}-home", base / name
+        home.mkdir()
+        folder.mkdir()
+        return cls(home=home, folder=folder)
+
+    def environment(self) -> dict[str, str]:
+        """The caller's variables, but for those that say where a user keeps things."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        return {**kept, "HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "100"}
+
+    def argv(self, *arguments: str | Path) -> list[str]:
+        """The command with its arguments."""
+        return [sys.executable, "-m", "capsule", *map(str, arguments)]
+
+    def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            self.argv(*arguments),
+            cwd=self.folder,
+            env={**self.environment(), **variables},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=900,
+            check=False,
+        )
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start it and go on."""
+        return subprocess.Popen(
+            self.argv(*arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+        """Run it with --json, and read what it prints."""
+        ended = self.run(*arguments, "--json")
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        return json.loads(ended.stdout)
+
+
+def write_manifest(folder: Path, **changes: Any) -> Path:
+    """A manifest of one command benchmark; `changes` replace whole fields."""
+    manifest = {
+        "name": "tiny",
+        "title": "A command that reports one number",
+        "authors": [{"name": "A. Author"}],
+        "license": "CC0-1.0",
+        "seeds": [1, 2, 3, 4, 5],
+        "benchmarks": [
+            {
+                "id": "tiny",
+                "command": ["python3", "tiny.py"],
+                "inputs": ["tiny.py"],
+                "metrics": {"loss": {"direction": "lower"}},
+            }
+        ],
+        "claims": [
+            {
+                "metric": "tiny/default/command/loss",
+                "type": "equivalence",
+                "margin": {"absolute": 0.5},
+            }
+        ],
+        **changes,
+    }
+    path = folder / "tiny.json"
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if value}))
+    return path
+
+
+REPORT = """
+import json, os, random
+seed = int(os.environ["CAPSULE_SEED"])
+def report(metric, value):
+    with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+        results.write(json.dumps({"metric": metric, "value": value}) + "\\n")
+"""
+
+NOISY = REPORT + 'report("loss", 1 + random.Random(seed).uniform(-0.01, 0.01))\n'
+
+
+def write_script(folder: Path, text: str = NOISY) -> Path:
+    """The script that the manifest's command runs."""
+    path = folder / "tiny.py"
+    path.write_text(text)
+    return path

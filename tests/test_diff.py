@@ -1,0 +1,224 @@
+"""What is held against what, and what differs beside: facts about two records."""
+
+import dataclasses
+import json
+
+import pytest
+
+from capsule import diff, verdict
+from capsule.digest import Digest
+from capsule.manifest import Claim
+from capsule.summary import run_values
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
+
+FRESH = (101, 102, 103, 104, 105)
+ID = "a" * 64
+
+
+def original(**changes):
+    return make_record(**changes)
+
+
+def rerun(**changes):
+    return make_record(**{"seeds": FRESH, "fresh": FRESH, "verifies": ID, **changes})
+
+
+def claiming(record, *claims):
+    return dataclasses.replace(record, claims=verdict.freeze(claims, run_values(record)))
+
+
+def seeds(side):
+    return tuple(run.seed for run in side.runs)
+
+
+def topics(found):
+    return {fact.topic for fact in found.facts}
+
+
+# which runs
+
+
+def test_a_verification_uses_only_the_fresh_seeds_of_the_rerun():
+    both = rerun(seeds=SEEDS + FRESH, fresh=FRESH)
+    pair = diff.compare(original(), both).pairs[0]
+    assert (pair.metric, pair.seeds) == (LOSS, "fresh")
+    assert seeds(pair.original) == SEEDS
+    assert seeds(pair.rerun) == FRESH
+
+
+def test_an_exact_claim_holds_equal_seeds_against_each_other():
+    there = claiming(original(), Claim(metric=LOSS, type="exact"))
+    pair = diff.compare(there, rerun(seeds=(18, 17, 101), fresh=(101,))).pairs[0]
+    assert pair.seeds == "same"
+    assert seeds(pair.original) == seeds(pair.rerun) == (17, 18)
+
+
+def test_two_separate_capsules_are_compared_whole_and_said_to_be_so():
+    found = diff.compare(original(), make_record(seeds=(31, 32, 33)))
+    assert found.pairs[0].seeds == "all"
+    assert seeds(found.pairs[0].rerun) == (31, 32, 33)
+    assert any("no re-execution of the first" in note for note in found.notes)
+
+
+def test_metrics_without_a_claim_follow_the_claims():
+    found = diff.compare(original(), rerun())
+    assert [(pair.metric, pair.claim is None) for pair in found.pairs] == [
+        (LOSS, False),
+        (STEP_TIME, True),
+    ]
+
+
+def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
+    there = original()
+    claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
+    found = diff.compare(dataclasses.replace(there, claims=(claim,)), rerun())
+    assert (found.pairs[0].original, found.pairs[0].rerun) == (None, None)
+    judged = verdict.judge(found)
+    assert (judged.word, judged.claims[0].sentence) == (
+        "INCONCLUSIVE",
+        "the original has no such metric",
+    )
+
+
+def test_seeds_used_twice_are_noted():
+    found = diff.compare(original(), make_record())
+    assert any("5 seeds were used on both sides" in note for note in found.notes)
+    assert not any("both sides" in note for note in diff.compare(original(), rerun()).notes)
+
+
+def test_equal_values_under_different_seeds_are_noted():
+    found = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
+    assert any("all 5 runs of the original have the same value" in note for note in found.notes)
+
+
+# identity
+
+
+def test_the_same_capsule_again_has_no_differences():
+    found = diff.compare(original(), rerun())
+    assert found.facts == ()
+    assert found.notes == ()
+
+
+def test_a_rerun_of_another_capsule_is_noted():
+    right = diff.compare(original(), rerun(), original_id=ID)
+    wrong = diff.compare(original(), rerun(), original_id="b" * 64)
+    assert right.original.id == ID
+    assert not any("another capsule" in note for note in right.notes)
+    assert any("another capsule" in note for note in wrong.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "same-manifest"),
+        ({"manifest_digest": None}, "same-config"),
+        ({"manifest_digest": None, "config_digest": Digest(hex="c" * 64)}, "same-tree"),
+        (
+            {"manifest_digest": None, "config_digest": Digest(hex="c" * 64), "layers": ()},
+            "different",
+        ),
+    ],
+)
+def test_image_relation_is_the_strongest_identity(changes, expected):
+    there, here = original(), rerun()
+    other = dataclasses.replace(here, image=dataclasses.replace(here.image, **changes))
+    assert diff.image_relation(there, other) == expected
+    found = diff.compare(there, other)
+    assert any("images differ" in note for note in found.notes) == (expected == "different")
+
+
+def test_another_platform_of_one_index_is_the_same_index():
+    index = Digest(hex="1" * 64)
+
+    def on(record, digit):
+        image = dataclasses.replace(
+            record.image,
+            index_digest=index,
+            manifest_digest=Digest(hex=digit * 64),
+            config_digest=Digest(hex=digit * 64),
+            layers=(),
+        )
+        return dataclasses.replace(record, image=image)
+
+    assert diff.image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
+
+
+def test_mixed_containment_is_noted():
+    found = diff.compare(original(), rerun(image=False))
+    assert found.image == "none"
+    assert any("re-execution ran without a container" in note for note in found.notes)
+    assert {"image", "runtime"} <= topics(found)
+
+
+def test_an_image_named_by_hand_is_noted():
+    found = diff.compare(original(), rerun(image_override="docker://other"))
+    assert any("another image on request: docker://other" in note for note in found.notes)
+
+
+def test_a_note_of_both_sides_is_told_once():
+    found = diff.compare(original(notes=("one", "two")), rerun(notes=("two", "three")))
+    assert found.notes == ("original: one", "both sides: two", "re-execution: three")
+
+
+# facts
+
+
+def test_the_name_of_a_run_is_no_difference():
+    sides = [{"variables": {"CAPSULE_RUN": name}, "threads": 2} for name in ("a", "b")]
+    found = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
+    assert found.facts == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "topic", "pointer", "values"),
+    [
+        (
+            {"software": {"python": "3.11.2", "distributions": {"numpy": "2.2.0"}}},
+            "software",
+            "/distributions/numpy",
+            ("2.1.0", "2.2.0"),
+        ),
+        (
+            {"environment": {"variables": {"PYTHONHASHSEED": "0", "A/B": "1"}, "threads": 2}},
+            "environment",
+            "/variables/A~1B",
+            (None, "1"),
+        ),
+        (
+            {"environment": {"variables": {"PYTHONHASHSEED": "0"}, "threads": 2.5}},
+            "environment",
+            "/threads",
+            (2, 2.5),
+        ),
+        ({"datasets": ()}, "dataset", "/ramp", (f"sha256:{'5' * 64}", None)),
+        ({"runtime": "apptainer"}, "runtime", "/runtime", ("docker", "apptainer")),
+    ],
+)
+def test_a_difference_is_a_fact(changes, topic, pointer, values):
+    (fact,) = diff.compare(original(), rerun(**changes)).facts
+    assert (fact.topic, fact.pointer) == (topic, pointer)
+    assert (fact.original, fact.rerun) == values
+
+
+def test_nodes_are_compared_by_class_and_state_never_by_identity():
+    node = make_node()
+    node["identity"] = {"host": "another"}
+    node["class"] = {**node["class"], "cpu": {"model": "Other CPU", "sockets": 1, "cores": 2}}
+    (fact,) = diff.compare(original(), rerun(nodes=(node,))).facts
+    assert (fact.topic, fact.pointer) == ("node class", "/0/cpu/model")
+    assert (fact.original, fact.rerun) == ("Example CPU", "Other CPU")
+
+
+def test_another_number_of_nodes_is_a_fact():
+    (fact,) = diff.compare(original(), rerun(nodes=(make_node(), make_node()))).facts
+    assert (fact.topic, fact.pointer, fact.original, fact.rerun) == ("node class", "/count", 1, 2)
+
+
+def test_another_manifest_is_compared_field_by_field():
+    here = rerun()
+    document = json.loads(here.manifest.source)
+    document["title"] = "Another"
+    changed = dataclasses.replace(here.manifest, source=json.dumps(document).encode())
+    (fact,) = diff.compare(original(), dataclasses.replace(here, manifest=changed)).facts
+    assert (fact.topic, fact.pointer, fact.rerun) == ("manifest", "/title", "Another")

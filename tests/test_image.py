@@ -1,0 +1,465 @@
+"""image: references, what registries serve, and images built here."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import image
+from capsule.digest import Digest, of_bytes
+from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
+from capsule.image import build, reference, registry
+from capsule.image.transfer import Answer
+from capsule.manifest import ImageSpec
+from tests.support.engines import docker, registry_host, small_image
+
+SOME = of_bytes(b"some")
+parts = st.from_regex(r"[a-z0-9]{1,8}([._-][a-z0-9]{1,8}){0,2}", fullmatch=True)
+names = st.lists(parts, min_size=1, max_size=4).map("/".join)
+hosts = st.sampled_from(
+    ["registry.example.org", "localhost", "127.0.0.1:5000", "[::1]:5000", "h:1"]
+)
+tags = st.none() | st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,20}", fullmatch=True)
+digests = st.none() | st.binary().map(of_bytes)
+
+
+@given(hosts, names, tags, digests)
+def test_a_reference_is_read_into_its_parts_and_back(host, name, tag, digest):
+    text = f"docker://{host}/{name}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
+    found = reference.parse(text)
+    assert (found.registry, found.repository, found.digest) == (host, name, digest)
+    assert found.tag == (tag or (None if digest else "latest"))
+    assert reference.parse(str(found)) == found
+
+
+@given(st.text() | st.text(alphabet="docker:/.@[]a-Z0_sha256").map("docker://{}".format))
+def test_any_text_is_a_reference_or_bad_usage(text):
+    try:
+        found = reference.parse(text)
+    except UsageError as error:
+        assert error.advice
+    else:
+        assert reference.parse(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "endpoint"),
+    [
+        ("debian", "docker.io/library/debian:latest", "https://registry-1.docker.io"),
+        ("docker.io/debian:12", "docker.io/library/debian:12", "https://registry-1.docker.io"),
+        ("index.docker.io/a/b", "docker.io/a/b:latest", "https://registry-1.docker.io"),
+        ("pytorch/pytorch:2", "docker.io/pytorch/pytorch:2", "https://registry-1.docker.io"),
+        ("ghcr.io/a/b:1", "ghcr.io/a/b:1", "https://ghcr.io"),
+        ("localhost/a", "localhost/a:latest", "http://localhost"),
+        ("127.8.9.1:5000/a", "127.8.9.1:5000/a:latest", "http://127.8.9.1:5000"),
+        ("[::1]:5000/a", "[::1]:5000/a:latest", "http://[::1]:5000"),
+        ("10.0.0.1:5000/a", "10.0.0.1:5000/a:latest", "https://10.0.0.1:5000"),
+        (
+            "localhost.example.org/a",
+            "localhost.example.org/a:latest",
+            "https://localhost.example.org",
+        ),
+        (
+            "127.0.0.1.example.org/a",
+            "127.0.0.1.example.org/a:latest",
+            "https://127.0.0.1.example.org",
+        ),
+    ],
+)
+def test_what_docker_fills_in_is_filled_in(text, whole, endpoint):
+    found = reference.parse(f"docker://{text}")
+    assert (str(found), found.endpoint) == (f"docker://{whole}", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("debian:12", "did you mean docker://debian:12"),
+        ("oras://h/x", "written docker://"),
+        ("docker://", "not an image name"),
+        ("docker://h.org/Upper", "not an image name"),
+        ("docker://h.org/a//b", "not an image name"),
+        ("docker://h.org/../b", "not an image name"),
+        ("docker://h.org/a:", "not a tag"),
+        ("docker://h.org/a:b:c", "not a tag"),
+        ("docker://h.org:0/a", "not a host"),
+        ("docker://h.org:99999/a", "not a host"),
+        ("docker://u@h.org/a", "not a digest"),
+        ("docker://[::zz]:1/a", "not a host"),
+        ("docker://h.org/a@sha256:12", "not a digest"),
+        (f"docker://h.org/a@sha512:{'0' * 128}", "not a digest"),
+        (f"docker://h.org/a@{str(SOME).upper()}", "not a digest"),
+    ],
+)
+def test_what_is_wrong_with_a_reference_is_said(text, said):
+    with pytest.raises(UsageError, match=said) as caught:
+        reference.parse(text, where="/image/reference")
+    assert "/image/reference" in str(caught.value)
+
+
+# --- a registry that serves whatever a test gives it --------------------------------------------
+
+
+@dataclass
+class Served:
+    """What a registry on loopback answers, by path below /v2/NAME/; None sends nothing."""
+
+    host: str = ""
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    login: str | None = None
+
+    def put(self, path: str, body: bytes, kind: str = "", **headers: str) -> None:
+        self.answers[path] = (200, {"Content-Type": kind, **headers}, body)
+
+    def reference(self, asked: str = ":1") -> reference.Reference:
+        return reference.parse(f"docker://{self.host}/made{asked}")
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    state = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.removeprefix("/v2/made/")
+            state.asked.append((path, self.headers.get("Authorization", "")))
+            status, headers, body = state.answers.get(path, (404, {}, b"{}"))
+            bearer = self.headers.get("Authorization") == "Bearer good"
+            if state.login and path.startswith(("manifests", "blobs")) and not bearer:
+                status, headers, body = 401, {"WWW-Authenticate": state.login}, b""
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        state.host = f"127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield state
+        server.shutdown()
+        thread.join()
+
+
+OCI = "application/vnd.oci.image"
+
+
+def make(served: Served, **changes: Any) -> dict[str, Any]:
+    """Put a whole image of two layers at the tag `1`; changes replace fields of its documents."""
+    config = {
+        "os": "linux",
+        "architecture": "amd64",
+        "rootfs": {"type": "layers", "diff_ids": [str(of_bytes(b"a")), str(of_bytes(b"b"))]},
+        **changes.get("config", {}),
+    }
+    data = json.dumps(config).encode()
+    layers = [
+        {"mediaType": f"{OCI}.layer.v1.tar+gzip", "digest": str(of_bytes(each)), "size": 7}
+        for each in (b"A", b"B")
+    ]
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{OCI}.manifest.v1+json",
+        "config": {
+            "mediaType": f"{OCI}.config.v1+json",
+            "digest": str(of_bytes(data)),
+            "size": len(data),
+        },
+        "layers": layers,
+        **changes.get("manifest", {}),
+    }
+    body = json.dumps(manifest).encode()
+    served.put("manifests/1", body, manifest["mediaType"])
+    served.put(f"manifests/{of_bytes(body)}", body, manifest["mediaType"])
+    served.put(f"blobs/{of_bytes(data)}", data)
+    return {"manifest": body, "config": data}
+
+
+def resolve(served: Served, asked: str = ":1") -> image.Image:
+    return registry.resolve(served.reference(asked), platform="linux/amd64")
+
+
+def test_an_image_is_pinned_by_the_digests_of_the_bytes_that_came(served):
+    made = make(served)
+    found = resolve(served)
+    assert found.manifest_digest == of_bytes(made["manifest"])
+    assert found.config_digest == of_bytes(made["config"])
+    assert (found.manifest, found.config) == (made["manifest"], made["config"])
+    assert found.pinned == f"{served.host}/made@{found.manifest_digest}"
+    assert [layer.diff_id for layer in found.layers] == [of_bytes(b"a"), of_bytes(b"b")]
+    assert found.layers[1].digest == of_bytes(b"B")
+    assert (found.platform, found.index_digest) == ("linux/amd64", None)
+    assert resolve(served, f"@{found.manifest_digest}").manifest_digest == found.manifest_digest
+
+
+def test_an_index_is_followed_to_this_platform_and_kept(served):
+    made = make(served)
+    own = str(of_bytes(made["manifest"]))
+    index = {
+        "schemaVersion": 2,
+        "mediaType": f"{OCI}.index.v1+json",
+        "manifests": [
+            {"digest": str(SOME), "platform": {"os": "unknown", "architecture": "unknown"}},
+            {"digest": str(SOME), "platform": {"os": "linux", "architecture": "arm64"}},
+            {"digest": own, "platform": {"os": "linux", "architecture": "amd64"}},
+        ],
+    }
+    body = json.dumps(index).encode()
+    served.put("manifests/2", body, index["mediaType"])
+    found = resolve(served, ":2")
+    assert (str(found.manifest_digest), found.index_digest) == (own, of_bytes(body))
+    with pytest.raises(CannotRunError, match=r"not there for linux/s390x, only for .*linux/arm64"):
+        registry.resolve(served.reference(":2"), platform="linux/s390x")
+
+
+def test_an_image_of_another_platform_cannot_run(served):
+    make(served, config={"architecture": "arm64"})
+    with pytest.raises(CannotRunError, match="for linux/arm64, wanted is linux/amd64"):
+        resolve(served)
+
+
+def test_bytes_of_another_digest_are_damaged(served):
+    made = make(served)
+    with pytest.raises(DamagedError) as caught:
+        served.put(f"manifests/{SOME}", made["manifest"], f"{OCI}.manifest.v1+json")
+        resolve(served, f"@{SOME}")
+    assert str(SOME) in str(caught.value)
+    assert str(of_bytes(made["manifest"])) in str(caught.value)
+    served.put(f"blobs/{of_bytes(made['config'])}", made["config"] + b" ")
+    with pytest.raises(DamagedError, match="the served configuration is sha256:"):
+        resolve(served)
+
+
+def test_a_digest_header_that_lies_is_damaged(served):
+    made = make(served)
+    headers = {"Docker-Content-Digest": str(SOME)}
+    served.put("manifests/1", made["manifest"], f"{OCI}.manifest.v1+json", **headers)
+    with pytest.raises(DamagedError, match="calls them"):
+        resolve(served)
+
+
+LAYER = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"manifest": {"layers": [LAYER]}}, "same number of layers"),
+        ({"manifest": {"layers": {}}}, "same number of layers"),
+        ({"manifest": {"layers": [LAYER, {**LAYER, "urls": ["http://h/x"]}]}}, "foreign"),
+        ({"manifest": {"layers": [LAYER, {**LAYER, "mediaType": "a.foreign.b"}]}}, "foreign"),
+        ({"manifest": {"layers": [LAYER, {**LAYER, "digest": "../../x"}]}}, "manifest is not"),
+        ({"manifest": {"layers": [LAYER, {**LAYER, "size": None}]}}, "manifest is not"),
+        ({"manifest": {"layers": [LAYER, 7]}}, "manifest is not"),
+        ({"manifest": {"config": {}}}, "manifest is not"),
+        ({"manifest": {"config": 5}}, "manifest is not"),
+        ({"config": {"rootfs": None}}, "configuration is not"),
+        ({"config": {"rootfs": {"diff_ids": ["md5:1", "md5:2"]}}}, "configuration is not"),
+    ],
+)
+def test_documents_that_contradict_each_other_are_damaged(served, changes, said):
+    make(served, **changes)
+    with pytest.raises(DamagedError, match=said):
+        resolve(served)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"manifests": []},
+        {"mediaType": "application/vnd.docker.distribution.manifest.v1+json"},
+        {"config": {"mediaType": "application/vnd.cncf.helm.config.v1+json"}},
+    ],
+)
+def test_what_is_no_image_cannot_run(served, changes):
+    make(served, manifest=changes)
+    with pytest.raises(CannotRunError, match=r"no image of schema 2|not a container image"):
+        resolve(served)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"a":1,"a":2}'])
+def test_what_is_no_json_object_is_damaged(served, body):
+    served.put("manifests/1", body, f"{OCI}.manifest.v1+json")
+    with pytest.raises(DamagedError):
+        resolve(served)
+
+
+def test_an_answer_without_end_is_cut(served):
+    served.put("manifests/1", b" " * (5 << 20), f"{OCI}.manifest.v1+json")
+    with pytest.raises(DamagedError, match="longer than 4194304 bytes"):
+        resolve(served)
+
+
+@given(
+    body=st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["layers", "manifests", "config", "mediaType", "digest", "platform"]
+                ),
+                inner,
+            )
+        ),
+        max_leaves=8,
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_no_answer_of_a_registry_is_our_fault(body):
+    asked = reference.parse("docker://localhost/x")
+    answer = Answer(body=body, media_type=f"{OCI}.manifest.v1+json")
+    try:
+        document = registry.read_document(answer, asked)
+    except CapsuleError:
+        return
+    assert ("layers" in document) != ("manifests" in document)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(404, "has no manifests/1"), (403, "refuses"), (500, "HTTP 500"), (429, "HTTP 429")],
+)
+def test_a_registry_that_does_not_serve_is_told_with_its_host(served, status, said):
+    served.answers["manifests/1"] = (status, {}, b"")
+    with pytest.raises(CannotRunError, match=said) as caught:
+        resolve(served)
+    assert served.host in str(caught.value)
+
+
+def test_a_registry_that_is_not_there_is_told_with_its_host(served):
+    with pytest.raises(CannotRunError, match=r"127\.0\.0\.1:1 does not answer.*refused"):
+        registry.resolve(reference.parse("docker://127.0.0.1:1/x"))
+
+
+def stored(tmp_path, monkeypatch, host: str) -> str:
+    login = base64.b64encode(b"user:secret").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {host: {"auth": login}}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    return login
+
+
+def test_a_token_is_fetched_with_the_stored_login(served, tmp_path, monkeypatch):
+    made = make(served)
+    login = stored(tmp_path, monkeypatch, served.host)
+    served.login = f'Bearer realm="http://{served.host}/token",service="s",scope="pull"'
+    served.put("/token?service=s&scope=pull", b'{"token": "good"}')
+    assert resolve(served).manifest == made["manifest"]
+    assert ("/token?service=s&scope=pull", f"Basic {login}") in served.asked
+
+
+def test_without_a_login_the_way_out_is_named(served, tmp_path, monkeypatch):
+    make(served)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    served.login = 'Basic realm="x"'
+    with pytest.raises(CannotRunError) as caught:
+        resolve(served)
+    assert f"docker login {served.host}" in str(caught.value)
+
+
+def test_a_login_is_never_sent_to_another_machine_in_the_clear(served, tmp_path, monkeypatch):
+    make(served)
+    stored(tmp_path, monkeypatch, served.host)
+    served.login = 'Bearer realm="http://198.51.100.7/token"'
+    with pytest.raises(CannotRunError, match="login"):
+        resolve(served)
+
+
+# --- the one entry -------------------------------------------------------------------------------
+
+
+def test_the_override_takes_the_place_of_the_manifests_image(served):
+    make(served)
+    written = f"docker://{served.host}/made:1"
+    spec = ImageSpec(reference="docker://localhost:1/never-asked")
+    found = image.resolve(spec, folder=None, override=written)
+    assert found.reference == written
+    assert image.resolve(ImageSpec(reference=written), folder=None).pinned == found.pinned
+
+
+def test_no_image_at_all_is_bad_usage():
+    with pytest.raises(UsageError, match="no image"):
+        image.resolve(None, folder=None)
+
+
+def test_a_recipe_folder_without_a_dockerfile_is_named(tmp_path):
+    with pytest.raises(CannotRunError, match="Dockerfile") as caught:
+        image.resolve(ImageSpec(build="recipe"), folder=tmp_path)
+    assert str(tmp_path / "recipe") in str(caught.value)
+
+
+# --- real engines --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    folder = tmp_path / "Recipe one"
+    (folder / "wheelhouse").mkdir(parents=True)
+    (folder / "wheelhouse/.gitignore").write_text("*\n")
+    (folder / "Dockerfile").write_text(
+        "ARG BASE=scratch\nFROM ${BASE}\nARG WORD=none\nCOPY wheelhouse/ /wheels/\n"
+        "LABEL word=${WORD}\n"
+    )
+    return folder
+
+
+@pytest.mark.engines
+def test_a_real_registry_serves_what_the_reference_pins():
+    found = image.resolve(ImageSpec(reference=small_image()), folder=None)
+    assert small_image() == f"docker://{found.pinned}"
+    assert found.platform == "linux/amd64"
+    assert found.layers
+
+
+@pytest.mark.engines
+def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(recipe, tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    (wheels / "some-1.whl").write_bytes(b"wheel")
+    (wheels / "notes.txt").write_bytes(b"no wheel")
+    found = build.build(recipe, wheelhouse=wheels, arguments={"WORD": "a b"})
+    assert (found.pinned, found.manifest_digest, found.manifest) == (None, None, None)
+    assert found.config_digest == of_bytes(found.config)
+    described = json.loads(found.config)
+    assert described["config"]["Labels"]["word"] == "a b"
+    assert docker("inspect", "--format", "{{.Id}}", "capsule/recipe-one") == str(
+        found.config_digest
+    )
+    assert [str(layer.diff_id) for layer in found.layers] == described["rootfs"]["diff_ids"]
+    assert sorted(path.name for path in (recipe / "wheelhouse").iterdir()) == [".gitignore"]
+
+
+@pytest.mark.engines
+def test_a_pushed_recipe_is_pinned_by_what_the_registry_serves(recipe):
+    tag = f"docker://{registry_host()}/capsule-test/recipe:1"
+    found = build.build(recipe, tag=tag, push=True)
+    assert found.pinned == f"{registry_host()}/capsule-test/recipe@{found.manifest_digest}"
+    assert registry.resolve(reference.parse(f"docker://{found.pinned}")).config == found.config
+
+
+@pytest.mark.engines
+def test_a_build_that_fails_says_its_last_words(recipe):
+    (recipe / "Dockerfile").write_text("FROM scratch\nCOPY no-such-file /\n")
+    with pytest.raises(ExecutionError, match="no-such-file"):
+        build.build(recipe)
+
+
+@pytest.mark.engines
+def test_an_image_that_docker_lost_is_named():
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), build.saved(Digest(hex=SOME.hex)):
+        pass

@@ -1,0 +1,99 @@
+"""One value per run and metric: medians after warm-up, and nothing planned drops out of sight."""
+
+import dataclasses
+import math
+import statistics
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import digest, summary
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_record
+
+finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
+
+
+def test_a_run_is_the_median_after_the_warm_up():
+    times = dict.fromkeys(SEEDS, (9.0, 1.0, 4.0, 2.0, 3.0))
+    runs = summary.run_values(make_record(step_times=times))[STEP_TIME]
+    assert runs.values == (2.5,) * len(SEEDS)
+    assert (runs.unit, runs.direction, runs.kind) == ("s", "lower", "machine")
+
+
+def test_runs_are_sorted_by_seed_whatever_ran_first():
+    record = make_record(seeds=(30, 10, 20), fresh=(10,))
+    runs = summary.run_values(record)[LOSS].runs
+    assert [(run.seed, run.seed_source) for run in runs] == [
+        (10, "fresh"),
+        (20, "manifest"),
+        (30, "manifest"),
+    ]
+
+
+def test_a_failed_trial_is_a_failed_run_of_each_metric():
+    metrics = summary.run_values(make_record(failed=(18,)))
+    assert set(metrics) == {LOSS, STEP_TIME}
+    for runs in metrics.values():
+        assert [run.status for run in runs.runs] == ["ok", "failed", "ok", "ok", "ok"]
+        assert len(runs.values) == 4
+
+
+def test_a_trial_without_an_outcome_is_a_missing_run():
+    record = make_record(seeds=(1, 2))
+    record = dataclasses.replace(
+        record,
+        attempts=(make_attempt(1, outcome="interrupted", reason="walltime"),),
+        samples=(),
+    )
+    runs = summary.run_values(record)[LOSS].runs
+    assert [run.status for run in runs] == ["missing", "missing"]
+
+
+def test_only_the_attempt_that_settled_a_trial_counts():
+    record = make_record(seeds=(1,), losses={1: 5.0})
+    earlier = dataclasses.replace(record.samples[0], values=(99.0,))
+    later = [dataclasses.replace(line, attempt=2) for line in record.samples]
+    record = dataclasses.replace(
+        record,
+        attempts=(
+            make_attempt(1, outcome="interrupted", reason="lost"),
+            make_attempt(1, attempt=2),
+        ),
+        samples=(earlier, *later),
+    )
+    assert summary.run_values(record)[LOSS].values == (5.0,)
+
+
+def test_the_document_does_not_depend_on_the_order_of_execution():
+    values = {"losses": dict(zip(SEEDS, (1e16, 1.0, -1e16, 3.0, 0.1), strict=True))}
+    forward = summary.metrics_document(make_record(**values))
+    backward = summary.metrics_document(make_record(seeds=SEEDS[::-1], **values))
+    assert digest.of_json(forward) == digest.of_json(backward)
+    assert forward["metrics"][LOSS]["mean"] == 4.1 / 5
+
+
+def test_a_mean_that_overflows_is_null():
+    losses = dict.fromkeys(SEEDS, 1.7e308)
+    assert summary.metrics_document(make_record(losses=losses))["metrics"][LOSS]["mean"] is None
+
+
+@given(st.lists(finite, min_size=1, max_size=20))
+def test_the_mean_is_the_exact_sum_rounded_once_then_divided(values):
+    record = make_record(seeds=range(len(values)), losses=dict(enumerate(values)))
+    mean = summary.metrics_document(record)["metrics"][LOSS]["mean"]
+    total = sum(map(Fraction, values))
+    if mean is not None:
+        assert mean == float(total) / len(values)
+
+
+@given(st.lists(finite, max_size=20))
+def test_the_median_is_that_of_the_standard_library(values):
+    found = summary.median(values)
+    expected = statistics.median(values) if values else math.nan
+    assert found == expected if math.isfinite(expected) else found is None
+
+
+@given(st.lists(finite), st.sampled_from([math.nan, math.inf, -math.inf]))
+def test_what_is_not_finite_has_no_median(values, bad):
+    assert summary.median([*values, bad]) is None

@@ -1,0 +1,252 @@
+"""Tools that know nothing of us accept our capsules, and each refuses what it ought to refuse."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from capsule import schema
+from capsule.manifest import Author
+from tests.support import crate_cache
+from tests.support.capsules import pack, run, seal, unpack, write_folder
+from tests.support.records import make_record
+
+BIN = Path(sys.executable).parent
+CRATE = "data/ro-crate-metadata.json"
+
+
+def record_without_affiliations():
+    record = make_record()
+    authors = (Author(name="Cleo Alone"),)
+    manifest = dataclasses.replace(record.manifest, authors=authors, paper_doi=None)
+    return dataclasses.replace(record, manifest=manifest)
+
+
+RECORDS = {
+    "contained": make_record(),
+    "host, with a failed trial": make_record(image=False, failed=(18,)),
+    "verification": make_record(seeds=(1, 2, 3), fresh=(1, 2, 3), verifies="ab" * 32),
+    "no affiliation, no claim": dataclasses.replace(record_without_affiliations(), claims=()),
+}
+every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    path = tmp_path_factory.mktemp("crate") / "cache"
+    crate_cache.fill(path)
+    return path
+
+
+@pytest.fixture
+def bag(tmp_path):
+    return write_folder(unpack(seal(tmp_path)), tmp_path / "bag")
+
+
+def validate_crate(bag, cache):
+    """The checks of Process Run Crate 0.5, up to those recommended, that a folder fails."""
+    report = bag.parent / "report.json"
+    options = [
+        "--offline",
+        "-p",
+        "process-run-crate-0.5",
+        "-l",
+        "recommended",
+        "--no-paging",
+        "-f",
+        "json",
+    ]
+    command = [BIN / "rocrate-validator", "--no-interactive", "validate", *options]
+    result = run(*command, "--cache-path", cache, "-o", report, bag, cwd=bag.parent)
+    assert result.returncode in (0, 1), result.stdout
+    found = json.loads(report.read_text())
+    assert found["passed"] == (result.returncode == 0)
+    return {issue["check"]["identifier"] for issue in found["issues"]}
+
+
+@every_record
+def test_the_crate_is_a_process_run_crate(tmp_path, cache, record):
+    files = unpack(seal(tmp_path, record))
+    assert validate_crate(write_folder(files, tmp_path / "bag"), cache) == set()
+
+
+def drop(entity_id, key):
+    def change(graph):
+        del graph[entity_id][key]
+
+    return change
+
+
+def put(entity_id, key, value):
+    def change(graph):
+        graph[entity_id][key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change, check",
+    [
+        (drop("#run", "instrument"), "process-run-crate-0.5_1.1"),
+        (drop("./", "conformsTo"), "process-run-crate-0.5_2.1"),
+        (drop("./", "mentions"), "process-run-crate-0.5_8.1"),
+        (put("#run", "endTime", "2026-03-01T10:00:42Z"), "process-run-crate-0.5_8.4"),
+        (drop("#image", "registry"), "process-run-crate-0.5_13.2"),
+        (put("#run", "no_such_term", "1"), "ro-crate-1.1_3.1"),
+    ],
+)
+def test_the_crate_validator_refuses(bag, cache, change, check):
+    path = bag / CRATE
+    document = json.loads(path.read_text())
+    change({entity["@id"]: entity for entity in document["@graph"]})
+    path.write_text(json.dumps(document))
+    assert check in validate_crate(bag, cache)
+
+
+def test_the_crate_validator_refuses_a_missing_file(bag, cache):
+    (bag / "data/results/metrics.json").unlink()
+    assert "ro-crate-1.1_12.1" in validate_crate(bag, cache)
+
+
+def test_a_second_reader_finds_the_run(bag):
+    code = (
+        "from rocrate.rocrate import ROCrate; crate = ROCrate('data');"
+        "[run] = crate.get_by_type('CreateAction'); print(run['containerImage']['sha256'])"
+    )
+    result = run(sys.executable, "-c", code, cwd=bag)
+    assert result.stdout.strip() == make_record().image.manifest_digest.hex, result.stderr
+
+
+def damage_nothing(bag):
+    pass
+
+
+def change_a_byte(bag):
+    path = bag / "data/results/samples.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"0.", b"1.", 1))
+
+
+def remove_a_file(bag):
+    (bag / "data/README.md").unlink()
+
+
+def add_a_file(bag):
+    (bag / "data/surplus.txt").write_text("surplus")
+
+
+def change_a_tag_file(bag):
+    with (bag / "bag-info.txt").open("a") as stream:
+        stream.write("Contact-Name: Nobody\n")
+
+
+@every_record
+def test_the_bag_is_valid(tmp_path, record):
+    bag = write_folder(unpack(seal(tmp_path, record)), tmp_path / "bag")
+    result = run(BIN / "bagit.py", "--validate", bag, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("damage", [change_a_byte, remove_a_file, add_a_file, change_a_tag_file])
+def test_bagit_refuses(bag, damage):
+    damage(bag)
+    assert run(BIN / "bagit.py", "--validate", bag, cwd=bag.parent).returncode != 0
+
+
+@pytest.mark.parametrize(
+    "damage, accepted",
+    [
+        (damage_nothing, True),
+        (change_a_byte, False),
+        (remove_a_file, False),
+        (change_a_tag_file, False),
+    ],
+)
+def test_sha256sum(bag, damage, accepted):
+    damage(bag)
+    lists = ("tagmanifest-sha256.txt", "manifest-sha256.txt")
+    assert (run("sha256sum", "-c", *lists, cwd=bag).returncode == 0) == accepted
+
+
+@pytest.mark.parametrize("tool", [("unzip", "-t"), (sys.executable, "-m", "zipfile", "-t")])
+def test_zip_tools(tmp_path, tool):
+    path = seal(tmp_path)
+    assert run(*tool, path, cwd=tmp_path).returncode == 0
+    data = bytearray(path.read_bytes())
+    data[data.index(b"capsule-record/1")] ^= 1
+    path.write_bytes(data)
+    result = run(*tool, path, cwd=tmp_path)
+    # zipfile's exit status is 0 even so: it says which file is bad
+    assert result.returncode != 0 or "data/capsule.json" in result.stdout
+
+
+def test_a_zip64_capsule_is_read_by_other_tools(tmp_path):
+    names = {f"data/{number:05d}": b"" for number in range(70_000)}
+    path = pack(names, tmp_path / "many.zip")
+    assert run("unzip", "-tq", path, cwd=tmp_path).returncode == 0
+    listing = run(sys.executable, "-m", "zipfile", "-l", path, cwd=tmp_path)
+    assert len(listing.stdout.splitlines()) == 70_001
+
+
+DOCUMENTS = {
+    "data/capsule.json": "record-1",
+    "data/records/hardware.json": "hardware-1",
+    "data/records/software.json": "software-1",
+    "data/records/environment.json": "environment-1",
+    "data/records/image.json": "image-1",
+    "data/records/plan.json": "plan-1",
+    "data/results/metrics.json": "metrics-1",
+}
+LINES = {"data/results/samples.jsonl": "sample-1", "data/results/attempts.jsonl": "attempt-1"}
+
+
+def values(files):
+    """(schema, value) of every JSON document and line."""
+    for name, schema_name in DOCUMENTS.items():
+        yield schema_name, json.loads(files[name])
+    for name, schema_name in LINES.items():
+        for line in files[name].splitlines():
+            yield schema_name, json.loads(line)
+
+
+@every_record
+def test_every_document_fits_its_published_schema(tmp_path, record):
+    for schema_name, value in values(unpack(seal(tmp_path, record))):
+        assert schema.validate(value, schema_name) == [], schema_name
+
+
+def test_schemas_refuse(tmp_path):
+    """Every field that is left out, every unknown one and every wrong type is noticed."""
+    for schema_name, value in values(unpack(seal(tmp_path))):
+        assert schema.validate(value | {"surprise": 1}, schema_name), schema_name
+        for field in value:
+            rest = {key: each for key, each in value.items() if key != field}
+            assert schema.validate(rest, schema_name), (schema_name, field)
+            assert schema.validate(value | {field: {"no": object}}, schema_name) or (
+                isinstance(value[field], dict)
+            ), (schema_name, field)
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS.values(), *LINES.values()])
+def test_every_schema_is_a_schema_that_explains_itself(name):
+    import jsonschema
+
+    document = schema.load(name)
+    jsonschema.Draft7Validator.check_schema(document)
+    assert document["$schema"] == "http://json-schema.org/draft-07/schema#"
+    for fields in properties(document):
+        for field, told in fields.items():
+            text = told.get("description")
+            assert text or "$ref" in told, (name, field)
+
+
+def properties(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("properties"), dict):
+            yield node["properties"]
+        for each in node.values():
+            yield from properties(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from properties(each)
