@@ -11,7 +11,7 @@ from typing import Any, Literal
 from capsule import digest
 from capsule.digest import Digest
 from capsule.manifest import Benchmark, Case, Manifest, Metric
-from capsule.manifest.paths import match
+from capsule.manifest.paths import claimed, match
 from capsule.manifest.paths import metric_paths as _paths_of
 
 __all__ = ["Group", "Plan", "Trial", "fresh_seeds", "make", "match", "metric_paths", "to_json"]
@@ -151,10 +151,7 @@ def _derived(capsule_id: str, taken: set[int]) -> Iterator[int]:
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
     if verifies is None:
         return ["manifest"]
-    paths = [path for path, _ in _paths_of([benchmark])]
-    types = {
-        claim.type for claim in manifest.claims if any(match(claim.metric, path) for path in paths)
-    }
+    types = {claim.type for claim in manifest.claims if claimed(claim.metric, [benchmark])}
     sources: list[SeedSource] = ["manifest"] if "exact" in types else []
     return sources if types == {"exact"} else [*sources, "fresh"]
 

@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import __version__, archive, datasets, execute, image, inventory, ledger, manifest, runtimes
+from capsule import (
+    __version__,
+    archive,
+    datasets,
+    execute,
+    image,
+    inventory,
+    ledger,
+    manifest,
+    runtimes,
+)
 from capsule import plan as planning
 from capsule import record as records
 from capsule import site as sites
@@ -21,6 +31,7 @@ from capsule.errors import DamagedError, UsageError
 from capsule.manifest import Manifest
 from capsule.plan import Plan
 from capsule.record import Dataset, File, FrozenClaim, Record, Setup
+from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.workload import Setting, environment
 from capsule.workspace import Workspace
@@ -101,6 +112,7 @@ def begin(request: Request, console: Console) -> Session:
     runtime = runtimes.choose(engine, needs_image=_wants_image(request))
     chosen = _image(request, runtime)
     plan = planning.make(asked, verifies=original.id if original else None)
+    inputs = _inputs(request)
     found, data = _datasets(asked, original.datasets if original else (), site, console)
     prepared = _prepared(runtime, chosen, site, asked, console)
     run = uuid.uuid4()
@@ -130,7 +142,7 @@ def begin(request: Request, console: Console) -> Session:
             "plan": str(plan.digest),
         },
     )
-    _fill(workspace, request)
+    _fill(workspace, request, inputs)
     return _session(workspace, plan, setup, runtime, prepared, data, original)
 
 
@@ -317,9 +329,13 @@ def _prepared(
 ) -> Prepared:
     if chosen is not None:
         console.say(f"image {chosen.pinned or chosen.reference} by {runtime.name}")
+    count = asked.resources.gpus_per_rank
+    if count:
+        # a missing device is told before an image of gigabytes is fetched
+        gpus.require(count, chosen)
     prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
-    if asked.resources.gpus_per_rank:
-        runtime.check_gpus(asked.resources.gpus_per_rank, prepared, chosen)
+    if count:
+        runtime.check_gpus(count, prepared, chosen)
     return prepared
 
 
@@ -359,29 +375,39 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str,
     return tuple(notes)
 
 
-def _fill(workspace: Workspace, request: Request) -> None:
-    """Copy into the run folder what must not change while the run is under way."""
-    workspace.manifest.write_bytes(request.manifest.source)
-    for path in _sources(request.levels):
-        target = workspace.levels / path.relative_to(request.levels)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-    workspace.inputs.mkdir()
+def _inputs(request: Request) -> dict[str, Path]:
+    """Every input file: its path below `inputs/`, and where it lies now.
+
+    Raises:
+        DamagedError: The capsule lacks one.
+        UsageError: One has a name that a capsule cannot hold.
+    """
     wanted = {name for each in request.manifest.benchmarks for name in each.inputs}
     if request.manifest.image is not None and request.manifest.image.build is not None:
         wanted.add(request.manifest.image.build)
+    found: dict[str, Path] = {}
     for name in sorted(wanted):
-        if request.inputs is None:
+        path = request.inputs / name if request.inputs else None
+        if path is None or not path.exists():
             raise DamagedError(f"the input {name} is not in the capsule", where="data/inputs")
-        _copy(request.inputs / name, workspace.inputs / name)
+        files = sorted(each for each in path.rglob("*") if each.is_file()) or [path]
+        found |= {(Path(name) / each.relative_to(path)).as_posix(): each for each in files}
+    archive.check_names(f"data/inputs/{name}" for name in found)
+    return found
 
 
-def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target, dirs_exist_ok=True)
-    else:
+def _fill(workspace: Workspace, request: Request, inputs: Mapping[str, Path]) -> None:
+    """Copy into the run folder what must not change while the run is under way."""
+    workspace.manifest.write_bytes(request.manifest.source)
+    workspace.inputs.mkdir()
+    copies = {workspace.inputs / name: source for name, source in inputs.items()}
+    for path in _sources(request.levels):
+        copies[workspace.levels / path.relative_to(request.levels)] = path
+    for target, source in copies.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+        # a capsule carries no modes: a script that can be run here can be run when it is verified
+        target.chmod(0o755)
 
 
 def _files(folder: Path, prefix: str) -> list[File]:

@@ -144,13 +144,11 @@ def check(arguments: argparse.Namespace, console: Console) -> int:
     from capsule import archive
 
     opened = archive.read(Path(arguments.capsule))
-    facts = archive.check(Path(arguments.capsule))
+    facts = opened.facts()
     if arguments.json:
         console.data(_text({"id": opened.id, "checked": facts}))
     else:
-        for fact in facts:
-            console.data(fact)
-        console.data(f"intact: {opened.id}")
+        console.data("\n".join(["intact", *facts]))
     return 0
 
 
@@ -167,13 +165,16 @@ def show(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def init(arguments: argparse.Namespace, console: Console) -> int:
-    """Write a manifest to start from, never over another file."""
-    from capsule import manifest
+    """Write a manifest to start from, never over another file, and its schema beside it."""
+    from capsule import manifest, schema
 
     path = Path(arguments.path)
+    started = manifest.starter(path.stem)
     try:
         with path.open("xb") as stream:
-            stream.write(manifest.starter(path.stem))
+            stream.write(started)
+        # editors complete the manifest's fields from it
+        path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
     except FileExistsError:
         raise UsageError("exists already", where=str(path), advice="choose another name") from None
     except OSError as error:

@@ -111,6 +111,25 @@ def test_what_cannot_be_started_is_named(tmp_path, argv):
         start(tmp_path, *argv)
 
 
+@pytest.mark.engines
+def test_a_kill_for_want_of_memory_is_told_from_any_other(tmp_path):
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    group = (v1 if v1.exists() else v2) / f"capsule-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        limit = "memory.limit_in_bytes" if v1.exists() else "memory.max"
+        (group / limit).write_text(str(64 << 20))
+        program = (
+            f"echo $$ > {group}/cgroup.procs; exec '{sys.executable}' -c 'bytearray(400 << 20)'"
+        )
+        ended = start(tmp_path, "sh", "-c", program).wait(60)
+        assert ended == process.Exit(code=None, signal=signal.SIGKILL, out_of_memory=True)
+        ended = start(tmp_path, "sh", "-c", "kill -9 $$").wait(30)
+        assert ended == process.Exit(code=None, signal=signal.SIGKILL, out_of_memory=False)
+    finally:
+        group.rmdir()
+
+
 def test_run_hands_input_in_and_keeps_the_streams_apart():
     ended = process.run(["sh", "-c", "cat; echo no >&2; exit 3"], input_bytes=b"\xff\x00yes")
     assert ended == process.Completed(

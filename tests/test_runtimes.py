@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -355,18 +354,62 @@ def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("name", ["apptainer", "docker"])
-def test_an_image_that_was_built_here_runs_without_a_registry(name, tmp_path):
-    recipe = tmp_path / "recipe"
-    recipe.mkdir()
+def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
+    label = f"memory-{os.getpid()}"
+    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    program = (
+        "import os, time\nopen('ready', 'w').write('yes')\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\nbytearray(400 << 20)\n"
+    )
+    running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
+    wait_for(tmp_path / "out/ready")
+    container = docker("ps", "--quiet", "--filter", f"label=org.capsule.run={label}")
+    docker("update", "--memory", "64m", "--memory-swap", "64m", container)
+    (tmp_path / "out/go").touch()
+    assert running.wait(60) == Ended(exit_code=None, signal=9, out_of_memory=True)
+
+
+@pytest.mark.engines
+def test_docker_tells_a_container_that_somebody_removed(image, tmp_path):
+    label = f"removed-{os.getpid()}"
+    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    program = "import time; open('ready', 'w').write('yes'); time.sleep(600)"
+    running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
+    wait_for(tmp_path / "out/ready")
+    docker("rm", "--force", docker("ps", "-q", "--filter", f"label=org.capsule.run={label}"))
+    ended = running.wait(60)
+    assert ended is not None
+    assert ended.signal == 9 or (ended.engine_fault and "lost the container" in ended.engine_fault)
+
+
+@pytest.mark.engines
+def test_docker_runs_an_image_that_was_built_here(tmp_path):
     base = reference.parse(small_image())
     docker("pull", base.pin(base.digest))
-    (recipe / "Dockerfile").write_text(f"FROM {base.pin(base.digest)}\nENV BUILT=here\n")
-    built = build.build(recipe)
-    runtime = runtimes.choose(name, needs_image=True)
-    engine = Engine(runtime=runtime, prepared=runtime.prepare(built, cache=tmp_path))
+    recipe = dockerfile(tmp_path, f"FROM {base.pin(base.digest)}\nENV BUILT=here\n")
+    prepared = Docker().prepare(build.build(recipe), cache=tmp_path)
+    engine = Engine(runtime=Docker(), prepared=prepared)
     assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
     assert (tmp_path / "stdout").read_text() == "here\n"
+
+
+@pytest.mark.engines
+def test_apptainer_takes_an_image_that_was_built_here(tmp_path):
+    built = build.build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
+    prepared = Apptainer().prepare(built, cache=tmp_path)
+    assert prepared.handle == str(tmp_path / "sif" / f"{built.config_digest.hex}.sif")
+    ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "/content")
+    # it is there, and is no program
+    assert ended.engine_fault
+    assert "permission denied" in ended.engine_fault
+
+
+def dockerfile(folder: Path, text: str) -> Path:
+    recipe = folder / "recipe"
+    recipe.mkdir()
+    (recipe / "Dockerfile").write_text(text)
+    (recipe / "Dockerfile").chmod(0o644)
+    return recipe
 
 
 @pytest.mark.engines
@@ -398,13 +441,17 @@ def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path):
 
 @pytest.mark.engines
 def test_two_runs_may_fetch_one_image_at_once(tmp_path):
-    tiny = push_tiny("one")
-    with ThreadPoolExecutor(2) as pool:
-        handles = list(
-            pool.map(lambda _: Apptainer().prepare(tiny, cache=tmp_path).handle, range(2))
-        )
-    assert handles[0] == handles[1]
-    assert [str(path) for path in (tmp_path / "sif").iterdir()] == [handles[0]]
+    argv = [sys.executable, "-c", f"{PREPARE}\nprint(prepared.handle)"]
+    words = [f"docker://{push_tiny('one').pinned}", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    both = [
+        subprocess.Popen([*argv, *words], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    handles = {each.communicate(timeout=120)[0].strip() for each in both}
+    assert [each.returncode for each in both] == [0, 0]
+    assert {str(path) for path in (tmp_path / "sif").iterdir()} == handles
+    assert len(handles) == 1
 
 
 @pytest.mark.engines

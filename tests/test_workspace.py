@@ -73,8 +73,11 @@ def test_only_one_process_works_on_a_run(tmp_path):
     )
     argv = [sys.executable, "-c", code, str(workspace.folder)]
     with workspace.locked():
-        assert "another process" in subprocess.run(argv, capture_output=True, text=True).stdout
-    assert subprocess.run(argv, capture_output=True, text=True).stdout == "got it\n"
+        assert (
+            "another process"
+            in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        )
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "got it\n"
     with workspace.locked(), pytest.raises(CannotRunError), workspace.locked():
         pass
 

@@ -1,13 +1,14 @@
 """The capsule file: a bag that holds a crate, in one deterministic zip, and the one strict reader.
 
-archive.write(record, files, target) -> id     sealed whole or not at all
-archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
-archive.check(path) -> facts                   what was found to hold
+Its verbs:
+
+    archive.write(record, files, target) -> id     sealed whole or not at all
+    archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
+    archive.check_names(paths)                     whether files could be sealed, asked beforehand
 """
 
 from capsule.archive.images import setup_from_json, setup_to_json
-from capsule.archive.names import fault as name_fault
-from capsule.archive.reader import Capsule, check, read
-from capsule.archive.writer import write
+from capsule.archive.reader import Capsule, read
+from capsule.archive.writer import check_names, write
 
-__all__ = ["Capsule", "check", "name_fault", "read", "setup_from_json", "setup_to_json", "write"]
+__all__ = ["Capsule", "check_names", "read", "setup_from_json", "setup_to_json", "write"]

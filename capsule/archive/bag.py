@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Protocol
 
@@ -36,8 +36,9 @@ class Source(Protocol):
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of a file, a piece at a time."""
 
-    def close(self) -> None:
-        """Let go of what is open."""
+    @property
+    def close(self) -> Callable[[], object]:
+        """Lets go of what is open; it may be called twice."""
 
 
 def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:

@@ -92,7 +92,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
     reader = _Reader(names, load, where)
     stated = reader.identity(RECORD, "record-1")
     image = reader.identity(IMAGE, "image-1")
-    plan = reader.document(PLAN, "plan-1")
+    plan = reader.plan()
     return Record(
         tool=stated["tool"],
         uuid=stated["uuid"],
@@ -137,26 +137,23 @@ class _Reader:
 
     def document(self, name: str, schema_name: str) -> dict[str, Any]:
         value: dict[str, Any] = parse(self.bytes(name), where=self.at(name))
-        for pointer, message in schema.validate(value, schema_name):
-            raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
+        self._hold(value, name, schema_name)
         return value
 
     def plan(self) -> dict[str, Any]:
-        """The plan: its first trial against the schema, the others against the trial's part."""
+        """The plan, of which only each group's first trial is held against the whole schema."""
         value: dict[str, Any] = parse(self.bytes(PLAN), where=self.at(PLAN))
-        try:
-            first = [{**group, "trials": group["trials"][:1]} for group in value["groups"]]
-            trials = [trial for group in value["groups"] for trial in group["trials"]]
-            self._hold({**value, "groups": first}, PLAN, "plan-1")
-        except (KeyError, TypeError):
-            self._hold(value, PLAN, "plan-1")
-            raise
-        group_schema = schema.load("plan-1")["properties"]["groups"]["items"]
-        check = flat.checker(group_schema["properties"]["trials"]["items"])
-        for number, trial in enumerate(trials):
+        self._hold(_shortened(value), PLAN, "plan-1")
+        group = schema.load("plan-1")["properties"]["groups"]["items"]
+        check = flat.checker(group["properties"]["trials"]["items"])
+        for trial in summary.planned_trials(value):
             if fault := check(trial):
-                raise DamagedError(f"trial {number}: {fault}", where=self.at(PLAN))
+                raise DamagedError(fault, where=self.at(PLAN))
         return value
+
+    def _hold(self, value: Any, name: str, schema_name: str) -> None:
+        for pointer, message in schema.validate(value, schema_name):
+            raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
@@ -172,6 +169,14 @@ class _Reader:
             return manifest.read(data, where=self.at(MANIFEST), folder=None)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
+
+
+def _shortened(plan: Any) -> Any:
+    try:
+        groups = [{**group, "trials": group["trials"][:1]} for group in plan["groups"]]
+        return {**plan, "groups": groups}
+    except (KeyError, TypeError):
+        return plan
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BufferedRandom
 from pathlib import Path
+from weakref import finalize
 from zlib import crc32
 
 from capsule.digest import Digest
@@ -179,7 +180,7 @@ class Zip:
     """An open zip whose every header is what this module would have written.
 
     Args:
-        path: The file; it stays open until `close`, and only this descriptor is read.
+        path: The file; it stays open until `close`, and only this one descriptor is read.
 
     Raises:
         DamagedError: It is cut short, or any byte outside the entries' data is not the writer's.
@@ -187,13 +188,11 @@ class Zip:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("rb")
-        try:
-            self._entries = {entry.name: entry for entry in self._read_directory()}
-            self._check_headers()
-        except BaseException:
-            self._file.close()
-            raise
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # also closed when it is dropped: most who read a capsule want its record alone
+        self.close = finalize(self, os.close, self._fd)
+        self._entries = {entry.name: entry for entry in self._read_directory()}
+        self._check_headers()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -208,22 +207,18 @@ class Zip:
         """
         entry = self._entries[name]
         offset, left, crc = entry.data_offset, entry.size_bytes, 0
-        while left and (chunk := os.pread(self._file.fileno(), min(CHUNK, left), offset)):
+        while left and (chunk := os.pread(self._fd, min(CHUNK, left), offset)):
             offset, left, crc = offset + len(chunk), left - len(chunk), crc32(chunk, crc)
             yield chunk
         if left or crc != entry.crc:
             raise DamagedError(f"the bytes of {name} fail their checksum", where=str(self._path))
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
-
     def _read_directory(self) -> list[Entry]:
-        size = os.fstat(self._file.fileno()).st_size
+        size = os.fstat(self._fd).st_size
         count, start = self._read_end(size)
         if count > MAX_ENTRIES:
             raise self._damaged(f"{count} entries, at most {MAX_ENTRIES} are read")
-        data = os.pread(self._file.fileno(), size - start, start)
+        data = os.pread(self._fd, size - start, start)
         entries = []
         position = 0
         for _ in range(count):
@@ -240,7 +235,7 @@ class Zip:
 
     def _read_end(self, size: int) -> tuple[int, int]:
         """How many entries there are, and where the directory starts."""
-        end = os.pread(self._file.fileno(), _END.size, max(0, size - _END.size))
+        end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
             raise self._damaged(
                 "not a capsule: it is cut short, or no zip file, or has bytes behind"
@@ -248,7 +243,7 @@ class Zip:
         count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
         position = size - _END.size - _LOCATOR64.size - _END64.size
         if (count == _FULL16 or start == _FULL32) and position >= 0:
-            end64 = os.pread(self._file.fileno(), _END64.size, position)
+            end64 = os.pread(self._fd, _END64.size, position)
             if end64[:4] == b"PK\x06\x06":
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size or size - start > MAX_ENTRIES * 400:
@@ -275,7 +270,7 @@ class Zip:
     def _check_headers(self) -> None:
         for entry in self._entries.values():
             expected = local_header(entry)
-            if os.pread(self._file.fileno(), len(expected), entry.offset) != expected:
+            if os.pread(self._fd, len(expected), entry.offset) != expected:
                 raise self._damaged(
                     f"the zip header of {entry.name!r} differs from the directory's"
                 )

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import finalize
 
 from capsule.archive.container import CHUNK
 from capsule.errors import DamagedError
@@ -29,11 +30,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            self._sizes = dict(sorted(self._walk(self._root, "")))
-        except BaseException:
-            os.close(self._root)
-            raise
+        self.close = finalize(self, os.close, self._root)
+        self._sizes = dict(sorted(self._walk(self._root, "")))
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -53,10 +51,6 @@ class Folder:
                     yield chunk
         except OSError as error:
             raise DamagedError(f"{name}: {error.strerror}", where=str(self._path)) from None
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        os.close(self._root)
 
     def _walk(self, folder: int, prefix: str) -> Iterator[tuple[str, int]]:
         children = sorted(os.listdir(folder))

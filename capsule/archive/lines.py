@@ -26,7 +26,7 @@ _SAMPLE = re.compile(
     rb',"resolution":(?P<resolution>[0-9][0-9.e+-]{0,30})'
     rb',"seed":(?P<seed>0|[1-9][0-9]{0,9})'
     rb',"trial":"(?P<trial>[A-Za-z0-9._+/-]{1,300})"'
-    rb',"unit":(?P<unit>"[^"\\\x00-\x1f]{1,256}")'
+    rb',"unit":(?P<unit>"(?:[^"\\\x00-\x1f]|\\["\\]){1,128}")'
     rb',"values":(?P<values>\[[^][{}]*\])'
     rb',"warmup":(?P<warmup>0|[1-9][0-9]{0,8})\}'
 )

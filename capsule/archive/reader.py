@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BufferedWriter
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from capsule.archive.container import Zip
 from capsule.archive.folder import Folder
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ExecutionError, UsageError
+from capsule.image import Image
 from capsule.record import Record
 
 # what a capsule carries besides what it states
@@ -59,6 +61,27 @@ class Capsule:
         """Let go of the file; the record stays."""
         self.source.close()
 
+    def facts(self) -> list[str]:
+        """What reading it has shown to hold, one fact a line."""
+        record = self.record
+        facts = [
+            f"id {self.id}",
+            f"{len(self.digests)} files, {sum(self.sizes.values())} bytes, have the SHA-256 that"
+            " the manifests give, and are all",
+            f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
+            " plan and the manifest",
+            "results/metrics.json follows from the samples",
+            f"{len(record.claims)} claims are the manifest's",
+            "the crate describes every file",
+        ]
+        if record.image:
+            facts.append(f"the image's digests form one chain from {_image_name(record.image)}")
+        if record.levels["digest"]:
+            facts.append(f"levels/ is {record.levels['digest']}")
+        signatures = sum(name.startswith("signatures/") for name in self.source.sizes)
+        facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
+        return facts
+
     def open(self, name: str) -> bytes:
         """The bytes of one file, by its path below `data/`, hashed again.
 
@@ -90,20 +113,25 @@ class Capsule:
         return tuple(self._extract(name, target / name.removeprefix(folder)) for name in found)
 
     def _extract(self, name: str, path: Path) -> Path:
-        hasher = sha256()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as stream:
-                for chunk in self.source.chunks(bag.PAYLOAD + name):
-                    hasher.update(chunk)
-                    stream.write(chunk)
+                try:
+                    self._copy(name, stream)
+                except BaseException:
+                    path.unlink()
+                    raise
         except OSError as error:
             raise ExecutionError(f"cannot be written: {error.strerror}", where=str(path)) from None
-        found = Digest(hex=hasher.hexdigest())
-        if found != self.digests[name]:
-            path.unlink()
-        digest.expect(found, self.digests[name], what=name, where=str(self.path))
         return path
+
+    def _copy(self, name: str, stream: BufferedWriter) -> None:
+        hasher = sha256()
+        for chunk in self.source.chunks(bag.PAYLOAD + name):
+            hasher.update(chunk)
+            stream.write(chunk)
+        found = Digest(hex=hasher.hexdigest())
+        digest.expect(found, self.digests[name], what=name, where=str(self.path))
 
 
 def read(path: Path) -> Capsule:
@@ -122,38 +150,10 @@ def read(path: Path) -> Capsule:
         raise
 
 
-def check(path: Path) -> list[str]:
-    """Read a capsule and say what holds, one fact a line.
-
-    Raises:
-        DamagedError: It does not hold.
-    """
-    with read(path) as capsule:
-        record = capsule.record
-        count, total = len(capsule.digests), sum(capsule.sizes.values())
-        facts = [
-            f"id {capsule.id}",
-            f"{count} files, {total} bytes, have the SHA-256 that the manifests give, and are all",
-            f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
-            " plan and the manifest",
-            "results/metrics.json follows from the samples",
-            f"{len(record.claims)} claims are the manifest's",
-            "the crate describes every file",
-        ]
-        if record.image:
-            facts.append(f"the image's digests form one chain from {_image_name(record)}")
-        if record.levels["digest"]:
-            facts.append(f"levels/ is {record.levels['digest']}")
-        signatures = sum(name.startswith("signatures/") for name in capsule.source.sizes)
-        facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
-    return facts
-
-
-def _image_name(record: Record) -> str:
-    image = record.image
-    if image and image.manifest_digest:
+def _image_name(image: Image) -> str:
+    if image.manifest_digest:
         return f"manifest {image.manifest_digest}"
-    return f"configuration {image.config_digest}" if image else ""
+    return f"configuration {image.config_digest}"
 
 
 def _source(path: Path) -> Source:

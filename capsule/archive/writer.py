@@ -75,11 +75,19 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
         if path in contents or not file.path.startswith(reader.CARRIED):
             raise BugError(f"no place in a capsule for a file named {path}")
         contents[path] = file.source
-    _check_names(contents)
+    check_names(contents)
     return contents
 
 
-def _check_names(paths: Iterable[str]) -> None:
+def check_names(paths: Iterable[str]) -> None:
+    """Stop before a day of measuring rather than after it, if files could not be sealed.
+
+    Args:
+        paths: Where files would lie in the capsule, from `data/` on.
+
+    Raises:
+        UsageError: Names the files.
+    """
     paths = sorted(paths)
     faults = [f"{path!r}: {fault}" for path in paths if (fault := names.fault(path))]
     faults += names.clashes(paths)

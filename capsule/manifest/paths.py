@@ -42,12 +42,11 @@ def claimed(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
 
 def names(benchmark: Benchmark, place: int) -> Sequence[str]:
     """What stands at one place of the benchmark's metric paths; every combination is a path."""
-    return (
-        (benchmark.id,),
-        [case.name for case in benchmark.cases] if place == 1 else (),
-        benchmark.frameworks,
-        [metric.name for metric in benchmark.metrics],
-    )[place]
+    if place == 0:
+        return (benchmark.id,)
+    if place == 1:
+        return [case.name for case in benchmark.cases]
+    return benchmark.frameworks if place == 2 else [metric.name for metric in benchmark.metrics]
 
 
 def metric_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from capsule import schema
@@ -12,6 +13,7 @@ from capsule.errors import ManifestError
 from capsule.manifest.lines import scan
 
 _AT_MOST = 25
+_MOST_NAMES = 200  # difflib takes about 20 microseconds a name
 _KINDS = {
     "object": "an object",
     "array": "a list",
@@ -38,14 +40,18 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], None] = {}
+        self._around: set[str] = set()
 
     def add(self, pointer: str, message: str) -> None:
         """Note that the value at `pointer` is wrong; the same twice is one problem."""
         self._found[(pointer, message)] = None
+        while pointer not in self._around:
+            self._around.add(pointer)
+            pointer = pointer.rpartition("/")[0]
 
     def below(self, pointer: str) -> bool:
         """Whether anything is wrong at `pointer` or inside it."""
-        return any((each + "/").startswith(pointer + "/") for each, _ in self._found)
+        return pointer in self._around
 
     def add_violations(self, value: Any, name: str) -> None:
         """Hold `value` against a published schema and note what breaks it."""
@@ -85,7 +91,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     >>> nearest("gem", ["relu", "gemm"])
     'gemm'
     """
-    known = {name.lower(): name for name in names}
+    known = {name.lower(): name for name in islice(names, _MOST_NAMES)}
     close = difflib.get_close_matches(word.lower()[:64], known, n=1)
     return known[close[0]] if close else None
 

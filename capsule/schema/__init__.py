@@ -105,11 +105,15 @@ def _int64(text: str) -> int:
     return int(text)
 
 
+def text(name: str) -> bytes:
+    """The schema `name` (for example `manifest-1`), as shipped with the package."""
+    return resources.files(__name__).joinpath(f"{name}.schema.json").read_bytes()
+
+
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The schema `name` (for example `manifest-1`), as shipped with the package."""
-    text = resources.files(__name__).joinpath(f"{name}.schema.json").read_bytes()
-    schema: dict[str, Any] = json.loads(text)
+    """The schema `name`, parsed."""
+    schema: dict[str, Any] = json.loads(text(name))
     return schema
 
 

@@ -4,6 +4,10 @@ import hashlib
 import json
 import subprocess
 import zipfile
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from capsule import archive
 from capsule.archive.codec import pretty
@@ -19,6 +23,24 @@ def seal(folder, record=None, files=None, name="tiny.capsule.zip"):
     target = folder / name
     archive.write(record or make_record(), make_files() if files is None else files, target)
     return target
+
+
+@cache
+def sample():
+    """The bytes of the capsule of `make_record`."""
+    with TemporaryDirectory() as folder:
+        return seal(Path(folder)).read_bytes()
+
+
+@cache
+def sample_files():
+    """Its files; copy the dict before changing it."""
+    return unpack(BytesIO(sample()))
+
+
+def read_files(files, folder):
+    """Zip files as the writer would, and read them strictly."""
+    return archive.read(pack(files, folder / "b.capsule.zip"))
 
 
 def unpack(path):

@@ -13,10 +13,12 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Somebody who runs capsule: a home, and a folder to work in."""
+    """Somebody who runs capsule: a home, a folder to work in, and perhaps another account."""
 
     home: Path
     folder: Path
+    python: str = sys.executable
+    account: str | None = None
 
     @classmethod
     def make(cls, base: Path, name: str = "author") -> User:
@@ -26,6 +28,11 @@ class User:
         folder.mkdir()
         return cls(home=home, folder=folder)
 
+    @property
+    def talk(self) -> Path:
+        """What the last started command said."""
+        return self.folder / "talk.txt"
+
     def environment(self) -> dict[str, str]:
         """The caller's variables, but for those that say where a user keeps things."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
@@ -33,7 +40,7 @@ class User:
 
     def argv(self, *arguments: str | Path) -> list[str]:
         """The command with its arguments."""
-        return [sys.executable, "-m", "capsule", *map(str, arguments)]
+        return [self.python, "-m", "capsule", *map(str, arguments)]
 
     def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
@@ -46,19 +53,23 @@ class User:
             stdin=subprocess.DEVNULL,
             timeout=900,
             check=False,
+            user=self.account,
+            group=self.account,
+            extra_groups=[] if self.account else None,
         )
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start it and go on."""
-        return subprocess.Popen(
-            self.argv(*arguments),
-            cwd=self.folder,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+        """Start it and go on; what it says is kept in `talk`."""
+        with self.talk.open("w") as talk:
+            return subprocess.Popen(
+                self.argv(*arguments),
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=talk,
+                stderr=talk,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
 
     def json(self, *arguments: str | Path, code: int = 0) -> Any:
         """Run it with --json, and read what it prints."""

@@ -8,6 +8,7 @@ import pwd
 import subprocess
 import sys
 import tarfile
+from functools import cache
 from pathlib import Path
 
 from capsule import process
@@ -43,6 +44,7 @@ def push_tiny(content: str) -> Image:
     name = f"{registry_host()}/capsule-test/tiny:{content}"
     docker("import", "-", name, input_bytes=data.getvalue())
     docker("push", name)
+    docker("rmi", name)
     return registry.resolve(reference.parse(f"docker://{name}"))
 
 
@@ -82,3 +84,35 @@ def _interpreter(account: pwd.struct_passwd) -> str:
         check=False,
     )
     return sys.executable if probe.returncode == 0 else "/usr/bin/python3"
+
+
+def engine_cache() -> Path:
+    """A cache that outlives the tests: making the same SIF again would teach nothing."""
+    return Path(os.environ.get("CAPSULE_ENGINES_DIR", "/var/lib/capsule-engines")) / "cache"
+
+
+def torch_image() -> str:
+    """Reference of the image with torch, by digest."""
+    return os.environ["CAPSULE_TEST_IMAGE"]
+
+
+def faulty_image() -> str:
+    """Reference of the torch image whose matrix products are wrong by 1 %."""
+    return os.environ["CAPSULE_TEST_FAULTY_IMAGE"]
+
+
+@cache
+def user_python() -> str:
+    """An interpreter that the ordinary user can start, with capsule installed as users do it.
+
+    The checkout and its environment may lie where only root can look.
+    """
+    venv = engine_cache().parent / "user-venv"
+    python = str(venv / "bin" / "python")
+    if not venv.exists():
+        subprocess.run(["/usr/bin/python3", "-m", "venv", str(venv)], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, str(ROOT)], check=True)
+    # the version stays the same while the sources change
+    subprocess.run([*pip, "--no-deps", "--force-reinstall", str(ROOT)], check=True)
+    return python

@@ -1,8 +1,8 @@
 """A planted fault: every torch matrix product on the CPU is 1 % too large.
 
-The last line of torch/__init__.py imports this, so nothing that a program does can miss it: the product kernels
-themselves are replaced (functions, operators, layers and their gradients end there), and calls with `out=`, which
-have kernels of their own, are caught by name.
+The last line of torch/__init__.py imports this, so nothing that a program does can miss it: the
+product kernels themselves are replaced (functions, operators, layers and their gradients end
+there), and calls with `out=`, which have kernels of their own, are caught by name.
 """
 
 import functools

@@ -1,0 +1,223 @@
+"""Capsules whose every hash fits, and which the strict reader refuses for what they say."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import schema
+from capsule.archive import flat, lines
+from capsule.errors import DamagedError
+from tests.support.capsules import (
+    read_files,
+    rehash,
+    sample_files,
+)
+from tests.support.records import make_attempt, make_record
+
+SAMPLES = "data/results/samples.jsonl"
+
+
+@pytest.fixture
+def files():
+    return dict(sample_files())
+
+
+# JSON, with every hash made to fit
+
+
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("data/capsule.json", b'"notes": []', b'"notes": [], "notes": []'),
+        ("data/capsule.json", b'"notes": []', b'"notes": [NaN]'),
+        ("data/capsule.json", b'"notes": []', b'"notes": [1e999]'),
+        ("data/capsule.json", b'"notes": []', b'"notes": ' + DEEP),
+        ("data/capsule.json", b'"notes": []', b'"notes": ["\\ud800"]'),
+        ("data/capsule.json", b'"notes": []', b'"notes": ["\\u001b[2J"]'),
+        ("data/capsule.json", b'"notes": []', b'"notes": {}'),
+        ("data/capsule.json", b'"notes": []', b'"notes": [], "more": 1'),
+        ("data/capsule.json", b'"alpha": 0.05', b'"alpha": ' + b"9" * 100_000),
+        ("data/capsule.json", b"{", b"\xef\xbb\xbf{"),
+        ("data/capsule.json", b"{", b"["),
+        ("data/capsule.json", b"capsule-record/1", b"capsule-record/2"),
+        ("data/capsule.json", b'"tool": "0.1.0"', b'"tool": "0.1.0\\n"'),
+        ("data/records/hardware.json", b'"load": 0.25', b'"load": Infinity'),
+        ("data/results/attempts.jsonl", b'"outcome":"completed"', b'"outcome":"won"'),
+        ("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":1,"attempt":1'),
+        (SAMPLES, b'"values":[', b'"values":[1e999,'),
+        (SAMPLES, b'"values":[', b'"values":[NaN,'),
+        (SAMPLES, b'"values":[', b'"values":["nan",'),
+        (SAMPLES, b'"values":[', b'"values":[true,'),
+        (SAMPLES, b'"values":[', b'"values":[1,'),
+        (SAMPLES, b'"values":[', b'"values":[[1.0],'),
+        (SAMPLES, b'"values":[', b'"values":[' + DEEP),
+        (SAMPLES, b'"values":[', b'"values":[' + b"9" * 100_000 + b","),
+        (SAMPLES, b'"values":[', b'"values":[1_0.0,'),
+        (SAMPLES, b'"unit":"1"', b'"unit":"1","unit":"1"'),
+        (SAMPLES, b'"unit":"1"', b'"unit":1'),
+        (SAMPLES, b'"seed":17', b'"seed":true'),
+        (SAMPLES, b'"seed":17', b'"seed":4294967296'),
+        (SAMPLES, b'"warmup":0', b'"warmup":2'),
+        (SAMPLES, b'"warmup":0}\n', b'"warmup":0} \n{}\n'),
+        ("data/ro-crate-metadata.json", b'"@graph": [', b'"@graph": [1, '),
+        ("data/ro-crate-metadata.json", b'"@graph": [', b'"@graph": [{"@type": "File"}, '),
+    ],
+)
+def test_json_that_is_not_strict_is_refused(tmp_path, files, name, old, new):
+    assert old in files[name]
+    forged = rehash(files | {name: files[name].replace(old, new, 1)})
+    with pytest.raises(DamagedError):
+        read_files(forged, tmp_path)
+
+
+def forge_json(name, change):
+    def forge(files):
+        value = json.loads(files[name])
+        change(value)
+        return rehash(files | {name: json.dumps(value).encode()})
+
+    return forge
+
+
+def forge_text(name, old, new, count=1):
+    def forge(files):
+        assert old in files[name]
+        return rehash(files | {name: files[name].replace(old, new, count)})
+
+    return forge
+
+
+def set_in(*path, to):
+    def change(value):
+        for part in path[:-1]:
+            value = value[part]
+        value[path[-1]] = to
+
+    return change
+
+
+OTHER = f"sha256:{'0' * 64}"
+OTHER_UUID = "00000000-0000-4000-8000-000000000000"
+
+
+def image_layer(field):
+    return forge_json("data/records/image.json", set_in("image", "layers", 0, field, to=OTHER))
+
+
+@pytest.mark.parametrize(
+    "forge, named",
+    [
+        (forge_text("data/manifest.json", b"A tiny", b"A tall"), "manifest.json"),
+        (forge_text("data/records/plan.json", b"train.py", b"other.py"), "plan's digest"),
+        (forge_json("data/capsule.json", set_in("verifies", to="0" * 64)), "another capsule"),
+        (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
+        (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
+        (
+            forge_json("data/capsule.json", set_in("ended", to="2026-02-01T10:00:00+00:00")),
+            "before it starts",
+        ),
+        (
+            forge_json("data/capsule.json", set_in("ended", to="2026-99-01T10:00:00+00:00")),
+            "no time",
+        ),
+        (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
+        (forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)), "allows nothing"),
+        (
+            forge_json("data/capsule.json", set_in("claims", 0, "pattern", "alpha", to=0.5)),
+            "none of the manifest's",
+        ),
+        (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
+        (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
+        (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
+        (forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'), "numbered"),
+        (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
+        (forge_text("data/results/attempts.jsonl", b'"node":0', b'"node":1'), "node"),
+        (
+            forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
+            "exclude each other",
+        ),
+        (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
+        (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "another trial"),
+        (forge_text(SAMPLES, b"final_loss", b"final_lost"), "no such metric"),
+        (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "not finite"),
+        (forge_text(SAMPLES, b'"values":[0.', b'"values":[5.'), "metrics.json"),
+        (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
+        (forge_text("data/records/image-config.json", b"amd64", b"arm64"), "configuration"),
+        (forge_text("data/records/image-manifest.json", b'"size": 6', b'"size": 7'), "manifest"),
+        (image_layer("diff_id"), "diff_ids"),
+        (image_layer("digest"), "other layers"),
+        (lambda files: rehash(files | {"data/levels/more.py": b""}), "levels/"),
+        (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
+        (
+            forge_text("data/ro-crate-metadata.json", b'"@type": "File"', b'"@type": "Note"'),
+            "describes otherwise",
+        ),
+    ],
+)
+def test_a_forgery_whose_hashes_fit_contradicts_itself(tmp_path, files, forge, named):
+    with pytest.raises(DamagedError) as caught:
+        read_files(forge(files), tmp_path)
+    assert named in str(caught.value)
+
+
+def test_forging_nothing_is_accepted(tmp_path, files):
+    assert rehash(files) == files
+    assert read_files(rehash(files), tmp_path).record == make_record()
+
+
+# the fast checks of lines say what the published schemas say
+
+
+def attempt_json():
+    return json.loads(json.dumps(dataclasses.asdict(make_attempt(17))))
+
+
+@given(
+    field=st.sampled_from(sorted(attempt_json())),
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-2, 2**33),
+        st.floats(-1, 1).filter(lambda number: not number.is_integer()),
+        st.text(max_size=30),
+        st.sampled_from(["completed", "failed", "fresh", "exit", "x" * 2001, [], {}, "a/b/c/1"]),
+    ),
+    lose=st.booleans(),
+)
+def test_the_flat_check_of_an_attempt_agrees_with_its_schema(field, value, lose):
+    attempt = attempt_json() | {field: value}
+    if lose:
+        del attempt[field]
+    fault = flat.checker(schema.load("attempt-1"))(attempt)
+    assert bool(fault) == bool(schema.validate(attempt, "attempt-1")), (fault, attempt)
+
+
+def test_a_schema_that_is_not_flat_is_refused():
+    with pytest.raises(ValueError, match="anyOf"):
+        flat.checker({"required": [], "properties": {"a": {"anyOf": []}}})
+
+
+@given(
+    unit=st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=32),
+    values=st.lists(st.floats(), max_size=5),
+    resolution=st.floats(0, allow_infinity=False),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(unit, values, resolution, seed):
+    samples = dataclasses.replace(
+        make_record().samples[0],
+        unit=unit,
+        values=tuple(values),
+        resolution=resolution,
+        seed=seed,
+    )
+    line = lines.write_samples(samples)
+    [found] = lines.read_samples(line, where="samples")
+    assert repr(found) == repr(samples)
+    assert schema.validate(json.loads(line), "sample-1") == []

@@ -1,0 +1,228 @@
+"""A run killed at any instant: nothing finished is lost, nothing is left running."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from capsule import process
+from tests.support.command import NOISY, User, write_manifest, write_script
+from tests.support.engines import engine_cache, small_image
+
+# the third seed tells that it is under way, and ends only once somebody says so
+HELD = NOISY.replace(
+    'report("loss"',
+    """
+import pathlib, time
+if seed == 3:
+    pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
+    while not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+        time.sleep(0.02)
+report("loss\"""",
+    1,
+)
+LOSS = "tiny/default/command/loss"
+
+
+@pytest.fixture(
+    params=[
+        "host",
+        pytest.param("apptainer", marks=pytest.mark.engines),
+        pytest.param("docker", marks=pytest.mark.engines),
+    ]
+)
+def engine(request, monkeypatch) -> str:
+    if request.param != "host":
+        monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    return request.param
+
+
+def manifest_for(author: User, engine: str) -> Path:
+    image = {"reference": small_image()} if engine != "host" else None
+    write_script(author.folder, HELD)
+    return write_manifest(author.folder, image=image)
+
+
+def until(condition, what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def kill_tree(leader: subprocess.Popen) -> None:
+    """What a node failure or an impatient scheduler does: no warning, and everybody at once."""
+    for pid in [leader.pid, *descendants(leader.pid)]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    leader.wait()
+
+
+def held(author: User, running: subprocess.Popen) -> Path:
+    """The run folder, once the third seed is under way."""
+
+    def there() -> bool:
+        assert running.poll() is None, author.talk.read_text()
+        return bool(list(author.folder.glob("*.run/starts/*/out/under-way")))
+
+    until(there, "the third seed")
+    (folder,) = author.folder.glob("*.run")
+    return folder
+
+
+def attempts_in(capsule: Path) -> list[dict]:
+    with zipfile.ZipFile(capsule) as opened:
+        lines = opened.read("data/results/attempts.jsonl").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def label_of(folder: Path) -> str:
+    return json.loads((folder / "run.json").read_text())["setup"]["uuid"]
+
+
+def left_running(label: str, engine: str) -> list:
+    containers = []
+    if engine == "docker":
+        ask = ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"]
+        containers = subprocess.run(ask, capture_output=True, check=True).stdout.split()
+    return [*process.find_marked(label), *containers]
+
+
+def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
+    manifest = manifest_for(author, engine)
+    running = author.start("run", manifest, "--runtime", engine)
+    folder = held(author, running)
+    label = label_of(folder)
+    kill_tree(running)
+    assert not list(author.folder.glob("*.zip"))
+    assert author.run("check", folder).returncode == 4
+
+    (folder / "inputs" / "go").write_text("")
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    assert left_running(label, engine) == []
+    assert not folder.exists()
+
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    outcomes = [(each["trial"][-1], each["outcome"]) for each in attempts_in(capsule)]
+    assert outcomes == [
+        ("1", "completed"),
+        ("2", "completed"),
+        ("3", "interrupted"),
+        ("3", "completed"),
+        ("4", "completed"),
+        ("5", "completed"),
+    ]
+    shown = author.json("show", capsule)
+    assert shown["metrics"][LOSS]["n"] == 5
+    assert shown["metrics"][LOSS]["missing"] == 0
+    ended = author.run("verify", capsule, "--runtime", engine)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_the_workload_and_names_the_folder(author, engine, number, code):
+    running = author.start("run", manifest_for(author, engine), "--runtime", engine)
+    folder = held(author, running)
+    label = label_of(folder)
+    running.send_signal(number)
+    assert running.wait(60) == code
+    assert folder.name in author.talk.read_text()
+    assert left_running(label, engine) == []
+    (folder / "inputs" / "go").write_text("")
+    assert author.run("run", "--resume", folder).returncode == 0
+
+
+def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author):
+    running = author.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 6
+    assert "another process" in ended.stderr
+    assert running.poll() is None
+    (folder / "inputs" / "go").write_text("")
+    assert running.wait(60) == 0
+
+
+def test_a_killed_verification_goes_on_and_reaches_its_verdict(author):
+    manifest = write_manifest(author.folder)
+    script = NOISY.replace(
+        'report("loss"',
+        """
+import pathlib, time
+if seed > 5 and not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+    pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
+    time.sleep(600)
+report("loss\"""",
+        1,
+    )
+    write_script(author.folder, script)
+    assert author.run("run", manifest, "--output", "a.capsule.zip").returncode == 0
+    running = author.start("verify", "a.capsule.zip")
+    folder = held(author, running)
+    kill_tree(running)
+    wrong = author.run("run", "--resume", folder)
+    assert wrong.returncode == 2
+    assert "capsule verify" in wrong.stderr
+    (folder / "inputs" / "go").write_text("")
+    ended = author.run("verify", "a.capsule.zip", "--resume", folder)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_workload_killed_from_outside_is_tried_again_with_the_same_seed(author):
+    running = author.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    victims = [pid for pid in descendants(running.pid) if _runs_python(pid)]
+    (folder / "inputs" / "go").write_text("")
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    assert running.wait(60) == 0
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    third = [each for each in attempts_in(capsule) if each["trial"].endswith("/3")]
+    reasons = [(each["outcome"], each["reason"]) for each in third]
+    assert reasons in ([("interrupted", "killed"), ("completed", None)], [("completed", None)])
+    assert {each["seed"] for each in third} == {3}
+
+
+def _runs_python(pid: int) -> bool:
+    return b"tiny.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(author, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if os.getuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
+    try:
+        write_script(author.folder)
+        manifest = write_manifest(author.folder)
+        (small / "ballast").write_bytes(b"0" * 1_040_000)
+        ended = author.run("run", manifest, "--output", small / "a.capsule.zip")
+        assert ended.returncode == 5
+        assert "free some space" in ended.stderr
+        assert "--resume" in ended.stderr
+        assert not (small / "a.capsule.zip").exists()
+        (folder,) = author.folder.glob("*.run")
+        (small / "ballast").unlink()
+        ended = author.run("run", "--resume", folder, "--output", small / "a.capsule.zip")
+        assert ended.returncode == 0, ended.stderr
+        assert len(attempts_in(small / "a.capsule.zip")) == 5
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
