@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     else:
         from capsule import report
 
-        console.show(*report.show(record, capsule_id))
-        console.data(f"sealed {target}\nid {capsule_id}")
+        console.show(*report.sealed(record, capsule_id))
+        console.data(f"sealed {target}")
     if failed:
         raise _failures(failed, target)
     return 0

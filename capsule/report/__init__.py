@@ -2,6 +2,7 @@
 
     report.terminal(verdict)           a verdict as rich renderables
     report.to_json(verdict)            the same as a value of schema comparison-1
+    report.sealed(record, id)          a new record in brief, as rich renderables
     report.show(record, id)            a record as rich renderables
     report.show_json(record, id)       the same as a JSON value
 
@@ -11,5 +12,6 @@ rich is imported only when something is drawn. A verdict is told by its word; co
 from capsule.report.comparison import terminal
 from capsule.report.contents import show
 from capsule.report.documents import show_json, to_json
+from capsule.report.sealed import sealed
 
-__all__ = ["show", "show_json", "terminal", "to_json"]
+__all__ = ["sealed", "show", "show_json", "terminal", "to_json"]

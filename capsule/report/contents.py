@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import RenderableType
+    from rich.table import Table
 
 _METRIC_ROWS = 40
 
@@ -32,14 +33,7 @@ def show(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
 
 
 def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
-    from rich.table import Table
-
-    head = Table.grid(padding=(0, 2, 0, 0))
-    head.add_column(style="bold", no_wrap=True)
-    head.add_column(overflow="fold")
-    for name, value in _head(record, capsule_id):
-        head.add_row(name, text(value))
-    yield head
+    yield head(record, capsule_id)
     metrics = summary.run_values(record)
     if record.claims:
         yield _claims(record, metrics)
@@ -47,6 +41,18 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     if len(metrics) > _METRIC_ROWS:
         yield text(f"and {len(metrics) - _METRIC_ROWS} more metrics: --json has them all", "dim")
     yield from (text(f"note: {note}") for note in record.notes)
+
+
+def head(record: Record, capsule_id: str | None) -> Table:
+    """The facts of a record as names and values."""
+    from rich.table import Table
+
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in _head(record, capsule_id):
+        made.add_row(name, text(value))
+    return made
 
 
 def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
