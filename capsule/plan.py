@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice, zip_longest
 from typing import Any, Literal
 
@@ -109,6 +109,21 @@ def make(
     )
 
 
+def first(plan: Plan, runs: int) -> Plan:
+    """The plan without the fresh seeds after the first `runs`: a planned look at a part of it.
+
+    Trials and groups keep their ids, so what ran for one look counts for the next.
+    """
+    fresh = list(dict.fromkeys(t.seed for g in plan.groups for t in g.trials if _is_fresh(t)))
+    kept = set(fresh[:runs])
+    groups = tuple(
+        group for group in plan.groups if not _is_fresh(group.trials[0]) or group.seed in kept
+    )
+    return replace(
+        plan, groups=groups, digest=digest.of_json(_json(plan.manifest, groups, plan.verifies))
+    )
+
+
 def fresh_seeds(
     capsule_id: str, originals: Sequence[int], *, count: int | None = None
 ) -> tuple[int, ...]:
@@ -137,6 +152,10 @@ def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
 def to_json(plan: Plan) -> dict[str, Any]:
     """The plan as it is kept in a capsule; `plan.digest` is the digest of its canonical form."""
     return _json(plan.manifest, plan.groups, plan.verifies)
+
+
+def _is_fresh(trial: Trial) -> bool:
+    return trial.seed_source == "fresh"
 
 
 def _derived(capsule_id: str, taken: set[int]) -> Iterator[int]:

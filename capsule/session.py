@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import (
-    __version__,
     archive,
     datasets,
     execute,
@@ -20,23 +19,21 @@ from capsule import (
     inventory,
     ledger,
     manifest,
+    payload,
     runtimes,
 )
 from capsule import plan as planning
 from capsule import record as records
 from capsule import site as sites
 from capsule.console import Console
-from capsule.digest import Digest, of_file, of_tree
 from capsule.errors import DamagedError, UsageError
 from capsule.manifest import Manifest
 from capsule.plan import Plan
-from capsule.record import Dataset, File, FrozenClaim, Record, Setup
+from capsule.record import Dataset, FrozenClaim, Record, Setup
 from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.workload import Setting, environment
 from capsule.workspace import Workspace
-
-OWN_LEVELS = Path(__file__).parent / "levels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +109,7 @@ def begin(request: Request, console: Console) -> Session:
     runtime = runtimes.choose(engine, needs_image=_wants_image(request))
     chosen = _image(request, runtime)
     plan = planning.make(asked, verifies=original.id if original else None)
-    inputs = _inputs(request)
+    inputs = payload.inputs(asked, request.inputs)
     found, data = _datasets(asked, original.datasets if original else (), site, console)
     prepared = _prepared(runtime, chosen, site, asked, console)
     run = uuid.uuid4()
@@ -127,7 +124,7 @@ def begin(request: Request, console: Console) -> Session:
         image_override=request.image,
         variables={},
         threads=_threads(asked),
-        levels=_levels_facts(request.levels),
+        levels=payload.levels_facts(request.levels),
         datasets=found,
         notes=_notes(request, runtime, prepared),
     )
@@ -142,7 +139,7 @@ def begin(request: Request, console: Console) -> Session:
             "plan": str(plan.digest),
         },
     )
-    _fill(workspace, request, inputs)
+    payload.fill(workspace, asked, inputs, request.levels)
     return _session(workspace, plan, setup, runtime, prepared, data, original)
 
 
@@ -222,11 +219,7 @@ def seal(session: Session, target: Path) -> tuple[Record, str]:
     if claims is None:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
     record = replace(record, claims=claims)
-    files = [
-        *_files(session.workspace.inputs, "inputs"),
-        *_files(session.workspace.levels, "levels"),
-        *execution.logs,
-    ]
+    files = [*payload.carried(session.workspace), *execution.logs]
     capsule_id = archive.write(record, files, target)
     ledger.add(capsule_id)
     shutil.rmtree(session.workspace.folder)
@@ -343,21 +336,6 @@ def _threads(asked: Manifest) -> int:
     return asked.resources.cpus_per_rank or len(os.sched_getaffinity(0))
 
 
-def _levels_facts(levels: Path) -> dict[str, str | None]:
-    digest, own = _levels_digest(levels), _levels_digest(OWN_LEVELS)
-    return {"digest": str(digest), "release": __version__ if digest == own else None}
-
-
-def _levels_digest(folder: Path) -> Digest:
-    return of_tree(
-        {path.relative_to(folder).as_posix(): of_file(path) for path in _sources(folder)}
-    )
-
-
-def _sources(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*.py") if path.is_file())
-
-
 def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str, ...]:
     notes = []
     if not runtime.contained:
@@ -373,49 +351,6 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str,
     if _threads(request.manifest) > here:
         notes.append(f"{_threads(request.manifest)} threads were asked for on {here} CPUs")
     return tuple(notes)
-
-
-def _inputs(request: Request) -> dict[str, Path]:
-    """Every input file: its path below `inputs/`, and where it lies now.
-
-    Raises:
-        DamagedError: The capsule lacks one.
-        UsageError: One has a name that a capsule cannot hold.
-    """
-    wanted = {name for each in request.manifest.benchmarks for name in each.inputs}
-    if request.manifest.image is not None and request.manifest.image.build is not None:
-        wanted.add(request.manifest.image.build)
-    found: dict[str, Path] = {}
-    for name in sorted(wanted):
-        path = request.inputs / name if request.inputs else None
-        if path is None or not path.exists():
-            raise DamagedError(f"the input {name} is not in the capsule", where="data/inputs")
-        files = sorted(each for each in path.rglob("*") if each.is_file()) or [path]
-        found |= {(Path(name) / each.relative_to(path)).as_posix(): each for each in files}
-    archive.check_names(f"data/inputs/{name}" for name in found)
-    return found
-
-
-def _fill(workspace: Workspace, request: Request, inputs: Mapping[str, Path]) -> None:
-    """Copy into the run folder what must not change while the run is under way."""
-    workspace.manifest.write_bytes(request.manifest.source)
-    workspace.inputs.mkdir()
-    copies = {workspace.inputs / name: source for name, source in inputs.items()}
-    for path in _sources(request.levels):
-        copies[workspace.levels / path.relative_to(request.levels)] = path
-    for target, source in copies.items():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        # a capsule carries no modes: a script that can be run here can be run when it is verified
-        target.chmod(0o755)
-
-
-def _files(folder: Path, prefix: str) -> list[File]:
-    return [
-        File(path=f"{prefix}/{path.relative_to(folder).as_posix()}", source=path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    ]
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from capsule.errors import CapsuleError, ExecutionError, UsageError
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Manifest -> plan -> trials -> journal -> record -> capsule."""
-    from capsule import manifest, session
+    from capsule import manifest, payload, session
 
     if (arguments.manifest is None) == (arguments.resume is None):
         raise UsageError("name a manifest, or a run folder with --resume")
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
                 image=arguments.image,
                 work=_path(arguments.work),
                 keep_hosts=arguments.keep_hosts,
-                levels=session.OWN_LEVELS,
+                levels=payload.OWN_LEVELS,
                 inputs=asked.folder,
             ),
             console,
@@ -106,9 +106,9 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
 
 def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: Path) -> Any:
     """The request to execute a capsule's plan here."""
-    from capsule import session
+    from capsule import payload, session
 
-    levels = session.OWN_LEVELS
+    levels = payload.OWN_LEVELS
     if arguments.levels == "capsule":
         levels = scratch / "levels"
         opened.extract("levels", levels)

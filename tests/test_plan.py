@@ -217,3 +217,14 @@ def test_metric_paths_name_every_number():
 )
 def test_a_pattern_matches_whole_segments(pattern, path, expected):
     assert plan.match(pattern, path) is expected
+
+
+def test_a_look_is_the_beginning_of_the_whole_plan():
+    whole = plan.make(asked([GEMM]), verifies="0" * 64, runs=6)
+    looks = [plan.first(whole, runs) for runs in (2, 4, 6)]
+    seeds = [{group.seed for group in look.groups} for look in looks]
+    assert [len(each) for each in seeds] == [2, 4, 6]
+    assert seeds[0] < seeds[1] < seeds[2]
+    assert [group.id for group in looks[2].groups] == [group.id for group in whole.groups]
+    assert looks[2].digest == whole.digest
+    assert all(group in looks[1].groups for group in looks[0].groups)
