@@ -429,3 +429,11 @@ def test_right_manifests_come_back_as_written(name, seeds, axes, dtype):
         (m, n, k) for m in axes["m"] for n in axes["n"] for k in axes["k"]
     ]
     assert read(found.source) == found
+
+
+@pytest.mark.parametrize("field", ["benchmarks", "claims", "datasets"])
+@pytest.mark.parametrize("value", [{"": {}}, [{}], "x", 3, None])
+def test_a_misshapen_field_is_a_problem_and_no_fault(field, value):
+    document = {**BASE, field: value}
+    with pytest.raises(ManifestError, match=f"/{field}"):
+        read(document)

@@ -30,12 +30,16 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
 
 
 def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The objects in the list or object `name`, each with its JSON pointer."""
+    """The objects in field `name`, each with its JSON pointer; none where the field is misshapen.
+
+    Datasets stand in an object by their names, everything else in a list.
+    """
     values = raw.get(name)
-    if isinstance(values, dict):
-        pairs = list(values.items())
-    else:
-        pairs = list(enumerate(values)) if isinstance(values, list) else []
+    pairs: list[tuple[Any, Any]] = []
+    if name == "datasets":
+        pairs = list(values.items()) if isinstance(values, dict) else []
+    elif isinstance(values, list):
+        pairs = list(enumerate(values))
     return [(schema.pointer(name, key), each) for key, each in pairs if isinstance(each, dict)]
 
 
