@@ -112,6 +112,13 @@ def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 1000:
+        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 1000")
+    return number
+
+
 def _execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
@@ -164,6 +171,18 @@ def _add_verify(verbs: Any) -> None:
         default="capsule",
         help="measure with the capsule's own program (default) or with this version's",
     )
+    parser.add_argument(
+        "--runs",
+        type=_count,
+        metavar="N",
+        help="number of fresh seeds; by default what confirms every claim with power 0.8, if "
+        "nothing changed, and at least as many as the original has",
+    )
+    parser.add_argument(
+        "--until-decided",
+        action="store_true",
+        help="stop at the first of the manifest's planned looks that decides every claim",
+    )
     _json(parser)
 
 
@@ -171,11 +190,12 @@ def _add_diff(verbs: Any) -> None:
     parser = _new(
         verbs,
         "diff",
-        "judge the claims of one capsule by the runs of another",
-        "example:\n  capsule diff original.capsule.zip rerun.capsule.zip",
+        "judge the claims of one capsule by the runs of others",
+        "examples:\n  capsule diff original.capsule.zip rerun.capsule.zip\n"
+        "  capsule diff original.capsule.zip here.capsule.zip there.capsule.zip",
     )
     parser.add_argument("original", metavar="A")
-    parser.add_argument("rerun", metavar="B")
+    parser.add_argument("reruns", metavar="B", nargs="+")
     _json(parser)
 
 

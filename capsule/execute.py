@@ -297,6 +297,7 @@ def _samples(
                     resolution=metric.resolution,
                     warmup=series.warmup,
                     values=series.values,
+                    steps=series.steps,
                 )
             )
     return found

@@ -29,11 +29,13 @@ class Series:
         metric: Last segment of the metric path.
         warmup: How many leading values are warm-up.
         values: In measured order; may hold NaN and infinities.
+        steps: Where each value was taken, increasing; None when the values are repetitions.
     """
 
     metric: str
     warmup: int
     values: tuple[float, ...]
+    steps: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,44 +221,60 @@ def _number(value: Any) -> float:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Defect(f"{str(value)[:40]!r} is not a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Defect("an integer is larger than any floating-point number") from None
 
 
 def read_results(path: Path, trial: Trial) -> TrialReport:
     """Read the results file of a command that ended with exit code 0.
 
     The file protocol: one JSON object a line, `{"metric": NAME, "value": NUMBER}`; lines of one
-    metric are samples of it, in order. Every metric that the manifest declares must be there, and
-    no other. `NaN` and `Infinity` as Python writes them fail the trial as non-finite.
+    metric are samples of it, in order. A third key `step` makes them a curve: every line of the
+    metric then has one, a number that increases. Every metric that the manifest declares must be
+    there, and no other. `NaN` and `Infinity` as Python writes them fail the trial as non-finite.
 
     Args:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
         trial: The trial, whose benchmark declares the metrics.
     """
     declared = {metric.name: metric for metric in trial.benchmark.metrics}
-    values: dict[str, list[float]] = {}
+    found: dict[str, _Samples] = {}
+    defect = None
     try:
         for number, line in _result_lines(path):
-            name, value = _result(number, line, declared)
-            values.setdefault(name, []).append(value)
+            name, value, step = _result(number, line, declared)
+            found.setdefault(name, _Samples()).add(value, step, f"results line {number}: {name}")
     except _Defect as error:
+        defect = str(error)
+    series = tuple(each.series(name) for name, each in found.items())
+    if defect is not None:
         return TrialReport(
-            trial=trial.id,
-            outcome="failed",
-            reason="bad-result",
-            message=str(error),
-            series=_series(values),
+            trial=trial.id, outcome="failed", reason="bad-result", message=defect, series=series
         )
-    return judged(
-        TrialReport(trial=trial.id, outcome="completed", series=_series(values)),
-        trial,
-    )
+    return judged(TrialReport(trial=trial.id, outcome="completed", series=series), trial)
 
 
-def _series(values: Mapping[str, list[float]]) -> tuple[Series, ...]:
-    return tuple(
-        Series(metric=name, warmup=0, values=tuple(found)) for name, found in values.items()
-    )
+class _Samples:
+    """The values of one metric so far, with a step beside each or beside none."""
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+        self._steps: list[float] = []
+
+    def add(self, value: float, step: float | None, where: str) -> None:
+        if self._values and (step is None) != (not self._steps):
+            raise _Defect(f"{where} has a step beside some values and none beside others")
+        if step is not None:
+            if self._steps and step <= self._steps[-1]:
+                raise _Defect(f"{where} has step {step:g} after step {self._steps[-1]:g}")
+            self._steps.append(step)
+        self._values.append(value)
+
+    def series(self, name: str) -> Series:
+        steps = tuple(self._steps) or None
+        return Series(metric=name, warmup=0, values=tuple(self._values), steps=steps)
 
 
 def _result_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -270,13 +288,15 @@ def _result_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _result(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[str, float]:
+def _result(
+    number: int, line: bytes, declared: Mapping[str, Metric]
+) -> tuple[str, float, float | None]:
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):
         text = line[:80].decode(errors="replace")
         raise _Defect(f"results line {number} is not JSON: {text!r}") from None
-    if not isinstance(entry, dict) or set(entry) != {"metric", "value"}:
+    if not isinstance(entry, dict) or set(entry) - {"step"} != {"metric", "value"}:
         raise _Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
     name = entry["metric"]
     if not isinstance(name, str) or name not in declared:
@@ -284,4 +304,7 @@ def _result(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[s
         raise _Defect(
             f"results line {number} reports {str(name)[:80]!r}, but the manifest declares {known}"
         )
-    return name, _number(entry["value"])
+    step = _number(entry["step"]) if "step" in entry else None
+    if step is not None and not math.isfinite(step):
+        raise _Defect(f"results line {number} has the step {step}")
+    return name, _number(entry["value"]), step

@@ -73,8 +73,8 @@ def make(
     """Lay out every process start of a run, or of a verification of somebody's run.
 
     Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
-    under fresh seeds if a claim other than `exact` matches it, or none does; and under the
-    manifest's seeds if an `exact` claim matches it; both if both do.
+    under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if
+    another claim does, or none; under both if both do.
 
     The order is the same whenever the arguments are. Seeds follow each other; under each seed the
     frameworks take turns, and the one that went first goes last under the next seed. Inside a
@@ -170,9 +170,13 @@ def _derived(capsule_id: str, taken: set[int]) -> Iterator[int]:
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
     if verifies is None:
         return ["manifest"]
-    types = {claim.type for claim in manifest.claims if claimed(claim.metric, [benchmark])}
-    sources: list[SeedSource] = ["manifest"] if "exact" in types else []
-    return sources if types == {"exact"} else [*sources, "fresh"]
+    by_seed = {
+        claim.type == "exact" or claim.paired
+        for claim in manifest.claims
+        if claimed(claim.metric, [benchmark])
+    }
+    sources: list[SeedSource] = ["manifest"] if True in by_seed else []
+    return sources if by_seed == {True} else [*sources, "fresh"]
 
 
 def _round(

@@ -69,8 +69,11 @@ class Samples:
 
     Attributes:
         metric: Four-segment path.
-        values: In measured order; the run's value is the median of `values[warmup:]`.
+        values: In measured order; the run's value is the median of `values[warmup:]`, or the last
+            value where there are steps.
         warmup: How many leading values are warm-up.
+        steps: Where on its way through the run each value was taken (epochs, samples seen),
+            increasing; None when the values are repetitions.
     """
 
     metric: str
@@ -83,6 +86,7 @@ class Samples:
     resolution: float
     warmup: int
     values: tuple[float, ...]
+    steps: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +98,14 @@ class FrozenClaim:
         scale: `log` judges natural logarithms of the values.
         lower: Lower end of the allowed region, None for minus infinity.
         upper: Upper end, None for plus infinity. The region bounds the shift from the original's
-            location to the re-execution's; for `threshold` the re-execution's location itself.
-        margin_source: `author`, `spread` (2 sd of the original's runs), or `none`.
+            location to the re-execution's, for `curve` at every step; for `threshold` the
+            re-execution's location itself; for `distribution` Kolmogorov's distance.
+        margin_source: `author`, `spread` (so many sd of the original's runs as the pattern asks
+            for, 2 by default), or `none`.
         pattern: The claim as written, which the same number of claims may share.
+        looks: After how many re-run seeds it may be judged, increasing; empty for one look.
+        paired: Whether runs under equal seeds are compared one by one.
+        resolution: Smallest step of the number for this claim, None for the metric's own.
     """
 
     metric: str
@@ -108,6 +117,9 @@ class FrozenClaim:
     alpha: float
     primary: bool
     pattern: Claim
+    looks: tuple[int, ...] = ()
+    paired: bool = False
+    resolution: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from capsule.console import Console
 from capsule.errors import DamagedError, UsageError
 from capsule.manifest import Manifest
 from capsule.plan import Plan
-from capsule.record import Dataset, FrozenClaim, Record, Setup
+from capsule.record import Dataset, Execution, FrozenClaim, Record, Setup
 from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.workload import Setting, environment
@@ -58,6 +58,7 @@ class Request:
         image: Reference that replaces the manifest's image, None to use that.
         work: Folder of the run while it is under way, None for one in the current folder.
         keep_hosts: Record host names and serial numbers in the clear.
+        runs: Number of fresh seeds of a verification, None for as many as the original has.
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
     """
@@ -68,6 +69,7 @@ class Request:
     image: str | None
     work: Path | None
     keep_hosts: bool
+    runs: int | None
     levels: Path
     inputs: Path | None
 
@@ -108,7 +110,7 @@ def begin(request: Request, console: Console) -> Session:
     engine = site.runtime if site.runtime and request.runtime == "auto" else request.runtime
     runtime = runtimes.choose(engine, needs_image=_wants_image(request))
     chosen = _image(request, runtime)
-    plan = planning.make(asked, verifies=original.id if original else None)
+    plan = planning.make(asked, verifies=original.id if original else None, runs=request.runs)
     inputs = payload.inputs(asked, request.inputs)
     found, data = _datasets(asked, original.datasets if original else (), site, console)
     prepared = _prepared(runtime, chosen, site, asked, console)
@@ -136,6 +138,7 @@ def begin(request: Request, console: Console) -> Session:
             "folder": str(asked.folder) if asked.folder else None,
             "keep_hosts": request.keep_hosts,
             "salt": uuid.uuid4().hex,
+            "runs": request.runs,
             "plan": str(plan.digest),
         },
     )
@@ -167,7 +170,7 @@ def reopen(folder: Path, original: Original | None, console: Console) -> Session
     asked = manifest.read(
         workspace.manifest.read_bytes(), where=str(workspace.manifest), folder=beside
     )
-    plan = planning.make(asked, verifies=setup.verifies)
+    plan = planning.make(asked, verifies=setup.verifies, runs=header["runs"])
     if str(plan.digest) != header["plan"]:
         raise DamagedError(
             f"the manifest in the run folder now makes plan {plan.digest}, not {header['plan']}",
@@ -195,19 +198,15 @@ def perform(session: Session, console: Console) -> None:
         execute.run(session.workspace, session.plan, session.setting, watch)
 
 
-def seal(session: Session, target: Path) -> tuple[Record, str]:
-    """Write the capsule and note it as this user's own.
+def look(session: Session, runs: int) -> Session:
+    """The same run as far as its first `runs` fresh seeds."""
+    return replace(session, plan=planning.first(session.plan, runs))
 
-    Returns:
-        What it holds, and its id.
-    """
+
+def assemble(session: Session, execution: Execution) -> Record:
+    """The record of what ran so far, with its claims frozen."""
     from capsule import summary, verdict
 
-    execution = execute.collect(session.workspace, session.plan)
-    if any(group.trials[0].benchmark.command for group in session.plan.groups):
-        software = dict(execution.software)
-        software["command"] = execute.probe(session.workspace, session.setting)
-        execution = replace(execution, software=software)
     record = records.assemble(
         session.setup,
         session.plan,
@@ -218,7 +217,21 @@ def seal(session: Session, target: Path) -> tuple[Record, str]:
     claims = session.claims
     if claims is None:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
-    record = replace(record, claims=claims)
+    return replace(record, claims=claims)
+
+
+def seal(session: Session, target: Path) -> tuple[Record, str]:
+    """Write the capsule and note it as this user's own.
+
+    Returns:
+        What it holds, and its id.
+    """
+    execution = execute.collect(session.workspace, session.plan)
+    if any(group.trials[0].benchmark.command for group in session.plan.groups):
+        software = dict(execution.software)
+        software["command"] = execute.probe(session.workspace, session.setting)
+        execution = replace(execution, software=software)
+    record = assemble(session, execution)
     files = [*payload.carried(session.workspace), *execution.logs]
     capsule_id = archive.write(record, files, target)
     ledger.add(capsule_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from capsule.manifest import Direction, Kind, Metric
@@ -12,6 +12,10 @@ from capsule.record import Attempt, Record, Samples
 
 FORMAT = "capsule-metrics/1"
 RunStatus = Literal["ok", "failed", "missing"]
+# numpy finds the median of more values sooner than it is sorted out, its import included
+_FEW = 50_000
+# so many different counts do not follow each other twice by chance
+_COUNTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,11 @@ class Run:
         trial: Trial id.
         status: `ok` has a value; `failed` ended by the workload's own fault; `missing` has no
             final outcome, because every attempt was interrupted or none was made.
-        value: Median of `values[warmup:]` in the metric's unit, None unless `ok`.
+        value: Median of `values[warmup:]` in the metric's unit, or the last value of a curve; None
+            unless `ok`.
+        samples: All values and their steps, None without a completed attempt.
+        trajectory: Lowest seed of all runs that went through exactly the same values: together
+            they are one independent run. None when no other run did.
     """
 
     seed: int
@@ -32,6 +40,8 @@ class Run:
     trial: str
     status: RunStatus
     value: float | None
+    samples: Samples | None = None
+    trajectory: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +54,7 @@ class MetricRuns:
     kind: Kind
     resolution: float
     runs: tuple[Run, ...]
+    test_set: int | None = None
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -74,9 +85,10 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
                 trial=trial["id"],
                 status=status,
                 value=value,
+                samples=line if status == "ok" else None,
             )
             found.setdefault(path, (metric, []))[1].append(run)
-    return {path: _metric_runs(path, *found[path]) for path in sorted(found)}
+    return _with_trajectories({path: _metric_runs(path, *found[path]) for path in sorted(found)})
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -93,9 +105,10 @@ def final_outcome(attempt: Attempt) -> bool:
 def run_value(samples: Samples) -> float | None:
     """The median of the values after warm-up, None when there is none or it is not finite.
 
-    An even number of values has the mean of the two middle ones.
+    An even number of values has the mean of the two middle ones. A curve has its last value.
     """
-    return median(samples.values[samples.warmup :])
+    values = samples.values[samples.warmup :]
+    return median(values if samples.steps is None else values[-1:])
 
 
 def median(values: Sequence[float]) -> float | None:
@@ -104,6 +117,8 @@ def median(values: Sequence[float]) -> float | None:
     >>> median([3.0, 1.0, 2.0, 4.0])
     2.5
     """
+    if len(values) > _FEW:
+        values = _middle(values)
     if not values or not all(map(math.isfinite, values)):
         return None
     ordered = sorted(values)
@@ -113,6 +128,19 @@ def median(values: Sequence[float]) -> float | None:
     # one addition, correctly rounded by IEEE 754: the same double on every machine
     value = (ordered[middle - 1] + ordered[middle]) / 2
     return value if math.isfinite(value) else None
+
+
+def _middle(values: Sequence[float]) -> list[float]:
+    """As few of many values as have the same median: the middle ones, or what is not finite."""
+    import numpy as np
+
+    found = np.array(values, dtype=float)
+    if not np.isfinite(found).all():
+        return [math.nan]
+    middle = len(found) // 2
+    places = [middle] if len(found) % 2 else [middle - 1, middle]
+    found.partition(places)
+    return [float(found[place]) + 0.0 for place in places]  # -0.0 and 0.0 sort as they like
 
 
 def metrics_document(record: Record) -> dict[str, Any]:
@@ -139,7 +167,69 @@ def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:
         kind=metric.kind,
         resolution=metric.resolution,
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
+        test_set=metric.test_set,
     )
+
+
+def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRuns]:
+    """Find runs of different seeds that are one and the same: a workload that ignores its seed.
+
+    Two runs of a metric are the same when their series are, bit for bit, and the series says
+    something; or when that holds for all portable metrics of their trials together. Metrics of a
+    machine differ anyhow.
+    """
+    subjects: dict[str, list[MetricRuns]] = {}
+    for path, metric in metrics.items():
+        if metric.kind == "portable":
+            subjects.setdefault(path.rpartition("/")[0], []).append(metric)
+    found = dict(metrics)
+    for group in subjects.values():
+        # the runs of one trial stand in the same place of every metric
+        trials = list(zip(*([run.samples for run in metric.runs] for metric in group), strict=True))
+        together = _alike(trials)
+        for place, metric in enumerate(group):
+            alone = _alike([(trial[place],) for trial in trials])
+            same = {**together, **alone}
+            runs = tuple(
+                replace(run, trajectory=metric.runs[same[index]].seed) if index in same else run
+                for index, run in enumerate(metric.runs)
+            )
+            found[metric.metric] = replace(metric, runs=runs)
+    return found
+
+
+def _alike(runs: Sequence[tuple[Samples | None, ...]]) -> dict[int, int]:
+    """For each place whose series all stand elsewhere too, the first place where they do."""
+    places: dict[Any, list[int]] = {}
+    for place, lines in enumerate(runs):
+        known = [line for line in lines if line is not None]
+        if len(known) == len(lines) and any(map(_tells, known)):
+            key = tuple((len(line.values), line.values[0], line.values[-1]) for line in known)
+            places.setdefault(key, []).append(place)
+    first: dict[int, int] = {}
+    for candidates in places.values():
+        for index, place in enumerate(candidates):
+            for earlier in candidates[:index]:
+                if all(map(_equal, runs[place], runs[earlier])):
+                    first[place] = first[earlier] = first.get(earlier, earlier)
+                    break
+    return first
+
+
+def _tells(line: Samples) -> bool:
+    """Whether a series has enough in it not to be the same twice by chance."""
+    different: set[float] = set()
+    for value in line.values:
+        different.add(value)
+        if len(different) >= (_COUNTS if line.resolution > 0 else 2):
+            return True
+    return False
+
+
+def _equal(one: Samples | None, other: Samples | None) -> bool:
+    assert one is not None
+    assert other is not None
+    return one.values == other.values and one.steps == other.steps
 
 
 def _summary(metric: MetricRuns) -> dict[str, Any]:

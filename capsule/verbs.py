@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
                 image=arguments.image,
                 work=_path(arguments.work),
                 keep_hosts=arguments.keep_hosts,
+                runs=None,
                 levels=payload.OWN_LEVELS,
                 inputs=asked.folder,
             ),
@@ -72,10 +74,13 @@ def _dry_run(arguments: argparse.Namespace, console: Console) -> int:
 
 def verify(arguments: argparse.Namespace, console: Console) -> int:
     """Capsule -> checked -> same plan, fresh seeds -> second capsule -> comparison -> verdict."""
-    from capsule import archive, diff, session, trust, verdict
+    from capsule import archive, session, trust, verdict
 
     opened = archive.read(Path(arguments.capsule))
     trust.require(opened, trust=arguments.trust, console=console)
+    trust.require_container(
+        opened, runtime=arguments.runtime, image=arguments.image, allowed=arguments.allow_host
+    )
     original = session.Original(
         id=opened.id,
         manifest=opened.record.manifest,
@@ -83,21 +88,14 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
         datasets=opened.record.datasets,
         claims=opened.record.claims,
     )
-    trust.require_container(
-        opened, runtime=arguments.runtime, image=arguments.image, allowed=arguments.allow_host
-    )
     with TemporaryDirectory(prefix="capsule-") as scratch:
         if arguments.resume:
             current = session.reopen(Path(arguments.resume), original, console)
         else:
-            current = session.begin(
-                _again(opened, original, arguments, Path(scratch)),
-                console,
-            )
-    record, capsule_id, target = _finish(current, arguments, console)
-    judged = verdict.judge(
-        diff.compare(opened.record, record, original_id=opened.id, rerun_id=capsule_id)
-    )
+            current = session.begin(_again(opened, original, arguments, Path(scratch)), console)
+    looks = _looks(opened.record, arguments)
+    record, capsule_id, target = _finish(current, arguments, console, opened, looks)
+    judged = _judge(opened, record, rerun_id=capsule_id)
     _tell(judged, arguments, console)
     if not arguments.json:
         console.data(f"second capsule {target}\nid {capsule_id}")
@@ -106,13 +104,14 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
 
 def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: Path) -> Any:
     """The request to execute a capsule's plan here."""
-    from capsule import payload, session
+    from capsule import payload, session, verdict
 
     levels = payload.OWN_LEVELS
     if arguments.levels == "capsule":
         levels = scratch / "levels"
         opened.extract("levels", levels)
     opened.extract("inputs", scratch / "inputs")
+    looks = _looks(opened.record, arguments)
     return session.Request(
         manifest=original.manifest,
         original=original,
@@ -120,23 +119,66 @@ def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: P
         image=arguments.image,
         work=_path(arguments.work),
         keep_hosts=arguments.keep_hosts,
+        runs=looks[-1] if looks else arguments.runs or verdict.runs_advised(opened.record),
         levels=levels,
         inputs=scratch / "inputs",
     )
 
 
+def _looks(record: Any, arguments: argparse.Namespace) -> list[int]:
+    """The planned looks of a verification that stops once it is decided, else none."""
+    if not arguments.until_decided:
+        return []
+    if arguments.runs:
+        raise UsageError("--runs and --until-decided exclude each other")
+    looks = sorted({runs for claim in record.claims for runs in claim.looks})
+    if not looks:
+        raise UsageError(
+            "the capsule's claims plan no looks, and unplanned ones would raise the error rate",
+            where="/claims",
+            advice='use --runs N; an author plans them with "looks": [3, 6, 12]',
+        )
+    return looks
+
+
+def _judge(opened: Any, record: Any, *, rerun_id: str | None) -> Any:
+    from capsule import diff, verdict
+
+    return verdict.judge(
+        diff.compare(opened.record, record, original_id=opened.id, rerun_id=rerun_id)
+    )
+
+
 def diff(arguments: argparse.Namespace, console: Console) -> int:
-    """Two capsules -> comparison -> verdict."""
+    """Two capsules or more -> comparison -> verdict."""
     from capsule import archive, verdict
-    from capsule import diff as comparing
 
     original = archive.read(Path(arguments.original))
-    rerun = archive.read(Path(arguments.rerun))
-    judged = verdict.judge(
-        comparing.compare(original.record, rerun.record, original_id=original.id, rerun_id=rerun.id)
-    )
+    reruns = [archive.read(Path(path)) for path in arguments.reruns]
+    if len(reruns) > 1:
+        return _several(original, reruns, arguments, console)
+    judged = _judge(original, reruns[0].record, rerun_id=reruns[0].id)
     _tell(judged, arguments, console)
     return verdict.exit_code(judged)
+
+
+def _several(
+    original: Any, reruns: Sequence[Any], arguments: argparse.Namespace, console: Console
+) -> int:
+    """One original and several re-executions: pairwise verdicts beside the spread of them all."""
+    from capsule.diff.several import compare_several
+    from capsule.report import several as telling
+    from capsule.verdict import several as judging
+
+    opened = [original, *reruns]
+    judged = judging.judge_several(
+        compare_several([each.record for each in opened], [each.id for each in opened])
+    )
+    if arguments.json:
+        console.data(_text(telling.to_json(judged)))
+    else:
+        console.show(*telling.terminal(judged))
+    return judging.exit_code(judged)
 
 
 def check(arguments: argparse.Namespace, console: Console) -> int:
@@ -184,15 +226,22 @@ def init(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def lint(arguments: argparse.Namespace, console: Console) -> int:
-    """Check a manifest and say what would surprise its author later."""
+    """Check a manifest, and say what its number of seeds lets anybody confirm."""
+    from dataclasses import asdict
+
     from capsule import manifest
 
-    warnings = manifest.lint(manifest.load(Path(arguments.manifest)))
+    asked = manifest.load(Path(arguments.manifest))
+    warnings, outlook = manifest.lint(asked), manifest.outlook(asked)
     if arguments.json:
-        console.data(_text({"manifest": arguments.manifest, "warnings": list(warnings)}))
+        claims = [asdict(one) for one in outlook]
+        facts = {"manifest": arguments.manifest, "warnings": list(warnings), "claims": claims}
+        console.data(_text(facts))
         return 0
+    for one in outlook:
+        console.data(one.sentence)
     for warning in warnings:
-        console.data(warning)
+        console.data(f"warning: {warning}")
     console.data(f"{arguments.manifest} is valid")
     return 0
 
@@ -263,15 +312,39 @@ def image(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _finish(current: Any, arguments: argparse.Namespace, console: Console) -> tuple[Any, str, Path]:
-    """Execute what is left of a session, and seal it."""
-    from capsule import session
+def _finish(
+    current: Any,
+    arguments: argparse.Namespace,
+    console: Console,
+    opened: Any = None,
+    looks: Sequence[int] = (),
+) -> tuple[Any, str, Path]:
+    """Execute what is left of a session, as far as needed, and seal it.
+
+    Args:
+        current: The session.
+        arguments: Of the command.
+        console: Where progress is told.
+        opened: The capsule that it verifies.
+        looks: Numbers of fresh seeds after which to look whether every claim is decided.
+    """
+    from capsule import execute, session
 
     target = Path(arguments.output) if arguments.output else Path(session.capsule_name(current))
     console.say(f"run folder {current.workspace.folder} (go on with --resume if it is cut off)")
     with current.workspace.locked():
-        session.perform(current, console)
-        record, capsule_id = session.seal(current, target)
+        stops: Sequence[int | None] = looks or [None]
+        for runs in stops:
+            stage = current if runs is None else session.look(current, runs)
+            session.perform(stage, console)
+            if runs is None:
+                break
+            execution = execute.collect(stage.workspace, stage.plan)
+            judged = _judge(opened, session.assemble(stage, execution), rerun_id=None)
+            console.say(f"look after {runs} runs: {judged.word}, {judged.sentence}")
+            if all(one.word != "INCONCLUSIVE" for one in judged.claims if one.decisive):
+                break
+        record, capsule_id = session.seal(stage, target)
     return record, capsule_id, target
 
 

@@ -21,7 +21,7 @@ from tests.support.capsules import (
     unpack,
     write_folder,
 )
-from tests.support.records import SEEDS, make_attempt, make_files, make_record
+from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record
 
 
 @pytest.fixture
@@ -66,6 +66,34 @@ def test_a_record_is_read_as_it_was_written(tmp_path, record):
     with archive.read(folder) as unpacked:
         assert unpacked.record == record
         assert unpacked.id == capsule.id
+
+
+def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path):
+    kinds = [
+        {"type": "equivalence", "looks": [3, 6, 12], "resolution": 0.5},
+        {"type": "equivalence", "margin": {"preset": "strict"}, "paired": True},
+        {"type": "noninferiority", "margin": {"sd": 1.5}},
+        {"type": "prediction", "published": {"mean": 1.0, "sd": 0.5}, "margin": {"ratio": 2}},
+        {"type": "prediction", "published": {"mean": 1.0, "sd": 0.5, "n": 4}},
+        {"type": "distribution", "margin": {"distance": 0.25}},
+        {"type": "curve"},
+        {"type": "threshold", "at_most": 1, "alpha": 0.01},
+        {"type": "exact", "primary": False},
+    ]
+    record = make_record(asked=[{"metric": LOSS, **kind} for kind in kinds])
+    with archive.read(seal(tmp_path, record)) as capsule:
+        assert capsule.record == record
+        assert [claim.type for claim in capsule.record.claims] == [kind["type"] for kind in kinds]
+
+
+def test_a_curve_keeps_its_steps(tmp_path):
+    record = make_record(seeds=(17,))
+    curve = dataclasses.replace(
+        record.samples[0], values=(3.0, 2.0, 1.5), steps=(0.0, 0.1, 7.0), warmup=1
+    )
+    record = dataclasses.replace(record, samples=(curve, *record.samples[1:]))
+    with archive.read(seal(tmp_path, record)) as capsule:
+        assert capsule.record.samples == record.samples
 
 
 def test_samples_of_failed_attempts_keep_what_is_not_finite(tmp_path):

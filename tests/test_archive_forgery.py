@@ -64,6 +64,10 @@ DEEP = b"[" * 200_000
         (SAMPLES, b'"seed":17', b'"seed":true'),
         (SAMPLES, b'"seed":17', b'"seed":4294967296'),
         (SAMPLES, b'"warmup":0', b'"warmup":2'),
+        (SAMPLES, b'"steps":null', b'"steps":[]'),
+        (SAMPLES, b'"steps":null', b'"steps":[1]'),
+        (SAMPLES, b'"steps":null', b'"steps":["NaN"]'),
+        (SAMPLES, b'"steps":null,', b""),
         (SAMPLES, b'"warmup":0}\n', b'"warmup":0} \n{}\n'),
         ("data/ro-crate-metadata.json", b'"@graph": [', b'"@graph": [1, '),
         ("data/ro-crate-metadata.json", b'"@graph": [', b'"@graph": [{"@type": "File"}, '),
@@ -129,8 +133,15 @@ def image_layer(field):
         (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
         (forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)), "allows nothing"),
         (
-            forge_json("data/capsule.json", set_in("claims", 0, "pattern", "alpha", to=0.5)),
+            forge_json("data/capsule.json", set_in("claims", 0, "pattern", "alpha", to=0.4)),
             "none of the manifest's",
+        ),
+        *(
+            (
+                forge_json("data/capsule.json", set_in("claims", 0, field, to=value)),
+                "not judged as it was written",
+            )
+            for field, value in {"alpha": 0.4, "looks": [3, 6], "paired": True}.items()
         ),
         (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),

@@ -163,6 +163,25 @@ def test_results_of_one_metric_gather_in_order(tmp_path):
         ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
         ('{"metric": "loss"}\n', "bad-result", "line 1"),
         (
+            '{"metric": "loss", "value": 1, "step": 1}\n{"metric": "loss", "value": 1}\n',
+            "bad-result",
+            "line 2: loss has a step beside some values and none beside others",
+        ),
+        (
+            '{"metric": "loss", "value": 1}\n{"metric": "loss", "value": 1, "step": 2}\n',
+            "bad-result",
+            "line 2: loss has a step beside some values",
+        ),
+        (
+            '{"metric": "loss", "value": 1, "step": 2}\n{"metric": "loss", "value": 1, "step": 2}',
+            "bad-result",
+            "loss has step 2 after step 2",
+        ),
+        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has the step nan"),
+        ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
+        ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
+        (f'{{"metric": "loss", "value": 1{"0" * 400}}}', "bad-result", "larger than any"),
+        (
             '{"metric": "loss", "value": NaN}\n{"metric": "time", "value": 1}\n',
             "non-finite",
             "loss is nan",
@@ -173,3 +192,14 @@ def test_results_that_break_the_protocol_fail_the_trial(tmp_path, text, reason, 
     report = results(tmp_path, text)
     assert (report.outcome, report.reason) == ("failed", reason)
     assert words in report.message
+
+
+def test_a_step_beside_each_value_makes_a_curve(tmp_path):
+    lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
+    lines.insert(1, {"metric": "time", "value": 9})
+    report = results(tmp_path, "\n".join(map(json.dumps, lines)))
+    assert report.outcome == "completed"
+    assert {series.metric: (series.values, series.steps) for series in report.series} == {
+        "loss": ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0)),
+        "time": ((9.0,), None),
+    }

@@ -32,8 +32,14 @@ def asked(benchmarks, claims=(), seeds=SEEDS):
         "seeds": seeds,
         "benchmarks": benchmarks,
         "claims": [
-            {"metric": metric, "type": kind, **({"at_most": 1} if kind == "threshold" else {})}
-            for metric, kind in claims
+            claim
+            if isinstance(claim, dict)
+            else {
+                "metric": claim[0],
+                "type": claim[1],
+                **({"at_most": 1} if claim[1] == "threshold" else {}),
+            }
+            for claim in claims
         ],
     }
     return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
@@ -152,6 +158,24 @@ def test_exact_claims_take_the_author_s_seeds_again(claims, sources):
         assert (trial.seed in SEEDS) == (trial.seed_source == "manifest")
     assert len(relu) == 3 * len(SEEDS) * len(sources)
     assert len({trial.id for trial in trials(made)}) == len(trials(made))
+
+
+@pytest.mark.parametrize(
+    ("others", "sources"),
+    [
+        ([], {"manifest"}),
+        ([{"type": "exact"}], {"manifest"}),
+        ([{"type": "ratio"}], {"manifest", "fresh"}),
+        ([{"type": "equivalence"}], {"manifest", "fresh"}),
+    ],
+)
+def test_paired_claims_take_the_author_s_seeds_again(others, sources):
+    paired = {"metric": "relu/*/*/l2_error", "type": "equivalence", "paired": True}
+    claims = [paired, *({"metric": "relu/*/*/l1_error", **each} for each in others)]
+    made = plan.make(asked([RELU], claims), verifies=ID)
+    assert {trial.seed_source for trial in trials(made)} == sources
+    again = {trial.seed for trial in trials(made) if trial.seed_source == "manifest"}
+    assert again == set(SEEDS)
 
 
 def test_a_verification_of_a_verification_repeats_no_seed():

@@ -83,6 +83,19 @@ def test_every_field_of_the_schema_is_required():
         assert node["additionalProperties"] is False
 
 
+def test_every_field_of_the_schema_is_described():
+    published = schema.load("comparison-1")
+
+    def told(node, name=""):
+        if isinstance(node, dict):
+            for field, inner in (node.get("properties") or {}).items():
+                assert inner.get("description"), f"{name}/{field}"
+            for key, inner in node.items():
+                told(inner, f"{name}/{key}")
+
+    told(published)
+
+
 def test_bytes_do_not_depend_on_the_order_of_runs():
     there, back = judged(), judged(backwards=True)
     assert canonical_json(report.to_json(there)) == canonical_json(report.to_json(back))
@@ -108,6 +121,24 @@ def test_numbers_have_twelve_significant_digits():
     text = json.dumps(report.to_json(judged())["claims"][0]["interval"])
     for digits in re.findall(r"\d+\.\d+", text):
         assert len(digits.replace(".", "").lstrip("0")) <= 12
+
+
+def test_the_document_tells_looks_advice_and_failures():
+    ask = Claim(metric=LOSS, type="equivalence", margin=Margin(preset="strict"), looks=(3, 5))
+    (claim,) = report.to_json(judged(ask, failed=(101,)))["claims"]
+    assert claim["look"] == {
+        "planned": [3, 5],
+        "runs": 5,
+        "number": 2,
+        "alpha": claim["alpha_used"],
+    }
+    assert claim["verdict"] == "INCONCLUSIVE"
+    assert claim["advice"]["powers"] == [0.8, 0.9]
+    assert claim["region"] == pytest.approx(claim["claim"]["region"])
+    assert (claim["rerun"]["failed"], claim["rerun"]["independent"]) == (1, 4)
+    assert claim["rerun"]["failure_bound"] == pytest.approx(0.6574, abs=1e-4)
+    assert 0 <= claim["p_zero"] <= 1
+    assert 0 <= claim["superiority"] <= 1
 
 
 # terminal
@@ -139,8 +170,10 @@ def test_differences_seeds_and_rates_stand_beside_the_verdict():
     assert "no cause is implied" in shown
     assert "note: re-execution: no network isolation" in shown
     assert "fresh seeds, derived from the original's id" in shown
-    assert "the original's own seeds (exact claims)" in shown
+    assert "the original's own seeds (exact and paired claims)" in shown
     assert "at most 5 %" in shown
+    assert "original 0 of 5 (up to 45 %), re-run 1 of 5 (up to 66 %)" in shown
+    assert "for information: P(re-run > original)" in shown
 
 
 def test_a_long_list_of_differences_is_cut_and_says_so():

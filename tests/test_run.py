@@ -43,6 +43,34 @@ def test_the_capsule_holds_the_script_its_logs_and_the_measuring_program(author)
     assert {"data/inputs/tiny.py", "data/levels/run.py", "data/results/samples.jsonl"} <= names
 
 
+CURVE = """import json, os, random
+seed = int(os.environ["CAPSULE_SEED"])
+noise = random.Random(seed)
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    offset = noise.gauss(0, 0.01)
+    for epoch in range(1, 6):
+        line = {"metric": "loss", "value": 1 / epoch + offset, "step": epoch}
+        results.write(json.dumps(line) + "\\n")
+"""
+
+
+def test_a_curve_is_kept_with_its_steps_and_judged_as_one(author):
+    write_script(author.folder, CURVE)
+    claims = [
+        {"metric": LOSS, "type": "curve", "margin": {"absolute": 0.1}},
+        {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.01}, "paired": True},
+    ]
+    author.run("run", write_manifest(author.folder, claims=claims))
+    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+        line = json.loads(capsule.read("data/results/samples.jsonl").splitlines()[0])
+    assert line["steps"] == [1, 2, 3, 4, 5]
+    judged = author.json("verify", sealed(author)[0])
+    curve, paired = judged["claims"]
+    assert (curve["method"], curve["seeds"], judged["verdict"]) == ("curve", "fresh", "REPRODUCED")
+    # the script depends on its seed alone: the author's seeds give the author's values again
+    assert (paired["method"], paired["rerun"]["seeds"]) == ("exact", [1, 2, 3, 4, 5])
+
+
 def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author):
     write_script(author.folder)
     author.run("run", write_manifest(author.folder))

@@ -97,3 +97,67 @@ def test_the_median_is_that_of_the_standard_library(values):
 @given(st.lists(finite), st.sampled_from([math.nan, math.inf, -math.inf]))
 def test_what_is_not_finite_has_no_median(values, bad):
     assert summary.median([*values, bad]) is None
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9))
+def test_many_values_have_the_median_of_few(values):
+    many = values * (60_000 // len(values))
+    assert summary.median(many) == statistics.median(many)
+    assert summary.median([*many, math.nan]) is None
+
+
+# curves, and runs that are one and the same
+
+
+def with_samples(record, metric, values, steps=None):
+    """The record with the values of a metric replaced, by seed."""
+    lines = [
+        dataclasses.replace(line, values=tuple(values[line.seed]), steps=steps, warmup=0)
+        if line.metric == metric and line.seed in values
+        else line
+        for line in record.samples
+    ]
+    return dataclasses.replace(record, samples=tuple(lines))
+
+
+def trajectories(record, metric=LOSS):
+    return [run.trajectory for run in summary.run_values(record)[metric].runs]
+
+
+def test_a_curve_has_its_last_value():
+    curve = dict.fromkeys(SEEDS, (9.0, 1.0, 4.0, 2.0))
+    record = with_samples(make_record(), LOSS, curve, steps=(0.0, 1.0, 2.0, 5.0))
+    assert summary.run_values(record)[LOSS].values == (2.0,) * len(SEEDS)
+
+
+def test_runs_with_the_same_curve_are_one_trajectory():
+    curves = {seed: (3.0, 2.0, seed * 0.1) for seed in SEEDS} | dict.fromkeys((18, 20), (3.0, 1.5))
+    steps = None
+    assert trajectories(with_samples(make_record(), LOSS, curves, steps)) == [
+        None,
+        18,
+        None,
+        18,
+        None,
+    ]
+
+
+def test_a_constant_or_single_value_says_nothing_of_its_run():
+    for values in ((1.0,), (1.0, 1.0, 1.0)):
+        record = with_samples(make_record(), LOSS, dict.fromkeys(SEEDS, values))
+        assert trajectories(record) == [None] * len(SEEDS)
+
+
+def test_few_counts_in_a_row_may_agree_by_chance_and_many_do_not():
+    def counted(values):
+        record = with_samples(make_record(), LOSS, dict.fromkeys(SEEDS, values))
+        lines = [dataclasses.replace(line, resolution=1.0) for line in record.samples]
+        return trajectories(dataclasses.replace(record, samples=tuple(lines)))
+
+    assert counted((1.0, 2.0, 1.0)) == [None] * len(SEEDS)
+    assert counted((1.0, 2.0, 5.0, 3.0, 9.0)) == [17] * len(SEEDS)
+
+
+def test_what_a_machine_repeats_is_no_trajectory():
+    times = dict.fromkeys(SEEDS, (0.1, 0.2, 0.3))
+    assert trajectories(make_record(step_times=times), STEP_TIME) == [None] * len(SEEDS)

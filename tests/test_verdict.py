@@ -1,4 +1,4 @@
-"""Claims frozen, judged one by one, and the capsule as a whole."""
+"""Claims judged one by one, and the capsule as a whole."""
 
 import dataclasses
 import math
@@ -8,131 +8,10 @@ import pytest
 
 from capsule import diff, verdict
 from capsule.diff import Differences, Pair
-from capsule.errors import ManifestError
 from capsule.manifest import Claim, Margin
-from capsule.summary import MetricRuns, Run, run_values
+from capsule.summary import run_values
+from tests.support.judging import NEAR, PATH, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, SEEDS, make_record
-
-PATH = "train/default/command/loss"
-NEAR = (1.00, 1.01, 0.99, 1.02, 0.98)
-
-
-def metric(values, *, first_seed=1, path=PATH, **changes):
-    """Runs of one metric; None is a failed run, `...` a missing one."""
-    runs = [
-        Run(
-            seed=first_seed + i,
-            seed_source="manifest",
-            trial=f"train/default/command/{first_seed + i}",
-            status="failed" if value is None else "missing" if value is ... else "ok",
-            value=None if value is ... else value,
-        )
-        for i, value in enumerate(values)
-    ]
-    known = {"unit": "1", "direction": "lower", "kind": "portable", "resolution": 0.0}
-    return MetricRuns(metric=path, runs=tuple(runs), **{**known, **changes})
-
-
-def frozen(original, **claim):
-    (one,) = verdict.freeze([Claim(**{"metric": PATH, **claim})], {PATH: original})
-    return one
-
-
-def judge_all(*pairs):
-    empty = diff.compare(make_record(), make_record())
-    return verdict.judge(dataclasses.replace(empty, pairs=pairs))
-
-
-def judge(original, rerun, **claim):
-    one = frozen(original, **claim)
-    rule = "same" if one.type == "exact" else "all"
-    pair = Pair(metric=PATH, claim=one, seeds=rule, original=original, rerun=rerun)
-    return judge_all(pair).claims[0]
-
-
-# freezing
-
-
-def test_a_star_is_one_segment_and_each_match_a_claim():
-    metrics = {
-        path: metric(NEAR, path=path)
-        for path in ("gemm/a/torch/error", "gemm/b/torch/error", "gemm/a/torch/time")
-    }
-    found = verdict.freeze([Claim(metric="gemm/*/torch/error", type="exact")], metrics)
-    assert [one.metric for one in found] == ["gemm/a/torch/error", "gemm/b/torch/error"]
-    assert {one.pattern.metric for one in found} == {"gemm/*/torch/error"}
-
-
-def test_a_claim_that_matches_nothing_names_the_nearest_metric():
-    with pytest.raises(ManifestError, match="matches no metric") as failure:
-        verdict.freeze(
-            [Claim(metric="train/default/command/los", type="exact")], {PATH: metric([])}
-        )
-    assert PATH in failure.value.advice
-
-
-@pytest.mark.parametrize(
-    ("claim", "scale", "ends", "source"),
-    [
-        ({"type": "equivalence", "margin": Margin(absolute=0.5)}, "linear", (-0.5, 0.5), "author"),
-        ({"type": "equivalence", "margin": Margin(relative=0.1)}, "linear", (-0.2, 0.2), "author"),
-        (
-            {"type": "equivalence", "margin": Margin(ratio=2)},
-            "log",
-            (-math.log(2), math.log(2)),
-            "author",
-        ),
-        (
-            {"type": "noninferiority", "margin": Margin(absolute=0.5)},
-            "linear",
-            (None, 0.5),
-            "author",
-        ),
-        ({"type": "threshold", "at_most": 4.0}, "log", (None, math.log(4)), "author"),
-        ({"type": "threshold", "at_least": -1.0}, "linear", (-1.0, None), "author"),
-        ({"type": "ratio"}, "log", (None, None), "none"),
-        ({"type": "exact"}, "linear", (0.0, 0.0), "author"),
-    ],
-)
-def test_regions_are_numbers(claim, scale, ends, source):
-    one = frozen(metric([1.0, 2.0, 3.0]), **claim)
-    assert (one.scale, one.margin_source) == (scale, source)
-    assert (one.lower, one.upper) == pytest.approx(ends)
-
-
-def test_no_worse_means_no_lower_where_higher_is_better():
-    one = frozen(
-        metric(NEAR, direction="higher"), type="noninferiority", margin=Margin(absolute=0.5)
-    )
-    assert (one.lower, one.upper) == (-0.5, None)
-
-
-def test_noninferiority_needs_a_direction():
-    with pytest.raises(ManifestError, match="direction"):
-        frozen(metric(NEAR, direction="none"), type="noninferiority")
-
-
-def test_the_default_margin_is_two_spreads_of_the_original():
-    one = frozen(metric([1.0, 2.0, 3.0]), type="equivalence")
-    assert one.margin_source == "spread"
-    assert one.upper == pytest.approx(2 / 0.886227, rel=1e-6)
-
-
-@pytest.mark.parametrize("values", [[1.0], [], [None, None]])
-def test_without_a_spread_there_is_no_default_margin(values):
-    original = metric(values)
-    assert frozen(original, type="equivalence").margin_source == "none"
-    found = judge(original, metric(NEAR, first_seed=50), type="equivalence")
-    assert found.word == "INCONCLUSIVE"
-    assert ("margin" if values == [1.0] else "no run of the original") in found.sentence
-
-
-def test_a_threshold_is_linear_where_logarithms_do_not_apply():
-    ask = {"type": "threshold", "at_most": 4.0}
-    assert frozen(metric([0.0, 1.0]), **ask).scale == "linear"
-    assert frozen(metric(NEAR, direction="higher"), **ask).scale == "linear"
-    assert frozen(metric(NEAR, kind="machine"), **ask).scale == "linear"
-
 
 # one claim
 
@@ -163,7 +42,9 @@ def test_an_open_claim_gets_advice():
     wide = metric([0.7, 1.0, 1.4], first_seed=50)
     found = judge(metric(NEAR), wide, type="equivalence", margin=Margin(absolute=0.2))
     assert found.word == "INCONCLUSIVE"
-    assert "runs of the re-execution in all (now 3) decide this" in found.advice
+    assert "runs of the re-execution in all (now 3) decide this" in found.advice.sentence
+    assert 3 < found.advice.as_seen[0] <= found.advice.as_seen[1]
+    assert 3 < found.advice.if_equal[0] <= found.advice.as_seen[0]
 
 
 @pytest.mark.parametrize(("shift", "word"), [(-0.5, "REPRODUCED"), (0.5, "DIFFERENT")])
@@ -386,3 +267,72 @@ def test_the_margin_is_that_of_the_sealed_claim_not_of_the_values_at_hand():
     found = verdict.judge(diff.compare(dataclasses.replace(record, claims=(tight,)), here))
     assert found.word != "REPRODUCED"
     assert run_values(record)[LOSS].values
+
+
+# runs that are one and the same
+
+
+def looping(seeds, fresh=(), values=None, **changes):
+    """A record whose loss went through the same values under every seed, or the values given."""
+    record = make_record(seeds=seeds, fresh=fresh, **changes)
+    samples = tuple(
+        dataclasses.replace(line, values=(values or {}).get(line.seed, (3.0, 2.0, 1.0)))
+        if line.metric == LOSS
+        else line
+        for line in record.samples
+    )
+    return dataclasses.replace(record, samples=samples)
+
+
+def test_a_workload_that_ignores_its_seed_has_one_run():
+    fresh = (101, 102, 103)
+    found = verdict.judge(
+        diff.compare(looping(SEEDS), looping(fresh, fresh, verifies="a" * 64))
+    ).claims[0]
+    assert found.word == "INCONCLUSIVE"
+    assert (found.original.values, found.original.independent) == (5, 1)
+    assert (found.rerun.values, found.rerun.independent) == (3, 1)
+    assert found.notes[0].startswith("5 runs of the original count as 1: the others went through")
+    assert found.method == "within-run"
+
+
+def test_a_repeated_run_is_counted_once():
+    again = dict.fromkeys((17, 18), (3.0, 1.005))
+    values = {seed: (3.0, 1 + 0.01 * i) for i, seed in enumerate(SEEDS)} | again
+    fresh = (101, 102, 103)
+    there = looping(SEEDS, values=values)
+    whole = verdict.judge(diff.compare(there, make_record(seeds=fresh, fresh=fresh))).claims[0]
+    kept = {seed: values[seed] for seed in SEEDS[1:]}
+    alone = looping(SEEDS[1:], values=kept)
+    alone = dataclasses.replace(alone, claims=there.claims)
+    less = verdict.judge(diff.compare(alone, make_record(seeds=fresh, fresh=fresh))).claims[0]
+    assert (whole.estimate, whole.lower, whole.upper) == (less.estimate, less.lower, less.upper)
+    assert (whole.original.values, whole.original.independent) == (5, 4)
+
+
+def test_an_exact_claim_is_about_every_run_however_alike():
+    claim = Claim(metric=LOSS, type="exact")
+    there = looping(SEEDS)
+    there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
+    found = verdict.judge(diff.compare(there, looping(SEEDS))).claims[0]
+    assert (found.word, found.original.independent, found.notes) == ("REPRODUCED", 5, ())
+
+
+# how many seeds to begin with
+
+
+def test_a_rerun_begins_with_as_many_seeds_as_confirm_its_claims():
+    record = make_record()
+
+    def advised(**claim):
+        claims = verdict.freeze([Claim(metric=LOSS, **claim)], run_values(record))
+        return verdict.runs_advised(dataclasses.replace(record, claims=claims))
+
+    wide = advised(type="equivalence", margin=Margin(absolute=1.0))
+    default = advised(type="equivalence")
+    narrow = advised(type="equivalence", margin=Margin(absolute=1e-6))
+    assert (wide, narrow) == (5, 5)  # what no number confirms asks for no more
+    assert 5 < default <= 20
+    assert advised(type="equivalence", primary=False) == 5
+    assert advised(type="threshold", at_most=3.0) == 5
+    assert advised(type="equivalence", looks=(3, 6)) >= default

@@ -15,7 +15,7 @@ from capsule.archive.strict import parse
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
-from capsule.manifest import Claim, Manifest, Margin
+from capsule.manifest import Claim, Manifest, Margin, Published
 from capsule.record import Dataset, FrozenClaim, Record
 
 MANIFEST, RECORD = "manifest.json", "capsule.json"
@@ -228,7 +228,11 @@ def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
 
 def _claim(value: Mapping[str, Any]) -> FrozenClaim:
     pattern = dict(value["pattern"])
-    margin = pattern.pop("margin")
-    written = Claim(margin=Margin(**margin) if margin else None, **pattern)
-    rest = {each.name: value[each.name] for each in fields(FrozenClaim) if each.name != "pattern"}
-    return FrozenClaim(pattern=written, **rest)
+    margin, published = pattern.pop("margin"), pattern.pop("published")
+    written = Claim(
+        margin=Margin(**margin) if margin else None,
+        published=Published(**published) if published else None,
+        **{**pattern, "looks": tuple(pattern["looks"])},
+    )
+    rest = {each.name: value[each.name] for each in fields(FrozenClaim)}
+    return FrozenClaim(**{**rest, "looks": tuple(value["looks"]), "pattern": written})

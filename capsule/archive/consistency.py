@@ -15,6 +15,8 @@ from capsule.image import Image
 from capsule.manifest import Metric
 from capsule.record import Attempt, FrozenClaim, Record, Samples
 
+_AS_WRITTEN = ("alpha", "primary", "looks", "paired", "resolution")
+
 
 def faults(record: Record) -> Iterator[str]:
     """Every contradiction within a record, as sentences."""
@@ -182,5 +184,7 @@ def _claim_faults(record: Record, claim: FrozenClaim, paths: Mapping[str, Any]) 
         yield f"the claim on {claim.metric} is about no metric of the manifest"
     if claim.pattern not in record.manifest.claims or claim.type != claim.pattern.type:
         yield f"the claim on {claim.metric} is none of the manifest's"
+    if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):
+        yield f"the claim on {claim.metric} is not judged as it was written"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
         yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"

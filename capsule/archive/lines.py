@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from typing import NoReturn, cast
 
 from capsule import digest, schema
@@ -25,6 +26,7 @@ _SAMPLE = re.compile(
     rb',"metric":"(?P<metric>[A-Za-z0-9._+/-]{1,300})"'
     rb',"resolution":(?P<resolution>[0-9][0-9.e+-]{0,30})'
     rb',"seed":(?P<seed>0|[1-9][0-9]{0,9})'
+    rb',"steps":(?P<steps>null|\[[^][{}"]*\])'
     rb',"trial":"(?P<trial>[A-Za-z0-9._+/-]{1,300})"'
     rb',"unit":(?P<unit>"(?:[^"\\\x00-\x1f]|\\["\\]){1,128}")'
     rb',"values":(?P<values>\[[^][{}]*\])'
@@ -38,6 +40,7 @@ def write_samples(samples: Samples) -> bytes:
     """One line of `results/samples.jsonl`; values that JSON lacks become strings."""
     fields = {name: getattr(samples, name) for name in _FIELDS}
     fields["values"] = [_written(float(value)) for value in samples.values]
+    fields["steps"] = None if samples.steps is None else list(map(float, samples.steps))
     fields["resolution"] = float(samples.resolution)
     return digest.canonical_json(fields) + b"\n"
 
@@ -98,11 +101,17 @@ def _sample(line: bytes, where: str) -> Samples:
         resolution=resolution,
         warmup=int(found["warmup"]),
         values=_values(found["values"], where),
+        steps=None if found["steps"] == "null" else _values(found["steps"], where),
     )
     if samples.seed >= _MAX_SEED or not math.isfinite(resolution):
         raise DamagedError("seed or resolution is out of range", where=where)
     if samples.warmup > len(samples.values):
         raise DamagedError("more warm-up values than values", where=where)
+    if samples.steps is not None:
+        if len(samples.steps) != len(samples.values):
+            raise DamagedError("not as many steps as values", where=where)
+        if any(after <= before for before, after in pairwise(samples.steps)):
+            raise DamagedError("steps that do not increase", where=where)
     return samples
 
 

@@ -48,8 +48,8 @@ class Pair:
 
     Attributes:
         claim: None for a metric that nobody claimed anything about.
-        seeds: `same` compares run by run under equal seeds, `fresh` uses only the re-execution's
-            fresh seeds, `all` every run of both sides.
+        seeds: `same` compares under the original's seeds, run by run; `fresh` uses only the
+            re-execution's fresh seeds, `all` every run of both sides.
         original: The original's runs in use; None when it has no such metric.
         rerun: The re-execution's runs in use; None when it has no such metric.
     """
@@ -159,6 +159,11 @@ def _pair(
             common = {run.seed for run in there.runs} & {run.seed for run in here.runs}
             there = _only(there, lambda run: run.seed in common)
             here = _only(here, lambda run: run.seed in common)
+        elif claim is not None and claim.paired:
+            # the original stays whole: its margin is told by all of its runs
+            rule = "same"
+            own = {run.seed for run in there.runs}
+            here = _only(here, lambda run: run.seed in own)
         elif any(run.seed_source == "fresh" for run in here.runs):
             rule = "fresh"
             here = _only(here, lambda run: run.seed_source == "fresh")
@@ -199,7 +204,7 @@ def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:
     for pair in pairs:
         if pair.original is None or pair.rerun is None or pair.claim is None:
             continue
-        if pair.claim.type in ("exact", "ratio"):
+        if pair.claim.type in ("exact", "ratio") or pair.claim.paired:
             continue
         seeds = {run.seed for run in pair.original.runs}
         shared |= seeds & {run.seed for run in pair.rerun.runs}

@@ -3,11 +3,14 @@
 manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept
 manifest.lint(manifest)              what an author should know before a day of measuring
+manifest.outlook(manifest)           for each claim, what its number of runs lets anybody confirm
 manifest.starter(name)               the text that `capsule init` writes
 """
 
-from capsule.manifest.advice import lint, narrowest_margin
+from capsule.manifest.advice import lint
 from capsule.manifest.model import (
+    CURVE_SPREADS,
+    PRESETS,
     Author,
     Benchmark,
     Case,
@@ -20,13 +23,18 @@ from capsule.manifest.model import (
     Manifest,
     Margin,
     Metric,
+    Preset,
+    Published,
     Resources,
     Scalar,
 )
+from capsule.manifest.outlook import Outlook, outlook
 from capsule.manifest.reader import load, read
 from capsule.manifest.starter import starter
 
 __all__ = [
+    "CURVE_SPREADS",
+    "PRESETS",
     "Author",
     "Benchmark",
     "Case",
@@ -39,11 +47,14 @@ __all__ = [
     "Manifest",
     "Margin",
     "Metric",
+    "Outlook",
+    "Preset",
+    "Published",
     "Resources",
     "Scalar",
     "lint",
     "load",
-    "narrowest_margin",
+    "outlook",
     "read",
     "starter",
 ]

@@ -65,6 +65,7 @@ def _metric(name: str, raw: Raw) -> Metric:
         direction=raw.get("direction", "none"),
         kind=raw.get("kind", "portable"),
         resolution=float(raw.get("resolution", 0)),
+        test_set=int(raw["test_set"]) if "test_set" in raw else None,
     )
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from capsule.manifest.model import Benchmark, Claim, Margin
+from capsule.manifest.model import Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, claimed, names
 from capsule.manifest.problems import Problems, nearest, shown
 
 
 def claim(raw: Mapping[str, Any]) -> Claim:
     """One entry that fits the schema."""
-    margin = raw.get("margin")
     return Claim(
         metric=raw["metric"],
         type=raw["type"],
-        margin=Margin(**{key: float(value) for key, value in margin.items()}) if margin else None,
+        margin=_margin(raw["margin"]) if "margin" in raw else None,
         at_most=_number(raw.get("at_most")),
         at_least=_number(raw.get("at_least")),
+        published=_published(raw["published"]) if "published" in raw else None,
         alpha=float(raw.get("alpha", 0.05)),
         primary=raw.get("primary", True),
+        looks=tuple(map(int, raw.get("looks", ()))),
+        paired=raw.get("paired", False),
+        resolution=_number(raw.get("resolution")),
     )
 
 
@@ -39,9 +43,36 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
             problems.add(here, _wrong_length(each.metric, benchmarks))
         elif not matched:
             problems.add(here, _no_match(each.metric, benchmarks))
-        if each.type == "noninferiority" and any(one.direction == "none" for _, one in matched):
-            message = "has no better or worse: noninferiority needs a direction; use equivalence"
+        for message in _misfits(each, matched):
             problems.add(here, f"{shown(each.metric)} {message}")
+        if any(after <= before for before, after in pairwise(each.looks)):
+            problems.add(f"/claims/{index}/looks", "each look needs more seeds than the one before")
+        first = next(one.looks for one in claims.values() if one.looks) if each.looks else ()
+        if each.looks != first:
+            message = f"all claims share a re-execution's seeds, so its looks: {list(first)}"
+            problems.add(f"/claims/{index}/looks", message)
+
+
+def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
+    if claim.type == "noninferiority" and any(one.direction == "none" for _, one in matched):
+        yield "has no better or worse: noninferiority needs a direction; use equivalence"
+    if claim.type == "curve" and any(benchmark.command is None for benchmark, _ in matched):
+        yield "has no steps: a curve is what a command reports with a step beside each value"
+    ratio = claim.margin is not None and claim.margin.ratio is not None
+    if ratio and claim.published is not None and claim.published.mean <= 0:
+        yield "has a published mean that is not positive, which no ratio can be of"
+
+
+def _margin(raw: Mapping[str, Any]) -> Margin:
+    values: dict[str, Any] = {
+        key: value if key == "preset" else float(value) for key, value in raw.items()
+    }
+    return Margin(**values)
+
+
+def _published(raw: Mapping[str, Any]) -> Published:
+    n = raw.get("n")
+    return Published(mean=float(raw["mean"]), sd=float(raw["sd"]), n=None if n is None else int(n))
 
 
 def _number(raw: float | None) -> float | None:

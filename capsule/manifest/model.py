@@ -10,7 +10,20 @@ from typing import Literal
 Scalar = int | float | str | bool
 Direction = Literal["lower", "higher", "none"]
 Kind = Literal["portable", "machine"]
-ClaimType = Literal["exact", "equivalence", "noninferiority", "threshold", "ratio"]
+ClaimType = Literal[
+    "exact",
+    "equivalence",
+    "noninferiority",
+    "threshold",
+    "prediction",
+    "distribution",
+    "curve",
+    "ratio",
+]
+Preset = Literal["strict", "middle", "default", "lenient"]
+# between-run standard deviations; what each preset means is told in docs/statistics
+PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
+CURVE_SPREADS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +36,7 @@ class Metric:
         direction: Which way is better.
         kind: `portable` numbers should agree between machines, `machine` numbers belong to one.
         resolution: Smallest step the number can make, in its unit; 0 when it has none.
+        test_set: Of how many test examples the number is a fraction, None when of none.
     """
 
     name: str
@@ -30,6 +44,7 @@ class Metric:
     direction: Direction = "none"
     kind: Kind = "portable"
     resolution: float = 0.0
+    test_set: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,15 +125,39 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Margin:
-    """How far apart still counts as the same; exactly one of the three is set.
+    """How far apart still counts as the same; exactly one is set, and all but `distance` are
+    frozen at sealing to a number that no later run moves.
 
-    `absolute` m is +-m in the metric's unit; `relative` r is r times |mean of the original|, frozen
-    to an absolute number at sealing; `ratio` r > 1 is [-ln r, ln r] on natural logarithms.
+    Attributes:
+        absolute: m is +-m in the metric's unit.
+        relative: r is r times |mean of the original|.
+        ratio: r > 1 is [-ln r, ln r] on natural logarithms.
+        sd: k is k times the standard deviation between the original's runs.
+        preset: A named k.
+        distance: d is the largest Kolmogorov distance of two distributions, between 0 and 1.
     """
 
     absolute: float | None = None
     relative: float | None = None
     ratio: float | None = None
+    sd: float | None = None
+    preset: Preset | None = None
+    distance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What somebody else's paper says of its runs, where the runs themselves are not known.
+
+    Attributes:
+        mean: In the metric's unit.
+        sd: Between its runs.
+        n: How many; None when the paper does not say, which counts as 3.
+    """
+
+    mean: float
+    sd: float
+    n: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +166,18 @@ class Claim:
 
     Attributes:
         metric: Four segments, `*` stands for one whole segment; each match is a claim of its own.
-        type: Which rule judges it (docs/statistics, `statistics.md` section 4).
-        margin: For equivalence and noninferiority; None means the default of two between-run
-            standard deviations of the original, frozen at sealing.
+        type: Which rule judges it (docs/statistics).
+        margin: None means the default of two between-run standard deviations of the original,
+            three for curves, frozen at sealing.
         at_most: Threshold claims: the constant that the metric may not exceed.
         at_least: Threshold claims: the constant that the metric must reach.
-        alpha: One-sided error rate of each wrong verdict.
+        published: Prediction claims: the numbers that stand for the original's runs.
+        alpha: One-sided error rate of each wrong verdict, over all looks together.
         primary: Secondary claims never change the capsule's verdict.
+        looks: After how many re-run seeds it may be judged, increasing; empty for once.
+        paired: Whether runs under equal seeds are compared one by one, for which a re-execution
+            repeats the original's seeds.
+        resolution: Replaces the metric's for this claim.
     """
 
     metric: str
@@ -141,8 +185,12 @@ class Claim:
     margin: Margin | None = None
     at_most: float | None = None
     at_least: float | None = None
+    published: Published | None = None
     alpha: float = 0.05
     primary: bool = True
+    looks: tuple[int, ...] = ()
+    paired: bool = False
+    resolution: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ _PHRASES = {
     "minimum": "{value} is less than {expected}",
     "exclusiveMinimum": "{value} is not more than {expected}",
     "maximum": "{value} is more than {expected}",
+    "exclusiveMaximum": "{value} is not less than {expected}",
     "minItems": "{value} needs at least {expected} of them",
     "minProperties": "{value} needs at least {expected} of them",
     "minLength": "{value} is shorter than {expected}",

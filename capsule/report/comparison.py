@@ -20,6 +20,7 @@ _WIDE = 100
 _REPORTED_ROWS = 12
 _FACT_ROWS = 24
 _FACTS_OF_A_TOPIC = 6
+_FAILURE_ROWS = 3
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "REPRODUCED": 2, "REPORTED": 3}
 
 
@@ -96,7 +97,15 @@ def _body(one: Judged, numbers: str) -> RenderableType:
     below = [text(numbers)] if numbers else []
     below += [text(line, "dim") for line in (one.sentence, *one.notes)]
     if one.advice:
-        below.append(text(one.advice, "italic"))
+        below.append(text(one.advice.sentence, "italic"))
+    if one.claim is not None and one.superiority is not None and one.p_zero is not None:
+        below.append(
+            text(
+                f"for information: P(re-run > original) {number(one.superiority)},"
+                f" p of no shift {number(one.p_zero)}",
+                "dim",
+            )
+        )
     if one.claim is not None and not one.claim.primary:
         below.append(text("secondary claim: no part of the capsule's verdict", "dim"))
     return Group(Path(one.metric), *below)
@@ -180,7 +189,7 @@ def _footing(verdict: Verdict) -> Iterator[str]:
     used = {one.seeds for one in verdict.claims}
     told = {
         "fresh": "fresh seeds, derived from the original's id",
-        "same": "the original's own seeds (exact claims)",
+        "same": "the original's own seeds (exact and paired claims)",
         "all": "all seeds of both sides",
     }
     if used:
@@ -189,3 +198,16 @@ def _footing(verdict: Verdict) -> Iterator[str]:
     if levels:
         rates = " or ".join(f"{number(100 * level)} %" for level in levels)
         yield f"Either wrong verdict on a claim has a probability of at most {rates}."
+    yield from _failure_rates(verdict)
+
+
+def _failure_rates(verdict: Verdict) -> Iterator[str]:
+    """What the runs at hand say of how often a run fails, which is little when they are few."""
+    both = {(_failed(one.original), _failed(one.rerun)) for one in verdict.claims}
+    for there, here in sorted(both)[:_FAILURE_ROWS]:
+        yield f"Failed runs (and their rate at most, 95 % bound): original {there}, re-run {here}."
+
+
+def _failed(side: Counts) -> str:
+    ended = side.values + side.failed
+    return f"{side.failed} of {ended} (up to {number(100 * side.failure_bound, 2)} %)"

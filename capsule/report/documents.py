@@ -9,7 +9,7 @@ from typing import Any
 from capsule import __version__, summary
 from capsule.diff import Side
 from capsule.record import FrozenClaim, Record
-from capsule.verdict import Counts, Judged, Verdict, exit_code
+from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code
 
 COMPARISON_FORMAT = "capsule-comparison/1"
 SHOW_FORMAT = "capsule-show/1"
@@ -80,16 +80,40 @@ def _judged(one: Judged) -> dict[str, Any]:
         "method": one.method,
         "estimate": _rounded(one.estimate),
         "interval": [_rounded(one.lower), _rounded(one.upper)],
+        "region": [_rounded(end) for end in one.region],
+        "step": _rounded(one.step),
         "alpha_used": _rounded(one.alpha_used),
         "p_reproduced": _rounded(one.p_reproduced),
         "p_different": _rounded(one.p_different),
         "p_different_holm": _rounded(one.p_different_holm),
+        "p_zero": _rounded(one.p_zero),
+        "superiority": _rounded(one.superiority),
+        "look": _look(one.look) if one.look else None,
         "seeds": one.seeds,
         "original": _counts(one.original),
         "rerun": _counts(one.rerun),
         "sentence": one.sentence,
-        "advice": one.advice,
+        "advice": _advice(one.advice) if one.advice else None,
         "notes": list(one.notes),
+    }
+
+
+def _look(look: Look) -> dict[str, Any]:
+    return {
+        "planned": list(look.planned),
+        "runs": look.runs,
+        "number": look.number,
+        "alpha": _rounded(look.alpha),
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "answer": advice.answer,
+        "powers": list(POWERS),
+        "as_seen": list(advice.as_seen),
+        "if_equal": list(advice.if_equal),
+        "sentence": advice.sentence,
     }
 
 
@@ -102,6 +126,10 @@ def _claim(claim: FrozenClaim) -> dict[str, Any]:
         "scale": claim.scale,
         "region": [claim.lower, claim.upper],
         "margin_source": claim.margin_source,
+        "looks": list(claim.looks),
+        "paired": claim.paired,
+        "resolution": claim.resolution,
+        "published": asdict(claim.pattern.published) if claim.pattern.published else None,
     }
 
 
@@ -109,15 +137,17 @@ def _counts(side: Counts) -> dict[str, Any]:
     return {
         "seeds": list(side.seeds),
         "values": side.values,
+        "independent": side.independent,
         "failed": side.failed,
         "missing": side.missing,
+        "failure_bound": _rounded(side.failure_bound),
         "mean": _rounded(side.mean),
         "sd": _rounded(side.sd),
     }
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.12g}")
+    return None if value is None else float(f"{value:.12g}") + 0.0  # no -0.0
 
 
 def _image(record: Record) -> dict[str, Any] | None:

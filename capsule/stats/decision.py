@@ -32,7 +32,7 @@ class Decision:
     Attributes:
         word: The verdict.
         p_reproduced: Of the truth lying outside the region (two one-sided tests).
-        p_different: Of the truth lying inside the region.
+        p_different: Of the truth lying inside the region; doubled for a single run.
     """
 
     word: Word
@@ -43,7 +43,9 @@ class Decision:
 def decide(interval: Interval, region: Region) -> Decision:
     """REPRODUCED inside the region, DIFFERENT outside, INCONCLUSIVE across its border.
 
-    Each wrong verdict has a probability of at most the interval's `alpha`.
+    Each wrong verdict has a probability of at most the claim's alpha. Where one side is a single
+    run, DIFFERENT must hold at half the level of the interval: its p value is doubled. With skewed
+    or two-humped runs 6 to 8 % of such verdicts would be wrong otherwise.
 
     >>> from capsule.stats.interval import shift
     >>> from capsule.stats.runs import Runs
@@ -51,20 +53,21 @@ def decide(interval: Interval, region: Region) -> Decision:
     >>> decide(shift(a, b, alpha=0.05), Region(lower=-1, upper=1)).word
     'REPRODUCED'
     """
-    word: Word = "INCONCLUSIVE"
-    if region.lower <= interval.lower and interval.upper <= region.upper:
-        word = "REPRODUCED"
-    elif interval.lower > region.upper or interval.upper < region.lower:
-        word = "DIFFERENT"
+    inside = region.lower <= interval.lower and interval.upper <= region.upper
+    outside = interval.lower > region.upper or interval.upper < region.lower
     if interval.standard_error == 0:
-        same = word == "REPRODUCED"
-        return Decision(word=word, p_reproduced=float(not same), p_different=float(same))
+        word: Word = "REPRODUCED" if inside else "DIFFERENT" if outside else "INCONCLUSIVE"
+        return Decision(word=word, p_reproduced=float(not inside), p_different=float(not outside))
     above_lower = (interval.estimate - region.lower) / interval.standard_error
     above_upper = (interval.estimate - region.upper) / interval.standard_error
+    p_different = min(_t(interval.df, above_lower), _t(interval.df, -above_upper))
+    if interval.method == "prediction":
+        p_different = min(1.0, 2 * p_different)
+        outside = outside and p_different <= interval.alpha
     return Decision(
-        word=word,
+        word="REPRODUCED" if inside else "DIFFERENT" if outside else "INCONCLUSIVE",
         p_reproduced=max(_t(interval.df, -above_lower), _t(interval.df, above_upper)),
-        p_different=min(_t(interval.df, above_lower), _t(interval.df, -above_upper)),
+        p_different=p_different,
     )
 
 

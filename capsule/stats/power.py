@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from scipy import special
 
 from capsule.stats.decision import Region
-from capsule.stats.interval import Interval, satterthwaite
+from capsule.stats.interval import Interval, level_in_use, satterthwaite
 from capsule.stats.runs import Runs
+from capsule.stats.summaries import Summary
 
 MOST_RUNS = 500
 _GRID = (np.arange(200) + 0.5) / 200
+# how much farther from its middle the envelope reaches than Welch's interval: 1.12 at 5 and 10
+# runs a side, 1.08 at 30 (measured, normal)
+_RANKS_COST = 1.1
+# and fewer runs than this need one more, because their ranks leave few levels to choose from
+_COARSE = 5
 
 Answer = int | Literal["original-too-few", "on-the-margin"]
 
 
 def runs_needed(
-    a: Runs | None, b: Runs, found: Interval, region: Region, *, power: float = 0.8
+    a: Runs | Summary | None, b: Runs, found: Interval, region: Region, *, power: float = 0.8
 ) -> Answer:
     """How many runs of B in all decide the claim, if the estimate seen now is the truth.
 
     Args:
-        a: The original's runs, at least two, on the scale of `region`; None for a constant.
+        a: The original's runs, at least two, on the scale of `region`; None for a constant, and
+            for differences of pairs.
         b: The re-execution's runs so far.
         found: Their interval; its level is the one reckoned with.
         region: The claim's region.
@@ -36,33 +44,99 @@ def runs_needed(
     """
     # a constant is a side without spread, of as many runs as one likes
     sd_a, n_a = (0.0, MOST_RUNS) if a is None else (a.floored_sd, a.n)
+    # a side of a single run is taken to be as spread as the other
     sd_b = b.floored_sd if b.n >= 2 else sd_a
+    sd_a = sd_a if n_a >= 2 else sd_b
 
     def reaches(n_b: int, n_a: int = n_a) -> bool:
-        return _power(found.estimate, region, sd_a, n_a, sd_b, n_b, found.alpha) >= power
+        level, cost = found.alpha, 1.0
+        if isinstance(a, Runs):
+            level, cost = _level(found, b.n, n_a, n_b), _RANKS_COST
+        sides = (sd_a, n_a), (sd_b, n_b)
+        return reached(found.estimate, region, *sides, level, cost) >= power
 
-    if not reaches(MOST_RUNS):
-        return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
-    low, high = max(b.n, 1), MOST_RUNS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    # the power is Welch's; the rank interval beside it costs about one run when runs are few
-    return high + 1 if high < 10 else high
+    return _fewest(reaches, at_least=max(b.n, 1) + 1, ranks=isinstance(a, Runs))
 
 
-def _power(
-    truth: float, region: Region, sd_a: float, n_a: int, sd_b: float, n_b: int, alpha: float
+def runs_to_confirm(
+    a: Runs | Summary, region: Region, *, alpha: float, power: float = 0.8
+) -> Answer:
+    """How many runs of B to begin with: enough to decide the claim if there is no shift at all.
+
+    Args:
+        a: The original's runs, at least two, on the scale of `region`; B's spread is taken for
+            the same.
+        region: The claim's region for the shift.
+        alpha: The claim's one-sided error rate.
+        power: Wanted probability of a verdict.
+
+    Returns:
+        As `runs_needed`, at least two.
+    """
+
+    def reaches(n_b: int, n_a: int = a.n) -> bool:
+        level, cost = alpha / 2, 1.0
+        if isinstance(a, Runs):
+            level, cost = level_in_use(n_a, n_b, alpha), _RANKS_COST
+        sides = (a.floored_sd, n_a), (a.floored_sd, n_b)
+        return reached(0.0, region, *sides, level, cost) >= power
+
+    return _fewest(reaches, at_least=2, ranks=isinstance(a, Runs))
+
+
+def reached(
+    truth: float,
+    region: Region,
+    a: tuple[float, int],
+    b: tuple[float, int],
+    level: float,
+    cost: float = 1.0,
 ) -> float:
-    """Probability of either verdict at a true shift, averaged over the chi distribution of se."""
+    """Probability of either verdict at a true shift, averaged over the chi distribution of se.
+
+    Args:
+        truth: The true shift.
+        region: The claim's region.
+        a: Standard deviation and number of the original's runs.
+        b: The same of the re-execution.
+        level: One-sided level of the interval.
+        cost: How much farther than Welch's the interval reaches.
+    """
+    (sd_a, n_a), (sd_b, n_b) = a, b
     error_a, error_b = sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b)
     error = math.hypot(error_a, error_b)
     if error == 0:
         return 1.0
-    df = satterthwaite(error_a / error, n_a, error_b / error, max(2, n_b))
+    single = min(n_a, n_b) == 1
+    if single:
+        df = max(n_a, n_b) - 1.0
+    else:
+        df = satterthwaite(error_a / error, n_a, error_b / error, n_b)
     u = np.sqrt(special.gammaincinv(df / 2, _GRID) * 2 / df)
-    reach = -special.stdtrit(df, alpha) * u
+    reach = -special.stdtrit(df, level) * u * cost
+    # a single run must show twice the evidence for DIFFERENT
+    reach_out = -special.stdtrit(df, level / 2) * u * cost if single else reach
     to_lower, to_upper = (region.lower - truth) / error, (region.upper - truth) / error
     inside = special.ndtr(to_upper - reach) - special.ndtr(to_lower + reach)
-    outside = special.ndtr(-(to_upper + reach)) + special.ndtr(to_lower - reach)
+    outside = special.ndtr(-(to_upper + reach_out)) + special.ndtr(to_lower - reach_out)
     return float(np.mean(np.maximum(inside, 0)) + np.mean(outside))
+
+
+def _level(found: Interval, have: int, n_a: int, n_b: int) -> float:
+    """The level that `n_b` runs will be judged at, given the interval of those at hand.
+
+    One run, or two against two, are judged at half the claim's level, more of them at all of it.
+    """
+    full = 2 * found.alpha if level_in_use(n_a, have, found.alpha) < found.alpha else found.alpha
+    return level_in_use(n_a, n_b, full)
+
+
+def _fewest(reaches: Callable[..., bool], *, at_least: int, ranks: bool) -> Answer:
+    """The fewest runs from `at_least` on that reach the power asked, or why none do."""
+    if not reaches(MOST_RUNS):
+        return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
+    low, high = at_least - 1, MOST_RUNS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high + 1 if ranks and high < _COARSE else high

@@ -43,9 +43,26 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
     return float(differences[rank - 1]), float(differences[pairs - rank])
 
 
-def needs_guard(a: Runs, b: Runs) -> bool:
-    """Whether so few runs are compared that the mean alone is not to be trusted under skew."""
-    return a.n * b.n <= _MOST_PAIRS
+def guarded(n_a: int, n_b: int, alpha: float) -> bool:
+    """Whether so many runs have a rank interval, or are so many that the mean needs none."""
+    return n_a * n_b > _MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
+
+
+def superiority(a: Runs, b: Runs) -> float:
+    """The share of pairs in which B's run is higher than A's, ties counting half: P(B > A).
+
+    Independent of any scale: 0.5 says that neither side tends to be higher, as it does when a side
+    is empty.
+
+    >>> superiority(Runs.of({1: 0, 2: 1, 3: 2}), Runs.of({1: 1, 2: 2, 3: 3}))
+    0.7777777777777778
+    """
+    if not a.n or not b.n:
+        return 0.5
+    there, here = np.asarray(a.values), np.asarray(b.values)
+    below = np.searchsorted(there, here, side="left").sum()
+    not_above = np.searchsorted(there, here, side="right").sum()
+    return int(below + not_above) / (2 * a.n * b.n)
 
 
 @lru_cache(maxsize=1024)

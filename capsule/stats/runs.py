@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 
+_WIDEST_STEP = 1e300
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """The run values of one metric on one side.
@@ -99,7 +102,8 @@ class Runs:
         """
         if not self.positive:
             raise ValueError("logarithms need positive values")
-        step = self.resolution / self.values[0] if self.values else 0.0
+        # a step of infinity is no number to reckon with, and one this wide decides nothing either
+        step = min(self.resolution / self.values[0], _WIDEST_STEP) if self.values else 0.0
         return Runs(
             by_seed=tuple((seed, math.log(value)) for seed, value in self.by_seed), resolution=step
         )

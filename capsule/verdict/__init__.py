@@ -6,6 +6,7 @@ INCONCLUSIVE   neither can be said at the stated error rate; with advice where s
 REPORTED       a ratio that nobody claimed anything about
 
 verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
+verdict.runs_advised(record) -> int                         how many fresh seeds to begin with
 verdict.judge(differences) -> Verdict                       every time two capsules are compared
 """
 
@@ -17,16 +18,45 @@ from dataclasses import replace
 from capsule.diff import Differences
 from capsule.verdict import claim
 from capsule.verdict.freezing import freeze
-from capsule.verdict.model import ClaimWord, Counts, Judged, Verdict, Word
+from capsule.verdict.model import (
+    POWERS,
+    Advice,
+    ClaimWord,
+    Counts,
+    Judged,
+    Look,
+    Verdict,
+    Word,
+)
+from capsule.verdict.starting import runs_advised
 
-__all__ = ["ClaimWord", "Counts", "Judged", "Verdict", "Word", "exit_code", "freeze", "judge"]
+__all__ = [
+    "POWERS",
+    "Advice",
+    "ClaimWord",
+    "Counts",
+    "Judged",
+    "Look",
+    "Verdict",
+    "Word",
+    "exit_code",
+    "freeze",
+    "judge",
+    "runs_advised",
+]
 
 _EXIT_CODES: Mapping[Word, int] = {"REPRODUCED": 0, "DIFFERENT": 1, "INCONCLUSIVE": 3}
 
 
 def judge(differences: Differences) -> Verdict:
-    """Judge every claim, then the capsule. A pure function: no clock, no chance, no order."""
-    judged = [claim.judge(pair) for pair in differences.pairs]
+    """Judge every claim, then the capsule. A pure function: no clock, no chance, no order.
+
+    A claim with planned looks is judged at the level of such a look, which its number of re-run
+    seeds tells: a number that is not planned counts as a further look of a plan of five.
+    """
+    looks = (pair.claim.looks for pair in differences.pairs if pair.claim is not None)
+    plan = next(filter(None, looks), ())
+    judged = [claim.judge(pair, plan) for pair in differences.pairs]
     claims = _with_holm([one for one in judged if one.claim is not None])
     word, sentence = _capsule([one for one in claims if one.decisive])
     return Verdict(

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from capsule.errors import ManifestError
-from capsule.manifest import Claim
+from capsule.manifest import Claim, Margin
+from capsule.manifest.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest.paths import match
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
+from capsule.verdict import shapes, sides
+from capsule.verdict.wording import COUNTED_STEPS, fraction_error
 
 _Ends = tuple[float | None, float | None]
 _Source = Literal["author", "spread", "none"]
@@ -63,6 +66,9 @@ def _frozen(claim: Claim, metric: MetricRuns) -> FrozenClaim:
         alpha=claim.alpha,
         primary=claim.primary,
         pattern=claim,
+        looks=claim.looks,
+        paired=claim.paired,
+        resolution=claim.resolution,
     )
 
 
@@ -104,6 +110,11 @@ def _equivalence(claim: Claim, metric: MetricRuns) -> _Frozen:
     return scale, (-margin, margin), source
 
 
+def _distribution(claim: Claim, _metric: MetricRuns) -> _Frozen:
+    assert claim.margin is not None, "the manifest's schema asks for it"
+    return "linear", (None, claim.margin.distance), "author"
+
+
 def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
     if metric.direction == "none":
         raise ManifestError(
@@ -120,26 +131,51 @@ def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
 def _margin(
     claim: Claim, metric: MetricRuns
 ) -> tuple[Literal["linear", "log"], float | None, _Source]:
-    margin = claim.margin
-    if margin is None:
-        return "linear", _spread(metric), "spread"
+    margin = claim.margin or Margin()
     if margin.ratio is not None:
         return "log", math.log(margin.ratio), "author"
     if margin.absolute is not None:
         return "linear", margin.absolute, "author"
-    values = metric.values
-    if not values or margin.relative is None:
-        return "linear", None, "none"
-    mean = math.fsum(value / len(values) for value in values)
-    return "linear", margin.relative * abs(mean), "author"
+    if margin.relative is not None:
+        mean = _mean(claim, metric)
+        return "linear", None if mean is None else margin.relative * abs(mean), "author"
+    return "linear", _spread(claim, metric), "spread"
 
 
-def _spread(metric: MetricRuns) -> float | None:
-    from capsule.stats import Runs
-    from capsule.stats.margin import spread
+def _mean(claim: Claim, metric: MetricRuns) -> float | None:
+    if claim.published is not None:
+        return claim.published.mean
+    values = sides.independent(metric).values
+    return math.fsum(value / len(values) for value in values) if values else None
 
-    by_seed = {run.seed: run.value for run in metric.runs if run.value is not None}
-    return spread(Runs.of(by_seed, resolution=metric.resolution))
+
+def _spread(claim: Claim, metric: MetricRuns) -> float | None:
+    """So many standard deviations as asked, but not less than what rounding and test set blur.
+
+    Of a number that moves in steps the margin is put halfway between two of them where it would
+    lie below that: rank limits sit on whole steps, and a margin there loses power for nothing.
+    """
+    sd = _between_runs(claim, metric)
+    wanted = spreads(claim)
+    if sd is None or wanted is None:
+        return None
+    step = metric.resolution if claim.resolution is None else claim.resolution
+    margin = max(wanted * sd, 1.5 * step, fraction_error(metric))
+    if 0 < margin < COUNTED_STEPS * step:
+        margin = max(margin, (math.floor(margin / step) + 0.5) * step)
+    return margin
+
+
+def _between_runs(claim: Claim, metric: MetricRuns) -> float | None:
+    """The original's standard deviation between runs, unbiased for normal ones."""
+    from capsule.stats.margin import c4
+
+    if claim.type == "curve":
+        return shapes.spread(metric)
+    if claim.published is not None:
+        return claim.published.sd / c4(claim.published.n or UNKNOWN_RUNS)
+    runs = sides.runs(sides.independent(metric))
+    return runs.sd / c4(runs.n) if runs.n >= 2 else None
 
 
 _RULES: Mapping[str, Callable[[Claim, MetricRuns], _Frozen]] = {
@@ -148,4 +184,7 @@ _RULES: Mapping[str, Callable[[Claim, MetricRuns], _Frozen]] = {
     "threshold": _threshold,
     "equivalence": _equivalence,
     "noninferiority": _noninferiority,
+    "prediction": _equivalence,
+    "curve": _equivalence,
+    "distribution": _distribution,
 }

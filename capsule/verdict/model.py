@@ -11,7 +11,21 @@ from capsule.record import FrozenClaim
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED"]
-Method = Literal["envelope", "welch", "prediction", "one-sample", "exact", "failures", "none"]
+Method = Literal[
+    "envelope",  # Welch's and Hodges-Lehmann's limits, the wider of each
+    "welch",
+    "prediction",  # the spread of one side predicts the other
+    "paired",  # Student's t on differences under equal seeds
+    "summary",  # Welch's on a published mean and standard deviation
+    "one-sample",  # Student's t against a constant
+    "kolmogorov",  # band around the largest distance of two distributions
+    "curve",  # the envelope at every step
+    "exact",
+    "failures",  # Fisher's test on how often runs fail
+    "within-run",  # inside one run on each side: information, never a verdict
+    "none",
+]
+POWERS = (0.8, 0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,18 +35,60 @@ class Counts:
     Attributes:
         seeds: Of every run in use, whatever became of it.
         values: How many have a value.
+        independent: How many of these count: runs that went through exactly the same values under
+            different seeds count as one.
         failed: How many ended by the workload's own fault.
         missing: How many have no final outcome.
-        mean: Of the values, on the metric's own scale.
+        failure_bound: The rate of failures is at most this, with a confidence of 95 %.
+        mean: Of the independent values, on the metric's own scale.
         sd: Between runs, None for fewer than two values.
     """
 
     seeds: tuple[int, ...]
     values: int
+    independent: int
     failed: int
     missing: int
+    failure_bound: float
     mean: float | None
     sd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Which of a claim's planned looks a judgement is, by its number of re-run seeds.
+
+    Attributes:
+        planned: After how many re-run seeds the claim may be judged.
+        runs: Of the re-execution, whatever became of them.
+        number: Place of `runs` among the planned ones, from 1; None when it is not planned, and
+            counts as a further look of a plan of five.
+        alpha: One-sided level of every look of such a plan, which costs the claim's alpha overall.
+    """
+
+    planned: tuple[int, ...]
+    runs: int
+    number: int | None
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What would decide an INCONCLUSIVE claim; one number for each power of `POWERS`.
+
+    Attributes:
+        answer: `runs` or `samples` when more of them on the re-execution's side decide it;
+            `original-too-few` when no number does, as the original has too few; `on-the-margin`
+            when the estimate lies so near the margin that more than 500 would be needed.
+        as_seen: How many in all, if the estimate is the truth; None where no number does.
+        if_equal: How many in all, if there is no shift at all.
+        sentence: The same in words.
+    """
+
+    answer: Literal["runs", "samples", "original-too-few", "on-the-margin"]
+    as_seen: tuple[int | None, int | None] = (None, None)
+    if_equal: tuple[int | None, int | None] = (None, None)
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +98,23 @@ class Judged:
     Attributes:
         claim: None for an unclaimed metric.
         scale: Scale of estimate, limits and region; `log` means natural logarithms.
-        estimate: Shift of the re-execution against the original, or its location for `threshold`.
+        estimate: Shift of the re-execution against the original; its location for `threshold`,
+            Kolmogorov's distance for `distribution`, the shift at `step` for `curve`.
         lower: Lower limit of the estimate, None when open or unknown.
         upper: Upper limit.
+        region: What was allowed on `scale`, None for an open end.
+        step: Of a curve: where it comes nearest to the margin, or is farthest beyond it.
         alpha: The claim's one-sided error rate.
-        alpha_used: What the interval used: halved where no ranks guard against skew.
+        level: The same for this look.
+        alpha_used: What the interval used: `level`, or half of it where no ranks guard against
+            skew.
+        p_reproduced: Against `alpha_used`.
         p_different: Against `alpha_used`.
         p_different_holm: Adjusted for the primary claims, against `alpha`.
+        p_zero: Of no shift at all, two-sided; information that decides nothing.
+        superiority: Probability that a run of the re-execution is higher than one of the original,
+            ties counted half; information that decides nothing.
+        look: None for a claim without planned looks.
         sentence: The judgement in words.
         advice: What would decide an INCONCLUSIVE claim, None where nothing is known to.
     """
@@ -67,13 +133,19 @@ class Judged:
     estimate: float | None = None
     lower: float | None = None
     upper: float | None = None
+    region: tuple[float | None, float | None] = (None, None)
+    step: float | None = None
     alpha: float
+    level: float
     alpha_used: float | None = None
     p_reproduced: float | None = None
     p_different: float | None = None
     p_different_holm: float | None = None
+    p_zero: float | None = None
+    superiority: float | None = None
+    look: Look | None = None
     sentence: str = ""
-    advice: str | None = None
+    advice: Advice | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,7 +157,7 @@ class Judged:
     def p_against_alpha(self) -> float:
         """The p of DIFFERENT as a multiple of the level that it is held against."""
         if self.p_different is None or self.alpha_used is None:
-            return 1 / self.alpha
+            return 1 / self.level
         return self.p_different / self.alpha_used
 
 

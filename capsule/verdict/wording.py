@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from capsule.manifest import Margin
+from capsule.manifest.outlook import UNKNOWN_RUNS, spreads
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict.model import Word
+from capsule.verdict.model import Look, Word
+from capsule.verdict.sides import independent
+
+if TYPE_CHECKING:
+    from capsule.stats import CurveDecision
+
+# a margin of this many steps is no longer moved by where on a step it lies
+COUNTED_STEPS = 10
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -57,22 +66,51 @@ def margin(claim: FrozenClaim, original: MetricRuns) -> str:
     """The frozen margin as a number, and where it came from: never `within 2 sigma`."""
     end = claim.upper if claim.upper is not None else -(claim.lower or 0.0)
     if claim.margin_source == "spread":
-        if end == 1.5 * original.resolution:
-            return f"{number(end)} (1.5 steps of {number(original.resolution)})"
-        return f"{number(end)} (2 sd of the original's {len(original.values)} runs)"
+        return f"{number(end)} ({_source(claim, original, end)})"
     given = claim.pattern.margin or Margin()
     if claim.scale == "log":
         return f"a factor of {number(math.exp(end), 4)} (the author's margin)"
     if given.relative is not None:
-        return f"{number(end)} ({number(100 * given.relative)} % of the original's mean)"
+        mean = "the published mean" if claim.pattern.published else "the original's mean"
+        return f"{number(end)} ({number(100 * given.relative)} % of {mean})"
     return f"{number(end)} (the author's margin)"
+
+
+def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
+    """Which of the things that a margin is no less than it equals."""
+    step = original.resolution if claim.resolution is None else claim.resolution
+    if step > 0 and end == 1.5 * step:
+        return f"1.5 steps of {number(step)}"
+    if original.test_set is not None and end == fraction_error(original):
+        return f"one standard error of {original.test_set} test examples"
+    told = f"{number(spreads(claim.pattern))} sd of {_runs(claim, original)}"
+    on_a_half = 0 < end < COUNTED_STEPS * step and (math.floor(end / step) + 0.5) * step == end
+    return f"{told}, put halfway between two steps of {number(step)}" if on_a_half else told
+
+
+def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
+    published = claim.pattern.published
+    if published is not None:
+        return f"the {published.n or UNKNOWN_RUNS} published runs"
+    return f"the original's {len(independent(original).values)} runs"
+
+
+def fraction_error(metric: MetricRuns) -> float:
+    """The standard error of a fraction of the test set, 0 where the metric is none."""
+    values = independent(metric).values
+    if metric.test_set is None or not values or not 0 <= min(values) <= max(values) <= 1:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(mean * (1 - mean) / metric.test_set)
 
 
 def equivalence(
     word: Word, found: str, *, claim: FrozenClaim, allowed: str, detectable: bool
 ) -> str:
     """What was found of a claim that both sides are the same within a margin."""
-    subject = f"{'ratio' if claim.scale == 'log' else 'shift'} {found}"
+    name = "ratio" if claim.scale == "log" else "shift"
+    published = claim.pattern.published
+    subject = f"{name} {'from the published mean ' if published else ''}{found}"
     if word == "REPRODUCED":
         inside = ": detectable but inside the margin" if detectable else ""
         return f"{subject} is within {allowed}{inside}"
@@ -115,16 +153,35 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> str:
     return f"{failed_a} of {n_a} original runs failed, {failed_b} of {n_b} re-executed ones"
 
 
-def advice(answer: int | str, have: int) -> str:
-    """What would decide an open claim."""
-    if answer == "original-too-few":
-        return "no number of re-runs decides this: the original itself has too few runs"
-    if answer == "on-the-margin":
-        return "the estimate sits on the margin: more than 500 runs would be needed"
-    return (
-        f"{answer} runs of the re-execution in all (now {have}) decide this with power 0.8,"
-        " if the shift seen is the true one"
-    )
+def distribution(word: Word, found: tuple[float, float, float], allowed: float) -> str:
+    """What was found of a claim on a distribution, given a distance with its limits."""
+    told = {
+        "REPRODUCED": "is below",
+        "DIFFERENT": "is above",
+        "INCONCLUSIVE": "may be below or above",
+    }
+    distance = limits(*found, log=False)
+    return f"distance {distance} {told[word]} {number(allowed)} (the author's margin)"
+
+
+def curve(found: CurveDecision, told: str, *, allowed: str, log: bool) -> str:
+    """What was found of a claim on a whole curve, given the limits at its worst step."""
+    subject = f"the {'ratio' if log else 'shift'} at step {number(found.worst_step, 6)}, {told},"
+    steps = f"{found.points} steps from {number(found.first_step)} to {number(found.last_step)}"
+    if found.word == "REPRODUCED":
+        return f"every one of {steps} is within {allowed}; {subject} comes nearest to it"
+    if found.word == "DIFFERENT":
+        return f"{subject} is beyond {allowed}, after correction for {found.checkpoints} of {steps}"
+    return f"{subject} reaches across {allowed}, of {steps}"
+
+
+def look(found: Look, alpha: float) -> str:
+    """Which planned look a judgement is, and what that costs."""
+    plan = ", ".join(map(str, found.planned))
+    level = f"judged at {number(found.alpha)} instead of {number(alpha)}"
+    if found.number is None:
+        return f"{found.runs} re-run seeds are none of the planned looks ({plan}): {level}"
+    return f"look {found.number} of {len(found.planned)} ({plan} re-run seeds): {level}"
 
 
 def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
@@ -135,10 +192,14 @@ def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
         return "reported only"
     if claim.type == "threshold":
         return _bounds(claim)
+    if claim.type == "distribution":
+        return f"distance below {number(claim.upper)}"
     if original is None or (claim.lower is None and claim.upper is None):
         return "no margin"
     allowed = margin(claim, original)
-    return f"within {allowed}" if claim.type == "equivalence" else f"no worse than by {allowed}"
+    if claim.type == "noninferiority":
+        return f"no worse than by {allowed}"
+    return f"within {allowed}{' at every step' if claim.type == 'curve' else ''}"
 
 
 def _bounds(claim: FrozenClaim) -> str:

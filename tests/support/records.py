@@ -4,7 +4,7 @@ import dataclasses
 import json
 import random
 
-from capsule import digest
+from capsule import digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.digest import Digest
 from capsule.image import Image, Layer
@@ -19,7 +19,7 @@ LEVELS_DIGEST = str(digest.of_tree({"__main__.py": digest.of_bytes(LEVELS)}))
 RUN_UUID = "6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11"
 
 
-def manifest_document(seeds=SEEDS, image=True):
+def manifest_document(seeds=SEEDS, image=True, asked=None):
     document = {
         "name": "tiny-training",
         "title": "A tiny training run",
@@ -49,7 +49,7 @@ def manifest_document(seeds=SEEDS, image=True):
                 },
             }
         ],
-        "claims": [{"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.05}}],
+        "claims": asked or [{"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.05}}],
         "mutable": ["resources"],
     }
     if not image:
@@ -57,9 +57,9 @@ def manifest_document(seeds=SEEDS, image=True):
     return document
 
 
-def make_manifest(seeds=SEEDS, image=True):
+def make_manifest(seeds=SEEDS, image=True, asked=None):
     """The manifest of `manifest_document`, as a capsule's reader returns it."""
-    source = json.dumps(manifest_document(seeds, image), indent=2).encode()
+    source = json.dumps(manifest_document(seeds, image, asked), indent=2).encode()
     return manifests.read(source, where="manifest.json", folder=None)
 
 
@@ -115,6 +115,7 @@ def make_record(
     failed=(),
     verifies=None,
     image=True,
+    asked=None,
     **changes,
 ):
     """A record of `train/default/command` with one trial a seed.
@@ -127,6 +128,7 @@ def make_record(
         failed: Seeds whose trial failed, without samples.
         verifies: Id of the capsule that was re-executed.
         image: False for a run on the host, without one.
+        asked: Claims as a manifest has them, in place of the one on the loss.
         **changes: Fields of the record to replace at the end.
     """
     losses = losses or {seed: 1 + random.Random(seed).gauss(0, 0.01) for seed in seeds}
@@ -134,7 +136,8 @@ def make_record(
         seed: tuple(0.1 + random.Random(seed + 1).random() / 100 for _ in range(5))
         for seed in seeds
     }
-    manifest = make_manifest(tuple(seed for seed in seeds if seed not in fresh) or SEEDS, image)
+    own = tuple(seed for seed in seeds if seed not in fresh) or SEEDS
+    manifest = make_manifest(own, image, asked)
     plan = make_plan(manifest, seeds, fresh, verifies)
     record = Record(
         tool="0.1.0",
@@ -177,7 +180,11 @@ def make_record(
         samples=make_samples(manifest, set(seeds) - set(failed), losses, step_times),
         notes=(),
     )
-    return dataclasses.replace(record, **changes)
+    record = dataclasses.replace(record, **changes)
+    if asked is None:
+        return record
+    claims = verdict.freeze(manifest.claims, summary.run_values(record))
+    return dataclasses.replace(record, claims=claims)
 
 
 def make_files():

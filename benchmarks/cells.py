@@ -1,0 +1,269 @@
+"""Cells of the acceptance table: how often the product's decision says which word, by simulation.
+
+Each cell is a value that can be sent to another process; `measure(repetitions)` returns percentages
+and depends on nothing but the cell and the repetitions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import populations
+import product
+
+from capsule.manifest import Margin
+from capsule.stats import Curve, Region, curve_shift, decide, nominal_alpha, runs_needed, shift
+
+Figures = Mapping[str, float]
+CLAIMS = 20
+POINTS = 100
+MEMORY = 0.9  # of each point for the one before
+
+
+def percent(counts: Counter[str], repetitions: int) -> dict[str, float]:
+    """Both words' shares, in percent of all repetitions."""
+    return {word: 100 * counts[word] / repetitions for word in ("REPRODUCED", "DIFFERENT")}
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """A claim of equivalence, within `margin` sd or the default margin, at a true shift.
+
+    With the default margin the truth lies at `truth` times that margin, frozen anew from each
+    original's runs.
+    """
+
+    n_a: int
+    n_b: int
+    shape: str
+    truth: float
+    margin: float | None = 2.0
+
+    def __str__(self) -> str:
+        return f"{self.n_a}+{self.n_b} {self.shape}, truth {self.truth:+g}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        a = populations.runs(random, self.shape, (repetitions, self.n_a))
+        b = populations.runs(random, self.shape, (repetitions, self.n_b))
+        if self.margin is not None:
+            margin = Margin(absolute=self.margin)
+            claim = product.frozen(product.metric(a[0]), margin)
+            found = [product.decision(x, y + self.truth, claim) for x, y in zip(a, b, strict=True)]
+        else:
+            found = []
+            for x, y in zip(a, b, strict=True):
+                claim = product.frozen(product.metric(x), None)
+                found.append(product.decision(x, y + self.truth * claim.upper, claim))
+        return percent(Counter(one.word for one in found if one), repetitions)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """A claim of noninferiority with the truth on its margin: no margin is worse than one-sided."""
+
+    n_a: int
+    n_b: int
+    shape_a: str
+    shape_b: str
+    spread_a: float = 1.0
+    spread_b: float = 1.0
+    direction: str = "lower"
+
+    def __str__(self) -> str:
+        spreads = f", sd {self.spread_a:g}:{self.spread_b:g}"
+        shapes = " to ".join(dict.fromkeys((self.shape_a, self.shape_b)))
+        sign = {"lower": "+", "higher": "-"}[self.direction]
+        return f"{self.n_a}+{self.n_b} {shapes}{spreads}, truth {sign}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        margin = 2.0
+        truth = margin if self.direction == "lower" else -margin
+        a = self._scaled(random, self.shape_a, (repetitions, self.n_a), self.spread_a)
+        b = self._scaled(random, self.shape_b, (repetitions, self.n_b), self.spread_b) + truth
+        original = product.metric(a[0], direction=self.direction)
+        claim = product.frozen(original, Margin(absolute=margin), type="noninferiority")
+        found = [product.decision(x, y, claim) for x, y in zip(a, b, strict=True)]
+        return percent(Counter(one.word for one in found if one), repetitions)
+
+    @staticmethod
+    def _scaled(
+        random: np.random.Generator, shape: str, size: tuple[int, int], spread: float
+    ) -> np.ndarray:
+        mean = populations.MEAN
+        return mean + spread * (populations.runs(random, shape, size) - mean)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Planned looks at 3, 6 and 12 fresh runs, ending at the first that decides."""
+
+    n_a: int
+    shape: str
+    truth: float
+    at: tuple[int, ...] = (3, 6, 12)
+    margin: float = 2.0
+
+    def __str__(self) -> str:
+        looks = "/".join(map(str, self.at))
+        return f"{self.n_a} original runs, looks {looks}, {self.shape}, truth {self.truth:+g}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        a = populations.runs(random, self.shape, (repetitions, self.n_a))
+        b = populations.runs(random, self.shape, (repetitions, self.at[-1]), at=self.truth)
+        original = product.metric(a[0])
+        claim = product.frozen(original, Margin(absolute=self.margin))
+        level = nominal_alpha(claim.alpha, len(self.at))
+        counts: Counter[str] = Counter()
+        used = 0
+        for x, y in zip(a, b, strict=True):
+            for n in self.at:
+                found = product.decision(x, y[:n], claim, alpha=level)
+                if found is not None and found.word != "INCONCLUSIVE":
+                    break
+            used += n
+            counts[found.word if found else "INCONCLUSIVE"] += 1
+        return {**percent(counts, repetitions), "runs": used / repetitions}
+
+
+@dataclass(frozen=True)
+class Capsules:
+    """A capsule of 20 claims of 5 + 5 runs and margins of 3 sd.
+
+    `correlation` is that of two claims' values in the same run; `moved` claims are truly shifted
+    by `truth` sd.
+    """
+
+    moved: int
+    truth: float
+    correlation: float
+
+    def __str__(self) -> str:
+        return f"{self.moved} of {CLAIMS} at {self.truth:g} sd, correlation {self.correlation:g}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        truths = np.zeros(CLAIMS)
+        truths[: self.moved] = self.truth
+        claim = product.frozen(product.metric([0.0]), Margin(absolute=3.0))
+        allowed = product.region(claim)
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a, b = self._runs(random), self._runs(random) + truths[:, None]
+            found = [
+                product.decided(product.runs(x), product.runs(y), allowed, claim.alpha)
+                for x, y in zip(a, b, strict=True)
+            ]
+            counts[product.together([one for one in found if one], claim.alpha)] += 1
+            counts["raw"] += any(one[1].word == "DIFFERENT" for one in found if one)
+        return {**percent(counts, repetitions), "raw": 100 * counts["raw"] / repetitions}
+
+    def _runs(self, random: np.random.Generator) -> np.ndarray:
+        common = math.sqrt(self.correlation) * random.standard_normal((1, 5))
+        own = math.sqrt(1 - self.correlation) * random.standard_normal((CLAIMS, 5))
+        return populations.MEAN + common + own
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The number of runs that the advice asks for, and how often that many really decide.
+
+    The advice is asked with the true standard deviation and no shift.
+    """
+
+    n_a: int
+    margin: float
+    power: float
+
+    def __str__(self) -> str:
+        return f"{self.n_a} original runs, margin {self.margin:g} sd, asked {self.power:g}"
+
+    def measure(self, repetitions: int) -> Figures:
+        a, b = product.runs(_exactly_one_sd(self.n_a)), product.runs(_exactly_one_sd(3))
+        original = product.metric(_exactly_one_sd(self.n_a))
+        claim = product.frozen(original, Margin(absolute=self.margin))
+        allowed = product.region(claim)
+        found = shift(a, b, alpha=claim.alpha)
+        assert found is not None
+        n_b = runs_needed(a, b, found, allowed, power=self.power)
+        assert isinstance(n_b, int), n_b
+        cell = Equivalence(self.n_a, n_b, "normal", 0.0, self.margin)
+        reached = cell.measure(repetitions)["REPRODUCED"]
+        return {"reached": reached - 100 * self.power, "power": reached, "runs": n_b}
+
+
+def _exactly_one_sd(n: int) -> np.ndarray:
+    values = np.linspace(-1, 1, n)
+    return populations.MEAN + values / values.std(ddof=1)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of 100 points: an offset of the whole run and wandering inside it, half and half.
+
+    `bump` moves a few neighbouring points of the re-execution's curves by `truth` margins at its
+    top, `offset` all points.
+    """
+
+    n: int
+    shift: str
+    truth: float
+    margin: float = 3.0
+
+    def __str__(self) -> str:
+        return f"{self.n}+{self.n}, {self.shift} of {self.truth:g} margins"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        steps = np.arange(POINTS)
+        shape = np.exp(-(((steps - POINTS // 2) / 3) ** 2)) if self.shift == "bump" else 1.0
+        moved = self.truth * self.margin * shape
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a, b = self._curves(random, 0.0), self._curves(random, moved)
+            counts[curve_shift(a, b, margin=self.margin, alpha=product.ALPHA).word] += 1
+        return percent(counts, repetitions)
+
+    def _curves(self, random: np.random.Generator, moved: np.ndarray | float) -> dict[int, Curve]:
+        noise = random.standard_normal((self.n, POINTS))
+        noise[:, 1:] *= math.sqrt(1 - MEMORY**2)
+        for point in range(1, POINTS):
+            noise[:, point] += MEMORY * noise[:, point - 1]
+        offset = random.standard_normal((self.n, 1))
+        steps = tuple(map(float, range(POINTS)))
+        learning = populations.MEAN * np.exp(-np.arange(POINTS) / 20)
+        values = learning + (offset + noise) / math.sqrt(2) + moved
+        return {seed: Curve(steps=steps, values=tuple(each)) for seed, each in enumerate(values)}
+
+
+@dataclass(frozen=True)
+class Power:
+    """How often n + n normal runs decide a margin of k sd, for several k on the same runs.
+
+    The figure `REPRODUCED k` is without a shift, `DIFFERENT k` with the truth at two margins.
+    """
+
+    n: int
+    margins: tuple[float, ...]
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        a = populations.runs(random, "normal", (repetitions, self.n))
+        b = populations.runs(random, "normal", (repetitions, self.n))
+        counts: Counter[str] = Counter()
+        for x, y in zip(a, b, strict=True):
+            found = shift(product.runs(x), product.runs(y), alpha=product.ALPHA)
+            assert found is not None
+            for k in self.margins:
+                equal = decide(found, Region(lower=-k, upper=k))
+                counts[f"REPRODUCED {k:g}"] += equal.word == "REPRODUCED"
+                # B moved by two margins is the same as a region moved the other way
+                moved = decide(found, Region(lower=-3 * k, upper=-k))
+                counts[f"DIFFERENT {k:g}"] += moved.word == "DIFFERENT"
+        return {name: 100 * count / repetitions for name, count in counts.items()}

@@ -1,0 +1,71 @@
+"""Populations that runs are drawn from: shapes with mean 40 and a standard deviation of 1.
+
+With that mean the common rule "within 5 %" allows exactly 2 standard deviations, so that it and a
+margin of 2 sd answer the same question.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+SEED = 20260301
+MEAN = 40.0
+_LOG_SD = 0.6
+_SECOND_MODE = 0.2  # its share
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+def random(*names: object) -> np.random.Generator:
+    """A generator for one cell: the same whatever else is drawn, in whatever order."""
+    return np.random.default_rng([SEED, zlib.crc32(repr(names).encode())])
+
+
+def runs(
+    generator: np.random.Generator, shape: str, size: tuple[int, ...], *, at: float = 0.0
+) -> np.ndarray:
+    """Run values of that shape around 40, moved by `at` standard deviations."""
+    return MEAN + at + _ALL[shape](generator, size)
+
+
+def _normal(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return generator.standard_normal(size)
+
+
+def _lognormal(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    variance = _LOG_SD**2
+    mean = np.exp(variance / 2)
+    sd = mean * np.sqrt(np.expm1(variance))
+    return (generator.lognormal(0, _LOG_SD, size) - mean) / sd
+
+
+def _t3(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return generator.standard_t(3, size) / np.sqrt(3)
+
+
+def _bimodal(modes_apart: float) -> Draw:
+    """Modes so many standard deviations of one mode apart."""
+    mean = modes_apart * _SECOND_MODE
+    sd = np.sqrt(1 + modes_apart**2 * _SECOND_MODE * (1 - _SECOND_MODE))
+
+    def draw(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+        second = generator.random(size) < _SECOND_MODE
+        return (generator.standard_normal(size) + modes_apart * second - mean) / sd
+
+    return draw
+
+
+SYMMETRIC = ("normal", "t3")
+# what every promise is about
+SHAPES: Mapping[str, Draw] = {
+    "normal": _normal,
+    "lognormal": _lognormal,
+    "t3": _t3,
+    "bimodal": _bimodal(4),
+}
+# outside of the promise, to show where it ends
+FAR = "far bimodal"
+_ALL = {**SHAPES, FAR: _bimodal(6)}

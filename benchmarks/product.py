@@ -1,0 +1,126 @@
+"""The product's own way from an author's claim and two lists of run values to a word.
+
+Margins are frozen by `verdict.freeze`, intervals and words come from `stats.shift` and
+`stats.decide`. `verdict.judge` does the same and writes the sentence and the advice besides, which
+takes thirty times as long; a row of the acceptance table holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capsule import verdict
+from capsule.diff import Differences, Pair, Side
+from capsule.manifest import Claim, Margin
+from capsule.record import FrozenClaim
+from capsule.stats import Decision, Interval, Region, Runs, decide, holm, shift
+from capsule.summary import MetricRuns, Run
+
+PATH = "train/default/command/accuracy"
+ALPHA = 0.05
+FIRST_FRESH = 1_000_000
+_SIDE = Side(
+    id=None,
+    uuid="",
+    tool="",
+    verifies=None,
+    started="",
+    runtime="host",
+    contained=False,
+    image=None,
+    image_override=None,
+)
+
+
+def runs(values: Sequence[float], *, first_seed: int = 0, resolution: float = 0.0) -> Runs:
+    """Run values, each under a seed of its own."""
+    return Runs.of(dict(enumerate(values, first_seed)), resolution=resolution)
+
+
+def metric(
+    values: Sequence[float | None],
+    *,
+    path: str = PATH,
+    first_seed: int = 0,
+    direction: Any = "higher",
+    resolution: float = 0.0,
+) -> MetricRuns:
+    """The same as one metric of a record; None is a run that failed."""
+    source = "fresh" if first_seed >= FIRST_FRESH else "manifest"
+    planned = tuple(
+        Run(
+            seed=seed,
+            seed_source=source,
+            trial=f"{path.rsplit('/', 1)[0]}/{seed}",
+            status="failed" if value is None else "ok",
+            value=None if value is None else float(value),
+        )
+        for seed, value in enumerate(values, first_seed)
+    )
+    return MetricRuns(
+        metric=path,
+        unit="1",
+        direction=direction,
+        kind="portable",
+        resolution=resolution,
+        runs=planned,
+    )
+
+
+def frozen(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:
+    """The claim as sealing freezes it; None is the default margin of two standard deviations."""
+    claim = {"type": "equivalence", "alpha": ALPHA, **claim}
+    (one,) = verdict.freeze(
+        [Claim(metric=original.metric, margin=margin, **claim)], {original.metric: original}
+    )
+    return one
+
+
+def region(claim: FrozenClaim) -> Region:
+    """The region that a frozen claim allows."""
+    ends = {"lower": claim.lower, "upper": claim.upper}
+    return Region(**{name: end for name, end in ends.items() if end is not None})
+
+
+def decision(
+    a: Sequence[float], b: Sequence[float], claim: FrozenClaim, *, alpha: float | None = None
+) -> Decision | None:
+    """The product's decision on one claim; None where one run a side tells no spread."""
+    found = decided(runs(a), runs(b, first_seed=FIRST_FRESH), region(claim), alpha or claim.alpha)
+    return None if found is None else found[1]
+
+
+def decided(a: Runs, b: Runs, allowed: Region, alpha: float) -> tuple[Interval, Decision] | None:
+    """The same with the interval, for sides and a region that are made already."""
+    found = shift(a, b, alpha=alpha)
+    return None if found is None else (found, decide(found, allowed))
+
+
+def together(claims: Sequence[tuple[Interval, Decision]], alpha: float) -> str:
+    """The word of a capsule of primary claims of one level: all of them, or any after Holm."""
+    adjusted = holm([min(1.0, alpha * one.p_different / found.alpha) for found, one in claims])
+    words = [one.word for _, one in claims]
+    pairs = zip(words, adjusted, strict=True)
+    if any(word == "DIFFERENT" and p <= alpha for word, p in pairs):
+        return "DIFFERENT"
+    return "REPRODUCED" if set(words) == {"REPRODUCED"} else "INCONCLUSIVE"
+
+
+def judged(
+    claims: Mapping[str, tuple[FrozenClaim, Sequence[float | None], Sequence[float | None]]],
+) -> verdict.Verdict:
+    """A whole verdict by `verdict.judge`, of metric path to claim, original's and fresh values."""
+    pairs = tuple(
+        Pair(
+            metric=path,
+            claim=claim,
+            seeds="fresh",
+            original=metric(a, path=path),
+            rerun=metric(b, path=path, first_seed=FIRST_FRESH),
+        )
+        for path, (claim, a, b) in claims.items()
+    )
+    return verdict.judge(
+        Differences(original=_SIDE, rerun=_SIDE, image="none", facts=(), pairs=pairs, notes=())
+    )

@@ -1,0 +1,111 @@
+"""Three records or more: every re-execution against the original, and each metric on all sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from capsule import summary
+from capsule.diff import Differences, Side, compare
+from capsule.errors import UsageError
+from capsule.record import FrozenClaim, Record
+from capsule.summary import MetricRuns
+
+LEAST = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Across:
+    """One claimed metric on every side.
+
+    Attributes:
+        claims: The original's frozen claims on it, in their order.
+        sides: The runs of each record that count as independent: all of the original's, of a
+            re-execution only the fresh ones where it has any. None where a record has no such
+            metric.
+    """
+
+    metric: str
+    claims: tuple[FrozenClaim, ...]
+    sides: tuple[MetricRuns | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several:
+    """Everything that three records or more say about each other.
+
+    Attributes:
+        sides: The original, then every re-execution as given.
+        pairs: The original against each re-execution.
+        metrics: Each metric that the original claims something about, by its first claim.
+    """
+
+    sides: tuple[Side, ...]
+    pairs: tuple[Differences, ...]
+    metrics: tuple[Across, ...]
+
+
+def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Several:
+    """Hold several re-executions against one original.
+
+    Args:
+        records: The original, whose frozen claims are the ones in question, then at least two
+            re-executions.
+        ids: Id of the capsule that each record was read from, None when it has none.
+
+    Raises:
+        UsageError: Fewer than three records, or a capsule that is given twice.
+    """
+    if len(records) < LEAST:
+        raise UsageError(
+            f"{len(records)} capsules are not several",
+            advice="name the original and two re-executions at least",
+        )
+    for index, one in enumerate(ids):
+        if one is not None and one in ids[:index]:
+            raise UsageError(
+                f"{label(ids.index(one))} and {label(index)} are the same capsule {one[:12]}",
+                advice="every capsule counts once: a copy of a machine's runs is no new machine",
+            )
+    original, *reruns = records
+    pairs = tuple(
+        compare(original, rerun, original_id=ids[0], rerun_id=rerun_id)
+        for rerun, rerun_id in zip(reruns, ids[1:], strict=True)
+    )
+    return Several(
+        sides=(pairs[0].original, *(pair.rerun for pair in pairs)),
+        pairs=pairs,
+        metrics=tuple(_metrics(original.claims, [summary.run_values(each) for each in records])),
+    )
+
+
+def label(index: int) -> str:
+    """What a side is called beside the others: A is the original.
+
+    >>> label(0), label(25), label(26)
+    ('A', 'Z', 'AA')
+    """
+    before, letter = divmod(index, 26)
+    return (label(before - 1) if before else "") + chr(ord("A") + letter)
+
+
+def _metrics(
+    claims: Sequence[FrozenClaim], values: Sequence[Mapping[str, MetricRuns]]
+) -> Iterator[Across]:
+    for metric in dict.fromkeys(claim.metric for claim in claims):
+        yield Across(
+            metric=metric,
+            claims=tuple(claim for claim in claims if claim.metric == metric),
+            sides=(
+                values[0].get(metric),
+                *(_independent(side.get(metric)) for side in values[1:]),
+            ),
+        )
+
+
+def _independent(side: MetricRuns | None) -> MetricRuns | None:
+    """The fresh runs, or all where none is fresh."""
+    if side is None:
+        return None
+    fresh = tuple(run for run in side.runs if run.seed_source == "fresh")
+    return replace(side, runs=fresh) if fresh else side

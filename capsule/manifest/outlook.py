@@ -1,0 +1,159 @@
+"""What a claim's number of runs will let anybody conclude, known before a day of measuring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest, Margin
+
+POWERS = (0.8, 0.9)
+# what a paper that does not tell its number of runs is taken to have
+UNKNOWN_RUNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """The reach of one claim, with one number for each power of `POWERS`.
+
+    Attributes:
+        metric: The claim's pattern.
+        type: The claim's.
+        seeds: The original's runs.
+        rerun_seeds: The re-execution's: as many, or those of the last planned look.
+        alpha: One-sided level that a look, or an interval without a guard against skew, uses.
+        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations;
+            None where none is confirmed, or the claim is no shift.
+        margin: The margin asked for in the same unit, None where it depends on what is measured.
+        runs: Runs on each side that confirm `margin`, or for a distribution independent samples
+            on each side; None where nobody knows or 500 runs are not enough.
+        sentence: All of it in words.
+    """
+
+    metric: str
+    type: str
+    seeds: int
+    rerun_seeds: int
+    alpha: float
+    narrowest: tuple[float, float] | None
+    margin: float | None
+    runs: tuple[int | None, int | None]
+    sentence: str
+
+
+def spreads(claim: Claim) -> float | None:
+    """The claim's margin in between-run standard deviations, None where it is given otherwise.
+
+    >>> spreads(Claim(metric="a/b/c/d", type="equivalence", margin=Margin(preset="strict")))
+    1.0
+    """
+    margin = claim.margin
+    if margin is None:
+        return CURVE_SPREADS if claim.type == "curve" else PRESETS["default"]
+    return margin.sd if margin.preset is None else PRESETS[margin.preset]
+
+
+def outlook(manifest: Manifest) -> tuple[Outlook, ...]:
+    """The reach of every claim that a number of runs decides, in the order of claims.
+
+    Claims that are exact, reported only, or held against a constant have none: nobody knows
+    beforehand how far from the constant the runs will be.
+    """
+    return tuple(_outlooks(manifest))
+
+
+def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
+    for claim in manifest.claims:
+        if claim.type == "distribution":
+            yield _of_distribution(claim, len(manifest.seeds))
+        elif claim.type not in ("exact", "ratio", "threshold"):
+            yield _of_shift(claim, len(manifest.seeds))
+
+
+def _of_shift(claim: Claim, seeds: int) -> Outlook:
+    from capsule import stats
+
+    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
+    if claim.type == "prediction":
+        alpha /= 2  # no ranks guard against skew there
+    there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
+    here = claim.looks[-1] if claim.looks else seeds
+
+    def narrowest(power: float) -> float:
+        return stats.narrowest_margin(there, here, alpha=alpha, power=power)
+
+    def needed(power: float) -> int | None:
+        return stats.runs_for_margin(asked, alpha=alpha, power=power) if asked else None
+
+    asked = spreads(claim)
+    found = (narrowest(POWERS[0]), narrowest(POWERS[1]))
+    reach = None if math.isinf(found[1]) else found
+    runs = (needed(POWERS[0]), needed(POWERS[1]))
+    return Outlook(
+        metric=claim.metric,
+        type=claim.type,
+        seeds=there,
+        rerun_seeds=here,
+        alpha=alpha,
+        narrowest=reach,
+        margin=asked,
+        runs=runs,
+        sentence=f"{claim.metric}: {_reach(claim, there, here, reach)}; "
+        + _asked(claim.margin or Margin(), asked, reach, runs),
+    )
+
+
+def _reach(claim: Claim, there: int, here: int, reach: tuple[float, float] | None) -> str:
+    if reach is None:
+        return "one run tells no spread, so nobody can confirm any margin"
+    sides = f"{there} + {here} runs" if there != here else f"{there} runs on each side"
+    point = " at one step of the curve" if claim.type == "curve" else ""
+    return (
+        f"with {sides} the narrowest margin that anybody can confirm{point} is {reach[0]:.2f}"
+        f" between-run sd with power 0.8, {reach[1]:.2f} with power 0.9"
+    )
+
+
+def _asked(
+    margin: Margin,
+    asked: float | None,
+    reach: tuple[float, float] | None,
+    runs: tuple[int | None, int | None],
+) -> str:
+    if asked is not None:
+        counts = ["more than 500" if each is None else str(each) for each in runs]
+        return f"the margin of {asked:g} sd needs {counts[0]} runs on each side, or {counts[1]}"
+    forms: tuple[tuple[float | None, Callable[[float], float], str], ...] = (
+        (margin.absolute, lambda given: given, "the sd is"),
+        (margin.relative, lambda given: given, "the sd, as a part of the mean, is"),
+        (margin.ratio, math.log, "the sd of the logarithms is"),
+    )
+    given, size, told = next(each for each in forms if each[0] is not None)
+    if reach is None or given is None:
+        return "the margin that is asked needs two runs on each side at least"
+    most = [size(given) / each for each in reach]
+    return f"the margin of {given:g} is that wide if {told} at most {most[0]:.3g}, or {most[1]:.3g}"
+
+
+def _of_distribution(claim: Claim, seeds: int) -> Outlook:
+    from capsule import stats
+    from capsule.stats.samples import samples_for_distance
+
+    assert claim.margin is not None
+    assert claim.margin.distance is not None
+    distance = claim.margin.distance
+    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
+    needed = [samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
+    return Outlook(
+        metric=claim.metric,
+        type=claim.type,
+        seeds=seeds,
+        rerun_seeds=claim.looks[-1] if claim.looks else seeds,
+        alpha=alpha,
+        narrowest=None,
+        margin=None,
+        runs=(needed[0], needed[1]),
+        sentence=f"{claim.metric}: a distance below {distance:g} is confirmed by {needed[0]}"
+        f" independent samples on each side with power 0.8, {needed[1]} with power 0.9",
+    )

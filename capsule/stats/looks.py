@@ -1,0 +1,75 @@
+"""Planned looks: deciding early without paying for it with a higher error rate."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+MOST_LOOKS = 5
+# beyond it a standard normal variable has a probability of 1e-19
+_FAR = 9.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
+
+
+@lru_cache(maxsize=64)
+def nominal_alpha(alpha: float, looks: int) -> float:
+    """The constant one-sided level of each of `looks` planned looks that costs `alpha` overall.
+
+    Pocock's boundary for equal steps of information, by recursive numeric integration. Looks at
+    3, 6 and 12 runs against one frozen original are more correlated than that: conservative.
+
+    Args:
+        alpha: Overall one-sided error rate, between 0 and 0.5.
+        looks: Number of looks, 1 to 5.
+
+    Returns:
+        The level, rounded down at the eighth digit: the same on every machine.
+
+    >>> [round(nominal_alpha(0.05, looks), 4) for looks in range(1, 6)]
+    [0.05, 0.0304, 0.0232, 0.0193, 0.0169]
+    """
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"not an error rate: {alpha}")
+    if not 1 <= looks <= MOST_LOOKS:
+        raise ValueError(f"not a number of looks between 1 and {MOST_LOOKS}: {looks}")
+    if looks == 1:
+        return alpha
+    # the level lies between Bonferroni's and the overall one
+    low, high = -float(special.ndtri(alpha)), -float(special.ndtri(alpha / looks))
+    while high - low > 1e-13:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _crossing(middle, looks) > alpha else (low, middle)
+    level = float(special.ndtr(-high))
+    digits = 10.0 ** (8 - math.ceil(math.log10(level)))
+    return math.floor(level * digits) / digits
+
+
+def _crossing(bound: float, looks: int) -> float:
+    """Probability that a standardised sum of 1, 2, ... normal increments ever exceeds `bound`."""
+    at, weight = _grid(bound)
+    density = _normal_density(at)
+    crossed = float(special.ndtr(-bound))
+    for look in range(2, looks + 1):
+        edge = bound * math.sqrt(look)
+        mass = weight * density
+        crossed += float(mass @ special.ndtr(at - edge))
+        after, weight = _grid(edge)
+        density = _normal_density(np.subtract.outer(after, at)) @ mass
+        at = after
+    return crossed
+
+
+def _grid(edge: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gauss-Legendre nodes and weights from where no mass is to the edge."""
+    # sums below -9 standard deviations of the fifth look carry no mass that any level could see
+    lowest = -_FAR * math.sqrt(MOST_LOOKS)
+    half = (edge - lowest) / 2
+    return lowest + half * (_NODES + 1), half * _WEIGHTS
+
+
+def _normal_density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)

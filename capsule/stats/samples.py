@@ -1,0 +1,51 @@
+"""How many samples two distributions need, to be told to lie closer than a distance."""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+
+def samples_for_distance(distance: float, *, alpha: float, power: float) -> int:
+    """How many independent samples on each side confirm two equal distributions to be so close.
+
+    Inverts the band of `kolmogorov` under the limit distribution of the observed distance.
+
+    Args:
+        distance: Kolmogorov distance that is allowed, above 0.
+        alpha: Error rate of the band.
+        power: Wanted probability of REPRODUCED.
+
+    >>> samples_for_distance(0.2, alpha=0.05, power=0.83)
+    305
+    """
+    return math.ceil(2 / _variance(distance, alpha, power))
+
+
+def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -> int | None:
+    """How many on the other side of `n_a` independent samples confirm two equal distributions.
+
+    Args:
+        n_a: Independent samples of the original, which stay as they are.
+        distance: Kolmogorov distance that is allowed, above 0.
+        alpha: Error rate of the band.
+        power: Wanted probability of REPRODUCED.
+
+    Returns:
+        None when no number does.
+
+    >>> samples_beside(305, 0.2, alpha=0.05, power=0.83)
+    305
+    >>> samples_beside(100, 0.2, alpha=0.05, power=0.8) is None
+    True
+    """
+    left = _variance(distance, alpha, power) - 1 / n_a
+    return math.ceil(1 / left) if left > 0 else None
+
+
+def _variance(distance: float, alpha: float, power: float) -> float:
+    """The largest `1 / n_a + 1 / n_b` that confirms it."""
+    band = math.sqrt(math.log(2 / alpha) / 2)
+    seen = float(special.kolmogi(1 - power))
+    return (distance / (band + seen)) ** 2

@@ -1,0 +1,67 @@
+"""Sides that published a mean and a standard deviation instead of their runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from capsule.stats.interval import Interval, satterthwaite, student
+from capsule.stats.runs import Runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a paper says of its runs.
+
+    Attributes:
+        mean: Of the runs, in the metric's unit.
+        sd: Between the runs; without meaning for a single one.
+        n: How many runs, at least one.
+        resolution: Smallest step that a value can make, for instance of the last printed digit.
+    """
+
+    mean: float
+    sd: float
+    n: int
+    resolution: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
+            raise ValueError(f"not a mean with a standard deviation: {self.mean} +- {self.sd}")
+        if self.n < 1:
+            raise ValueError(f"not a number of runs: {self.n}")
+        if not (math.isfinite(self.resolution) and self.resolution >= 0):
+            raise ValueError(f"not a resolution: {self.resolution}")
+
+    @property
+    def floored_sd(self) -> float:
+        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`."""
+        return max(self.sd, self.resolution / math.sqrt(12))
+
+
+def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
+    """The interval of `mean(b) - mean(a)` where at least one side is known by its summary only.
+
+    Welch's, or the prediction interval where one side is a single value. The level is halved,
+    because no ranks guard against skew here.
+
+    Returns:
+        None when the spread is unknown on both sides (one run or none each).
+
+    >>> paper, here = Summary(mean=76.1, sd=0.2, n=5), Runs.of({1: 76.0, 2: 76.3, 3: 76.2})
+    >>> found = summary_shift(paper, here, alpha=0.05)
+    >>> found.method, round(found.lower, 3), round(found.upper, 3)
+    ('summary', -0.249, 0.383)
+    """
+    if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:
+        return None
+    estimate = b.mean - a.mean
+    if min(a.n, b.n) == 1:
+        known = a if a.n > 1 else b
+        error = known.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
+        return student(estimate, error, known.n - 1, alpha / 2, "prediction", full=alpha)
+    error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
+    error = math.hypot(error_a, error_b)
+    # without any spread the comparison is exact and needs no degrees of freedom
+    df = satterthwaite(error_a / error, a.n, error_b / error, b.n) if error else math.inf
+    return student(estimate, error, df, alpha / 2, "summary", full=alpha)

@@ -1,0 +1,135 @@
+"""The judgement of several re-executions of one original.
+
+Every re-execution is judged against the original by itself. All of them must be REPRODUCED for the
+whole to be, which needs no correction; DIFFERENT is corrected by Holm over the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from capsule.diff import Side
+from capsule.diff.several import Several, label
+from capsule.verdict import _EXIT_CODES, judge, spread
+from capsule.verdict.model import Verdict, Word
+from capsule.verdict.spread import Spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPair:
+    """The original against one re-execution.
+
+    Attributes:
+        label: Of the re-execution; the original is A.
+        verdict: Of this pair alone.
+        word: The pair's among all of them: DIFFERENT only where it still is after Holm.
+        alpha: What the p values are held against.
+        p_different: The least of the pair's DIFFERENT claims, adjusted for the pair's claims; None
+            without such a claim.
+        p_different_holm: The same adjusted for the number of pairs.
+    """
+
+    label: str
+    verdict: Verdict
+    word: Word
+    alpha: float
+    p_different: float | None
+    p_different_holm: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralVerdict:
+    """A capsule judged by several re-executions.
+
+    Attributes:
+        word: DIFFERENT when a pair is, after Holm over the pairs; REPRODUCED when all pairs are;
+            else INCONCLUSIVE.
+        sentence: Why, in one sentence.
+        sides: The original, then every re-execution as given.
+        pairs: In the same order.
+        metrics: Each claimed metric over all sides.
+    """
+
+    word: Word
+    sentence: str
+    sides: tuple[Side, ...]
+    pairs: tuple[JudgedPair, ...]
+    metrics: tuple[Spread, ...]
+
+
+def judge_several(several: Several) -> SeveralVerdict:
+    """Judge every pair, then the whole. A pure function: no clock, no chance, no order of runs."""
+    verdicts = [judge(pair) for pair in several.pairs]
+    pairs = tuple(_with_holm(verdicts))
+    word, sentence = _whole(pairs)
+    return SeveralVerdict(
+        word=word,
+        sentence=sentence,
+        sides=several.sides,
+        pairs=pairs,
+        metrics=tuple(spread.over(across, verdicts) for across in several.metrics),
+    )
+
+
+def exit_code(verdict: SeveralVerdict) -> int:
+    """What `capsule diff` of several capsules exits with: the same as for two."""
+    return _EXIT_CODES[verdict.word]
+
+
+def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
+    """The pairs with their words after Holm, which is done on p / alpha as within a pair."""
+    from capsule.stats import holm
+
+    alphas = {claim.alpha for verdict in verdicts for claim in verdict.claims if claim.decisive}
+    alpha = max(alphas, default=0.05)
+    parts = [_least_part(verdict) for verdict in verdicts]
+    found = [1.0 if part is None else min(1.0, part * alpha) for part in parts]
+    for index, (verdict, p, adjusted) in enumerate(
+        zip(verdicts, found, holm(found), strict=True), 1
+    ):
+        differs = parts[index - 1] is not None
+        chance = verdict.word == "DIFFERENT" and adjusted > alpha
+        yield JudgedPair(
+            label=label(index),
+            verdict=verdict,
+            word="INCONCLUSIVE" if chance else verdict.word,
+            alpha=alpha,
+            p_different=p if differs else None,
+            p_different_holm=adjusted if differs else None,
+        )
+
+
+def _least_part(verdict: Verdict) -> float | None:
+    """The least p of DIFFERENT over its alpha, of the primary claims that are DIFFERENT."""
+    parts = [
+        claim.p_different_holm / claim.alpha
+        for claim in verdict.claims
+        if claim.decisive and claim.word == "DIFFERENT" and claim.p_different_holm is not None
+    ]
+    return min(parts, default=None)
+
+
+def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:
+    if not any(claim.decisive for claim in pairs[0].verdict.claims):
+        return "INCONCLUSIVE", "the original makes no primary claim, so there is nothing to decide"
+    counts = f"of {len(pairs)} re-executions"
+    different = [pair for pair in pairs if pair.word == "DIFFERENT"]
+    if different:
+        verb = "differs" if len(different) == 1 else "differ"
+        named = " and ".join(pair.label for pair in different)
+        return "DIFFERENT", (
+            f"{len(different)} {counts} {verb} from the original after Holm over"
+            f" {len(pairs)} pairs: {named}"
+        )
+    if all(pair.word == "REPRODUCED" for pair in pairs):
+        return "REPRODUCED", f"all {len(pairs)} re-executions reproduce the original"
+    reproduced = sum(pair.word == "REPRODUCED" for pair in pairs)
+    chance = [pair.label for pair in pairs if pair.verdict.word == "DIFFERENT"]
+    if chance:
+        return "INCONCLUSIVE", (
+            f"{reproduced} {counts} reproduce the original; {' and '.join(chance)} alone would"
+            f" differ, but not after Holm's correction for {len(pairs)} pairs"
+        )
+    verb = "reproduces" if reproduced == 1 else "reproduce"
+    return "INCONCLUSIVE", f"{reproduced} {counts} {verb} the original, none differs"

@@ -1,0 +1,110 @@
+"""Claims on a whole curve, such as a loss over epochs: within the margin at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from capsule.diff import Pair
+from capsule.record import FrozenClaim
+from capsule.summary import MetricRuns
+from capsule.verdict import advising, sides, wording
+from capsule.verdict.model import Judged
+
+if TYPE_CHECKING:
+    from capsule.stats import Curve, Runs
+
+
+def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
+    """Every step's shift held against the margin; the worst of them is told."""
+    from capsule import stats
+
+    assert pair.original is not None
+    assert pair.rerun is not None
+    assert claim.upper is not None
+    log = claim.scale == "log"
+    sources = [sides.independent(side) for side in (pair.original, pair.rerun)]
+    bundles = [sides.curves(source) for source in sources]
+    for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
+        if len(bundle) < len(source.values):
+            told = f"not every run of the {name} is a curve, with a step beside each value"
+            return replace(blank, sentence=told)
+    smallest = min(min(curve.values) for bundle in bundles for curve in bundle.values())
+    resolution = claim.resolution
+    if resolution is None:
+        resolution = max(pair.original.resolution, pair.rerun.resolution)
+    if log and smallest <= 0:
+        return replace(blank, sentence="a ratio needs positive values, and not every step's is")
+    if log:
+        bundles, resolution = [_logarithms(one) for one in bundles], resolution / smallest
+    there, here = bundles
+    found = stats.curve_shift(
+        there, here, margin=claim.upper, alpha=blank.level, resolution=resolution
+    )
+    if found.interval is None:
+        said = "no step in common" if not found.points else "one run on each side, without a spread"
+        return replace(blank, sentence=f"the two bundles of curves have {said}")
+    interval = found.interval
+    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
+    judged = replace(
+        blank,
+        word=found.word,
+        method="curve",
+        estimate=interval.estimate,
+        lower=interval.lower,
+        upper=interval.upper,
+        step=found.worst_step,
+        alpha_used=found.alpha,
+        p_reproduced=found.p_reproduced,
+        p_different=found.p_different,
+        sentence=wording.curve(
+            found, limits, allowed=wording.margin(claim, pair.original), log=log
+        ),
+    )
+    if found.word != "INCONCLUSIVE" or found.worst_step is None:
+        return judged
+    a, b = _at(found.worst_step, there), _at(found.worst_step, here)
+    region = stats.Region(lower=-claim.upper, upper=claim.upper)
+    advice = advising.runs(a, b, interval, region)
+    return replace(
+        judged, advice=replace(advice, sentence=f"at that step alone: {advice.sentence}")
+    )
+
+
+def spread(metric: MetricRuns) -> float | None:
+    """The median over all common steps of the standard deviation between the runs there.
+
+    Returns:
+        In the metric's unit, unbiased for normal runs; None for fewer than two curves.
+    """
+    from capsule.stats.curves import common_grid
+    from capsule.stats.margin import c4
+    from capsule.summary import median
+
+    found = sides.curves(sides.independent(metric))
+    grid = common_grid(list(found.values()))
+    if len(found) < 2 or not grid:
+        return None
+    middle = median([_at(step, found).sd for step in grid])
+    return None if middle is None else middle / c4(len(found))
+
+
+def _logarithms(bundle: Mapping[int, Curve]) -> Mapping[int, Curve]:
+    from capsule.stats import Curve
+
+    return {
+        seed: Curve(steps=curve.steps, values=tuple(map(math.log, curve.values)))
+        for seed, curve in bundle.items()
+    }
+
+
+def _at(step: float, curves: Mapping[int, Curve]) -> Runs:
+    import numpy as np
+
+    from capsule.stats import Runs
+
+    return Runs.of(
+        {seed: np.interp(step, curve.steps, curve.values) for seed, curve in curves.items()}
+    )

@@ -1,0 +1,111 @@
+"""One side of a comparison as statistics wants it: independent runs, curves, samples, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from capsule.summary import MetricRuns, Run
+from capsule.verdict.model import Counts
+
+if TYPE_CHECKING:
+    from capsule.stats import Curve, Runs
+
+# beyond it a difference of two values may leave the range of doubles
+LARGEST = 1e300
+
+
+def independent(metric: MetricRuns) -> MetricRuns:
+    """The runs without those that repeat another seed's, value by value."""
+    seen: set[int] = set()
+    kept: list[Run] = []
+    for run in metric.runs:
+        if run.trajectory is None or run.trajectory not in seen:
+            kept.append(run)
+        if run.trajectory is not None:
+            seen.add(run.trajectory)
+    return replace(metric, runs=tuple(kept))
+
+
+def values(metric: MetricRuns) -> dict[int, float]:
+    """Seed to value, of the runs whose value can be reckoned with."""
+    return {
+        run.seed: run.value
+        for run in metric.runs
+        if run.value is not None and abs(run.value) <= LARGEST
+    }
+
+
+def runs(metric: MetricRuns, resolution: float | None = None) -> Runs:
+    """The runs that have a value, at the metric's resolution or the one given."""
+    from capsule.stats import Runs
+
+    resolution = metric.resolution if resolution is None else resolution
+    return Runs.of(values(metric), resolution=resolution)
+
+
+def series(run: Run) -> Sequence[float]:
+    """The values inside a run, after its warm-up."""
+    return () if run.samples is None else run.samples.values[run.samples.warmup :]
+
+
+def curves(metric: MetricRuns) -> Mapping[int, Curve]:
+    """Seed to curve, of the runs that have one."""
+    from capsule.stats import Curve
+
+    return {
+        run.seed: Curve(
+            steps=tuple(run.samples.steps[run.samples.warmup :]), values=tuple(series(run))
+        )
+        for run in metric.runs
+        if run.samples is not None and run.samples.steps is not None and _reckoned(series(run))
+    }
+
+
+def _reckoned(found: Sequence[float]) -> bool:
+    return bool(found) and max(map(abs, found)) <= LARGEST
+
+
+def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
+    """What became of the runs of a side; with `all_count` a repeated run counts like any other."""
+    from capsule.stats import failure_bound
+
+    if metric is None:
+        return Counts(
+            seeds=(),
+            values=0,
+            independent=0,
+            failed=0,
+            missing=0,
+            failure_bound=1.0,
+            mean=None,
+            sd=None,
+        )
+    used = runs(metric if all_count else independent(metric))
+    with_value = len(values(metric))
+    missing = sum(run.status == "missing" for run in metric.runs)
+    failed = len(metric.runs) - with_value - missing
+    return Counts(
+        seeds=tuple(run.seed for run in metric.runs),
+        values=with_value,
+        independent=used.n,
+        failed=failed,
+        missing=missing,
+        failure_bound=failure_bound(failed, with_value + failed),
+        mean=used.mean if used.n else None,
+        sd=used.sd if used.n >= 2 else None,
+    )
+
+
+def notes(original: Counts, rerun: Counts) -> Iterator[str]:
+    """What a reader must know of the runs before any number made from them."""
+    for name, side in (("original", original), ("re-execution", rerun)):
+        if side.missing:
+            yield f"runs of the {name} that were interrupted and have no outcome: {side.missing}"
+        if side.independent < side.values:
+            yield (
+                f"{side.values} runs of the {name} count as {side.independent}: the others went"
+                " through exactly the same values under other seeds; a metric that no seed changes"
+                " can be claimed exact"
+            )

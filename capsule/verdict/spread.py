@@ -1,0 +1,207 @@
+"""How far one metric lies apart over three machines or more, and what may be said of its mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from capsule.diff.several import Across, label
+from capsule.manifest import Direction, Kind
+from capsule.record import FrozenClaim
+from capsule.verdict import sides, wording
+from capsule.verdict.model import Counts, Verdict
+from capsule.verdict.wording import natural, number
+
+if TYPE_CHECKING:
+    from capsule.stats import Runs
+    from capsule.stats.reproducibility import Mean, Precision
+
+# what these claim is not one value a run
+_NOT_OF_VALUES = {
+    "exact": "an exact claim compares values seed by seed, which no spread describes",
+    "distribution": "the claim is about the values inside runs, not about one value a run",
+    "curve": "the claim is about whole curves, not about one value a run",
+}
+_SHIFTS = ("equivalence", "noninferiority", "prediction")
+_UNEQUAL_P = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A claimed metric over all machines.
+
+    Attributes:
+        scale: Scale of the numbers in `precision` and `mean`; `log` means natural logarithms.
+        alpha: Half the error of an interval: the claim's.
+        counts: The runs of each side in use, None where it has no such metric.
+        precision: s_r, s_L and s_R, None where they mean nothing or cannot be told.
+        precision_sentence: They in words, or why there are none.
+        mean: Over machines, None where it means nothing or cannot be told.
+        mean_sentence: It in words, or why there is none.
+        notes: What a reader of these numbers must know.
+    """
+
+    metric: str
+    unit: str
+    direction: Direction
+    kind: Kind
+    scale: Literal["linear", "log"]
+    alpha: float
+    counts: tuple[Counts | None, ...]
+    precision: Precision | None
+    precision_sentence: str
+    mean: Mean | None
+    mean_sentence: str
+    notes: tuple[str, ...]
+
+
+def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
+    """The spread of a metric over all sides.
+
+    Args:
+        across: The runs of every side.
+        verdicts: Of each pair, which tell whether the sides have a value in common.
+    """
+    from capsule.stats.reproducibility import precision, random_effects_mean
+
+    claim = _claim(across)
+    used = list(_runs(across, claim))
+    log = claim.scale == "log"
+    obstacle = next(_obstacles(across, claim, used), None)
+    if log and obstacle is None:
+        used = [side.log() for side in used]
+    found = None if obstacle else precision(used, alpha=claim.alpha)
+    no_mean = obstacle or next(_obstacles_of_a_mean(across, used, verdicts), None)
+    mean = None if no_mean else random_effects_mean(used, alpha=claim.alpha)
+    first = next((side for side in across.sides if side is not None), None)
+    unit = first.unit if first else "1"
+    return Spread(
+        metric=across.metric,
+        unit=unit,
+        direction=first.direction if first else "none",
+        kind=first.kind if first else "portable",
+        scale=claim.scale,
+        alpha=claim.alpha,
+        counts=tuple(
+            None if side is None else sides.counts(side, all_count=False) for side in across.sides
+        ),
+        precision=found,
+        precision_sentence=_told_precision(found, unit, log) if found else f"no s_R: {obstacle}",
+        mean=mean,
+        mean_sentence=_told_mean(mean, log) if mean else f"no mean: {no_mean}",
+        notes=tuple(_notes(across, used, found)),
+    )
+
+
+def _claim(across: Across) -> FrozenClaim:
+    """The first claim on one value a run, whose scale and level these numbers have."""
+    of_values = [claim for claim in across.claims if claim.type not in _NOT_OF_VALUES]
+    return (of_values or across.claims)[0]
+
+
+def _runs(across: Across, claim: FrozenClaim) -> Iterator[Runs]:
+    """The independent runs of every side, none where it has no such metric."""
+    from capsule.stats import Runs
+
+    known = [side for side in across.sides if side is not None]
+    resolution = max((side.resolution for side in known), default=0.0)
+    if claim.resolution is not None:
+        resolution = claim.resolution
+    for side in across.sides:
+        yield Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
+
+
+def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[Runs]) -> Iterator[str]:
+    """Why there is no spread to tell, most basic reason first."""
+    if claim.type in _NOT_OF_VALUES:
+        yield _NOT_OF_VALUES[claim.type]
+    units = {side.unit: label(i) for i, side in enumerate(across.sides) if side is not None}
+    if len(units) > 1:
+        yield "the units differ: " + ", ".join(f"{unit} in {side}" for unit, side in units.items())
+    if sum(side.n > 0 for side in used) < 2:
+        yield "fewer than two capsules have a value"
+    if all(side.n < 2 for side in used):
+        yield "no capsule has two independent runs, which a spread between runs needs"
+    if claim.scale == "log" and not all(side.positive for side in used):
+        yield "a ratio needs positive values, and not every run's value is"
+
+
+def _obstacles_of_a_mean(
+    across: Across, used: Sequence[Runs], verdicts: Sequence[Verdict]
+) -> Iterator[str]:
+    """Why a mean over machines would mean nothing."""
+    if any(side is not None and side.kind == "machine" for side in across.sides):
+        yield ("the metric belongs to each machine, and a mean over machines would be that of none")
+    if sum(side.n > 0 for side in used) < 3:
+        yield "fewer than three capsules have a value, which tell nothing of machines in general"
+    different = [
+        label(index)
+        for index, verdict in enumerate(verdicts, 1)
+        for one in verdict.claims
+        if one.metric == across.metric
+        and one.word == "DIFFERENT"
+        and one.claim is not None
+        and one.claim.type in _SHIFTS
+    ]
+    if different:
+        named = " and ".join(dict.fromkeys(different))
+        yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
+
+
+def _notes(across: Across, used: Sequence[Runs], found: Precision | None) -> Iterator[str]:
+    for index, side in enumerate(across.sides):
+        if side is None or not used[index].n:
+            lack = "such metric" if side is None else "run with a value"
+            yield f"{label(index)} has no {lack} and is left out"
+    if found is None:
+        return
+    shared = _shared(used)
+    if shared:
+        yield (
+            f"{shared} used the same seeds: their runs are reckoned as if they varied together,"
+            " which can only widen the limits"
+        )
+    if found.equal_spread_p is not None and found.equal_spread_p <= _UNEQUAL_P:
+        yield (
+            f"the spread between runs is not the same on every machine (Bartlett's p"
+            f" {number(found.equal_spread_p, 2)}, for normal runs): one s_R does not describe all"
+        )
+
+
+def _shared(used: Sequence[Runs]) -> str:
+    seeds = [{seed for seed, _ in side.by_seed} for side in used]
+    involved = {
+        index
+        for pair in combinations(range(len(used)), 2)
+        for index in pair
+        if seeds[pair[0]] & seeds[pair[1]]
+    }
+    return " and ".join(label(index) for index in sorted(involved))
+
+
+def _told_precision(found: Precision, unit: str, log: bool) -> str:
+    total, low, high, within, between, limit = (
+        number(natural(value, log=log), 4 if log else 3)
+        for value in (
+            found.reproducibility_sd,
+            found.lower,
+            found.upper,
+            found.repeatability_sd,
+            found.between_sd,
+            found.limit,
+        )
+    )
+    of = " as factors" if log else "" if unit == "1" else f" {unit}"
+    return (
+        f"s_R {total} ({low} to {high}){of}: s_r {within} between runs, s_L {between} between"
+        f" {found.sides} machines; two single runs on two such machines seldom differ by more than"
+        f" {limit} (2.8 s_R)"
+    )
+
+
+def _told_mean(found: Mean, log: bool) -> str:
+    told = wording.limits(found.estimate, found.lower, found.upper, log=log)
+    name = "geometric mean" if log else "mean"
+    return f"random-effects {name} over {found.sides} machines {told}"

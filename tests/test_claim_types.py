@@ -1,0 +1,317 @@
+"""Pairs, predictions, distributions, curves, looks: claims beyond the shift of two sets of runs."""
+
+import dataclasses
+import math
+import random
+
+import pytest
+
+from capsule import diff, verdict
+from capsule.diff import Pair
+from capsule.manifest import Claim, Margin, Published
+from capsule.summary import run_values
+from tests.support.judging import NEAR, PATH, curves, frozen, judge, judge_all, metric
+from tests.support.records import LOSS, make_record
+
+WIDE = (0.2, 1.7, 0.9, 2.4, 1.3)
+
+
+def noise(seed, n, mean=0.0, sd=1.0):
+    source = random.Random(seed)
+    return [source.gauss(mean, sd) for _ in range(n)]
+
+
+# pairs
+
+
+def test_pairs_decide_what_the_spread_between_seeds_hides():
+    there, here = metric(WIDE), metric([value + 0.01 for value in WIDE])
+    ask = {"type": "equivalence", "margin": Margin(absolute=0.05)}
+    found = judge(there, here, **ask, paired=True)
+    assert (found.word, found.method, found.seeds) == ("REPRODUCED", "paired", "same")
+    assert "5 runs are compared under equal seeds, as was declared" in found.notes
+    assert judge(there, here, **ask).word == "INCONCLUSIVE"
+
+
+def test_pairs_of_a_shifted_side_are_different():
+    here = metric([value + 0.2 + 0.01 * i for i, value in enumerate(WIDE)])
+    found = judge(metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True)
+    assert (found.word, found.scale) == ("DIFFERENT", "log")
+
+
+def test_only_seeds_with_a_value_on_both_sides_are_pairs():
+    ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
+    found = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
+    assert "2 runs are compared under equal seeds, as was declared" in found.notes
+    lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
+    assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
+    assert "fewer than two seeds have a value on both sides" in lonely.sentence
+
+
+def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not():
+    here = metric([value + 0.1 * (-1) ** i for i, value in enumerate(WIDE)])
+    found = judge(metric(WIDE), here, type="equivalence", margin=Margin(absolute=0.1), paired=True)
+    assert (found.word, found.advice.answer) == ("INCONCLUSIVE", "original-too-few")
+    assert "the original itself has too few seeds" in found.advice.sentence
+
+
+def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
+    there = make_record()
+    claim = Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05), paired=True)
+    there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
+    seeds = (17, 18, 19, 101, 102)
+    found = diff.compare(there, make_record(seeds=seeds, fresh=(101, 102), verifies="a" * 64))
+    (one,) = verdict.judge(found).claims
+    assert (one.word, one.rerun.seeds) == ("REPRODUCED", (17, 18, 19))
+    assert "3 runs are compared under equal seeds, as was declared" in one.notes
+    assert "2 sd" not in one.sentence
+    assert not any("weaker evidence" in note for note in found.notes)
+
+
+# predictions
+
+
+def test_a_prediction_takes_the_spread_of_the_original_alone():
+    ask = {"type": "prediction", "margin": Margin(absolute=0.1)}
+    found = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
+    assert (found.word, found.method, found.alpha_used) == ("REPRODUCED", "prediction", 0.025)
+    half = (found.upper - found.lower) / 2
+    assert half == pytest.approx(2.776445 * 0.0158114 * math.sqrt(1 / 5 + 1 / 3), rel=1e-5)
+
+
+def test_a_prediction_that_is_too_wide_is_called_consistent():
+    found = judge(
+        metric(WIDE), metric([1.0], first_seed=9), type="prediction", margin=Margin(absolute=0.1)
+    )
+    assert found.word == "INCONCLUSIVE"
+    assert any(note.startswith("consistent:") for note in found.notes)
+
+
+@pytest.mark.parametrize(("mean", "word"), [(1.0, "REPRODUCED"), (9.0, "DIFFERENT")])
+def test_a_paper_is_an_original(mean, word):
+    published = Published(mean=mean, sd=0.02, n=5)
+    ask = {"type": "prediction", "margin": Margin(absolute=0.1), "published": published}
+    found = judge(metric([...]), metric(NEAR, first_seed=9), **ask)
+    assert (found.word, found.method, found.alpha_used) == (word, "summary", 0.025)
+    assert found.superiority is None
+
+
+def test_a_paper_without_a_number_of_runs_has_three():
+    known, unknown = (
+        judge(
+            metric(NEAR),
+            metric(NEAR, first_seed=9),
+            type="prediction",
+            margin=Margin(ratio=1.5),
+            published=Published(mean=1.0, sd=0.02, n=n),
+        )
+        for n in (3, None)
+    )
+    assert (known.lower, known.upper, known.scale) == (unknown.lower, unknown.upper, "log")
+    assert known.notes == ()
+    assert "3 are assumed" in unknown.notes[0]
+
+
+# distributions
+
+
+def latencies(seed, runs, n=400, **changes):
+    shift = changes.pop("shift", 0.0)
+    lists = [[1 + abs(x) + shift for x in noise(seed + i, n)] for i in range(runs)]
+    return metric(lists, first_seed=seed, kind="machine", unit="s", **changes)
+
+
+def close(there, here, distance=0.2, **claim):
+    return judge(there, here, type="distribution", margin=Margin(distance=distance), **claim)
+
+
+def test_equal_distributions_are_close():
+    found = close(latencies(1, 5), latencies(50, 5))
+    assert (found.word, found.method) == ("REPRODUCED", "kolmogorov")
+    assert found.region == (None, 0.2)
+    assert 0 <= found.lower <= found.estimate <= found.upper < 0.2
+    assert found.sentence.startswith("distance 0.0")
+    assert "is below 0.2 (the author's margin)" in found.sentence
+
+
+def test_shifted_distributions_are_not():
+    found = close(latencies(1, 5), latencies(50, 5, shift=1.0))
+    assert (found.word, found.p_reproduced) == ("DIFFERENT", 1.0)
+    assert found.p_different < 1e-6
+
+
+def test_few_samples_are_advised_to_be_more():
+    found = close(latencies(1, 5), latencies(50, 2, n=40))
+    assert (found.word, found.advice.answer) == ("INCONCLUSIVE", "samples")
+    assert f"{found.advice.if_equal[0]} independent samples" in found.advice.sentence
+    few = close(latencies(1, 2, n=20), latencies(50, 5))
+    assert (few.word, few.advice.answer) == ("INCONCLUSIVE", "original-too-few")
+
+
+def test_samples_that_share_a_run_are_not_independent():
+    apart = [[10.0 * i + x for x in noise(i, 400)] for i in range(5)]
+    again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
+    found = close(metric(apart), metric(again, first_seed=50), distance=0.3)
+    assert found.word == "INCONCLUSIVE"
+    assert "2000 samples of the original are worth" in found.notes[0]
+    assert found.upper - found.lower > 0.5
+
+
+def test_a_distribution_needs_samples():
+    found = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
+    assert found.word == "INCONCLUSIVE"
+    assert "a run of the re-execution has none or one" in found.sentence
+
+
+# curves
+
+
+def bundle(seed, runs, n=20, shift=(), sd=0.1, base=0.0):
+    lists = []
+    for i in range(runs):
+        source = random.Random(seed + i)
+        offset = source.gauss(0, sd)
+        moved = dict(shift)
+        lists.append([base + 3 / (1 + x) + offset + moved.get(x, 0.0) for x in range(n)])
+    return curves(lists, first_seed=seed)
+
+
+def test_equal_curves_are_reproduced_at_every_step():
+    found = judge(bundle(1, 10), bundle(50, 10), type="curve")
+    assert (found.word, found.method) == ("REPRODUCED", "curve")
+    assert found.sentence.startswith("every one of 20 steps from 0 to 19 is within")
+    assert "(3 sd of the original's 10 runs)" in found.sentence
+    assert found.step in range(20)
+
+
+def test_a_bump_at_one_step_makes_curves_different():
+    bump = {7: 2.0}
+    found = judge(bundle(1, 10), bundle(50, 10, shift=bump), type="curve")
+    assert (found.word, found.step) == ("DIFFERENT", 7)
+    assert "the shift at step 7" in found.sentence
+    capsule = judge_all(
+        Pair(
+            metric=PATH,
+            claim=frozen(bundle(1, 10), type="curve"),
+            seeds="all",
+            original=bundle(1, 10),
+            rerun=bundle(50, 10, shift=bump),
+        )
+    )
+    assert capsule.word == "DIFFERENT"
+
+
+def test_few_curves_are_open_and_advised_at_their_worst_step():
+    found = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
+    assert found.word == "INCONCLUSIVE"
+    assert found.advice.sentence.startswith("at that step alone: ")
+
+
+def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():
+    there, here = bundle(1, 10, base=5.0), bundle(50, 10, base=5.0)
+    found = judge(there, here, type="curve", margin=Margin(ratio=1.2))
+    assert (found.word, found.scale) == ("REPRODUCED", "log")
+    below = curves([[1.0, -1.0, 1.0 + i] for i in range(5)], first_seed=50)
+    assert "positive" in judge(bundle(1, 10), below, type="curve", margin=Margin(ratio=3)).sentence
+
+
+@pytest.mark.parametrize(
+    ("rerun", "said"),
+    [
+        (metric(NEAR, first_seed=50), "not every run of the re-execution is a curve"),
+        (curves([[1.0], [2.0]], first_seed=50, steps=(99.0,)), "no step in common"),
+        (metric([None], first_seed=50), "no run of the re-execution has a value"),
+    ],
+)
+def test_what_is_no_curve_is_said(rerun, said):
+    found = judge(bundle(1, 5), rerun, type="curve")
+    assert said in found.sentence
+    assert found.word == "INCONCLUSIVE"
+
+
+# looks
+
+
+@pytest.mark.parametrize(
+    ("runs", "number", "level"),
+    [(3, 1, 0.0232), (6, 2, 0.0232), (12, 3, 0.0232), (5, None, 0.0169)],
+)
+def test_a_look_is_judged_at_its_own_level(runs, number, level):
+    rerun = metric(noise(3, runs), first_seed=50)
+    found = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6, 12))
+    assert (found.look.number, found.look.runs, found.look.planned) == (number, runs, (3, 6, 12))
+    assert found.look.alpha == found.level == pytest.approx(level, abs=2e-4)
+    assert found.alpha_used == found.level
+    said = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
+    assert any(said in note for note in found.notes)
+
+
+def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same():
+    rerun = metric([*noise(3, 4), None, ...], first_seed=50)
+    found = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6))
+    assert (found.look.number, found.look.runs) == (2, 6)
+
+
+def test_a_claim_without_looks_stops_with_the_others():
+    rerun = metric(noise(3, 3), first_seed=50)
+    claims = [
+        frozen(metric(noise(1, 5)), type="equivalence", looks=looks, paired=paired)
+        for looks, paired in (((3, 6), False), ((), False), ((), True))
+    ]
+    pairs = [
+        Pair(metric=PATH, claim=one, seeds="all", original=metric(noise(1, 5)), rerun=rerun)
+        for one in claims
+    ]
+    planned, follows, paired = judge_all(*pairs).claims
+    assert planned.level == follows.level < 0.05
+    assert (paired.look, paired.level) == (None, 0.05)
+    assert judge_all(pairs[1]).claims[0].level == 0.05
+
+
+def test_failures_are_held_against_the_level_of_the_look():
+    good, bad = metric(NEAR), metric([1.0, *[None] * 4], first_seed=50)
+    ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
+    assert judge(good, bad, **ask).word == "DIFFERENT"
+    assert judge(good, bad, **ask, looks=(5, 9)).word == "INCONCLUSIVE"
+
+
+# one run on each side
+
+
+def test_one_run_on_each_side_is_told_from_inside_and_never_judged():
+    there, here = metric([noise(1, 50, 5.0)]), metric([noise(2, 50, 5.0)], first_seed=9)
+    found = judge(there, here, type="equivalence", margin=Margin(absolute=99.0))
+    assert (found.word, found.method) == ("INCONCLUSIVE", "within-run")
+    assert found.lower < found.estimate < found.upper
+    assert (found.p_reproduced, found.p_different) == (None, None)
+    assert "one run on each side tells no spread" in found.sentence
+    assert "inside these two runs the shift of means is" in found.sentence
+
+
+@pytest.mark.parametrize("samples", [[5.0], [5.0, 5.0, math.inf], [1e200, -1e200, 5.0]])
+def test_one_run_without_usable_repetitions_tells_nothing(samples):
+    found = judge(
+        metric([samples]),
+        metric([[1.0, 2.0, 5.0]], first_seed=9),
+        type="equivalence",
+        margin=Margin(absolute=9.0),
+    )
+    assert (found.word, found.method, found.estimate) == ("INCONCLUSIVE", "none", None)
+
+
+# information
+
+
+def test_what_decides_nothing_is_told_beside():
+    shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
+    found = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
+    assert (found.word, found.superiority) == ("REPRODUCED", 1.0)
+    assert found.p_zero < 0.01
+    same = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
+    assert (same.superiority, same.p_zero) == (0.5, 1.0)
+
+
+def test_clean_runs_leave_a_bound_on_the_rate_of_failures():
+    found = judge(metric(NEAR), metric([*NEAR, *NEAR], first_seed=50), type="equivalence")
+    assert found.original.failure_bound == pytest.approx(0.4507, abs=1e-4)
+    assert found.rerun.failure_bound == pytest.approx(0.2589, abs=1e-4)

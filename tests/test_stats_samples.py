@@ -1,0 +1,180 @@
+"""Samples inside runs: distributions, warm-up and effective sizes."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capsule.stats import effective_sample_size, kolmogorov, mser5
+
+FAST = settings(max_examples=60, deadline=None)
+VALUE = st.floats(-1e9, 1e9).map(lambda v: round(v, 1))
+SAMPLES = st.lists(VALUE, min_size=1, max_size=40)
+AT_LEAST_TWO = st.lists(VALUE, min_size=2, max_size=40)
+
+
+def band(a, b, alpha=0.05):
+    return kolmogorov(a, b, effective_a=len(a), effective_b=len(b), alpha=alpha)
+
+
+def autoregressive(n, memory, seed=1):
+    noise = np.random.default_rng(seed).normal(size=n) * math.sqrt(1 - memory**2)
+    values = [noise[0]]
+    for each in noise[1:]:
+        values.append(memory * values[-1] + each)
+    return np.array(values)
+
+
+# distributions
+
+
+@FAST
+@given(AT_LEAST_TWO, AT_LEAST_TWO)
+def test_the_distance_equals_scipy(a, b):
+    expected = scipy.stats.ks_2samp(a, b, method="asymp").statistic
+    assert band(a, b).distance == pytest.approx(expected, abs=1e-12)
+
+
+@FAST
+@given(SAMPLES, SAMPLES, st.randoms(), st.floats(0.01, 1))
+def test_order_and_sides_change_no_bit_of_a_band(a, b, random, largest):
+    before = band(a, b)
+    assert band(b, a) == before
+    random.shuffle(a)
+    random.shuffle(b)
+    assert band(a, b) == before
+    assert band(a, b).decide(largest) == before.decide(largest)
+
+
+@FAST
+@given(SAMPLES, SAMPLES, st.floats(0, 1), st.floats(0, 1))
+def test_a_wider_distance_never_undoes_reproduced(a, b, largest, more):
+    many = kolmogorov(a, b, effective_a=5000, effective_b=5000)
+    if many.decide(largest).word == "REPRODUCED":
+        assert many.decide(largest + more).word == "REPRODUCED"
+
+
+def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes():
+    found = kolmogorov([1.0] * 90, [1.0] * 900, effective_a=300, effective_b=600, alpha=0.05)
+    expected = scipy.stats.kstwobign.isf(0.05) * math.sqrt(1 / 300 + 1 / 600)
+    assert found.half_width == pytest.approx(expected, rel=1e-4)
+    assert (found.lower, found.upper) == (0.0, found.half_width)
+
+
+def test_verdict_and_p_values_agree():
+    random = np.random.default_rng(4)
+    a = random.exponential(size=2000)
+    same, moved = random.exponential(size=2000), 1.5 * random.exponential(size=2000)
+    for b, word in ((same, "REPRODUCED"), (moved, "DIFFERENT")):
+        found = band(a, b)
+        assert found.decide(0.08).word == word
+    near, far = band(a, same).decide(0.08), band(a, moved).decide(0.08)
+    assert near.p_reproduced < 0.05 < near.p_different == 1.0
+    assert far.p_different < 0.05 < far.p_reproduced == 1.0
+    edge = band(a, same)
+    at_edge = edge.decide(edge.distance + edge.half_width)
+    assert at_edge.p_reproduced == pytest.approx(0.05, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [300, 1000])
+def test_equal_distributions_are_confirmed_as_often_as_promised(n):
+    random = np.random.default_rng(n)
+    largest, promised = {300: (0.2, 0.83), 1000: (0.1, 0.62)}[n]
+    words = [band(*random.normal(size=(2, n))).decide(largest).word for _ in range(600)]
+    assert words.count("REPRODUCED") / 600 == pytest.approx(promised, abs=0.06)
+    assert "DIFFERENT" not in words
+
+
+def test_distributions_on_the_margin_are_seldom_told_apart_or_the_same():
+    # a tenth of the mass moved away: the true distance is 0.1
+    random = np.random.default_rng(8)
+    words = []
+    for _ in range(600):
+        a, b = random.normal(size=(2, 1000))
+        words.append(band(a, np.where(random.random(1000) < 0.1, 99.0, b)).decide(0.1).word)
+    assert words.count("REPRODUCED") <= 0.01 * 600
+    assert words.count("DIFFERENT") <= 0.03 * 600
+
+
+@pytest.mark.parametrize(("a", "b"), [([], []), ([], [1.0]), ([1.0], [])])
+def test_an_empty_side_tells_nothing(a, b):
+    found = kolmogorov(a, b, effective_a=0, effective_b=0)
+    assert (found.lower, found.upper) == (0.0, 1.0)
+    assert found.decide(0.5).word == "INCONCLUSIVE"
+    assert found.decide(0.5).p_reproduced == 1.0
+    assert found.decide(0.5).p_different == 1.0
+
+
+def test_infinite_samples_have_a_place_and_nan_has_none():
+    assert band([0.0, math.inf], [0.0, 1.0]).distance == 0.5
+    with pytest.raises(ValueError, match="no number"):
+        band([0.0, math.nan], [0.0])
+    with pytest.raises(ValueError, match="effective"):
+        kolmogorov([0.0], [0.0], effective_a=0, effective_b=1)
+
+
+def test_a_million_samples():
+    values = np.random.default_rng(2).normal(size=1_000_000)
+    found = band(values, values[::-1] + 0.001)
+    assert found.decide(0.01).word == "REPRODUCED"
+    assert mser5(values) <= 500_000
+    assert effective_sample_size(values) == pytest.approx(1e6, rel=0.05)
+
+
+# warm-up
+
+
+@pytest.mark.parametrize("length", [10, 15, 40])
+def test_a_slow_beginning_is_cut(length):
+    random = np.random.default_rng(length)
+    values = np.concatenate([random.normal(5, 0.1, length), random.normal(1, 0.1, 200)])
+    assert length <= mser5(values) <= length + 15
+
+
+def test_the_cut_minimises_the_standard_error_of_the_rest():
+    values = autoregressive(300, 0.7) + 6 * np.exp(-np.arange(300) / 15)
+    means = values.reshape(60, 5).mean(axis=1)
+    errors = [means[cut:].var() / (60 - cut) for cut in range(31)]
+    assert mser5(values) == 5 * int(np.argmin(errors))
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0] * 19, [7.5] * 100, [0.0] * 40])
+def test_nothing_is_cut_from_too_few_or_equal_values(values):
+    assert mser5(values) == 0
+
+
+def test_at_most_half_is_cut():
+    assert mser5(np.arange(1000.0)) <= 500
+
+
+@FAST
+@given(st.integers(0, 60), st.integers(-40, 40), st.sampled_from([1e-250, 1.0, 1e250]))
+def test_units_do_not_move_the_cut_or_the_effective_size(length, offset, scale):
+    random = np.random.default_rng(length)
+    values = np.concatenate([random.normal(9, 1, length), random.normal(0, 1, 100)])
+    moved = (values + offset) * scale
+    assert mser5(moved) == mser5(values)
+    assert effective_sample_size(moved) == pytest.approx(effective_sample_size(values), rel=1e-6)
+
+
+# effective size
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_the_effective_size_of_an_autoregressive_series(memory):
+    n = 100_000
+    expected = n * (1 - memory) / (1 + memory)
+    assert effective_sample_size(autoregressive(n, memory)) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(0, 0.0), (1, 1.0), (3, 3.0), (50, 50.0)])
+def test_equal_values_are_worth_their_number(n, expected):
+    assert effective_sample_size([0.1] * n) == expected
+
+
+def test_an_effective_size_lies_between_one_and_the_length():
+    assert effective_sample_size([1.0, -1.0] * 50) == 100.0
+    assert 1.0 <= effective_sample_size(np.arange(100.0)) <= 10.0
