@@ -29,6 +29,11 @@ def percent(counts: Counter[str], repetitions: int) -> dict[str, float]:
     return {word: 100 * counts[word] / repetitions for word in ("REPRODUCED", "DIFFERENT")}
 
 
+def at(truth: float) -> str:
+    """Where the truth lies, in words."""
+    return f"truth at {truth:+g}" if truth else "no shift"
+
+
 @dataclass(frozen=True)
 class Equivalence:
     """A claim of equivalence, within `margin` sd or the default margin, at a true shift.
@@ -44,7 +49,7 @@ class Equivalence:
     margin: float | None = 2.0
 
     def __str__(self) -> str:
-        return f"{self.n_a}+{self.n_b} {self.shape}, truth {self.truth:+g}"
+        return f"{self.n_a}+{self.n_b} {self.shape}, {at(self.truth)}"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
@@ -75,10 +80,11 @@ class OneSided:
     direction: str = "lower"
 
     def __str__(self) -> str:
-        spreads = f", sd {self.spread_a:g}:{self.spread_b:g}"
         shapes = " to ".join(dict.fromkeys((self.shape_a, self.shape_b)))
-        sign = {"lower": "+", "higher": "-"}[self.direction]
-        return f"{self.n_a}+{self.n_b} {shapes}{spreads}, truth {sign}"
+        spreads = f", sd {self.spread_a:g}:{self.spread_b:g}"
+        spreads = spreads if self.spread_a != self.spread_b else ""
+        side = {"lower": "upper", "higher": "lower"}[self.direction]
+        return f"{self.n_a}+{self.n_b} {shapes}{spreads}, {side} edge"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
@@ -111,7 +117,7 @@ class Looks:
 
     def __str__(self) -> str:
         looks = "/".join(map(str, self.at))
-        return f"{self.n_a} original runs, looks {looks}, {self.shape}, truth {self.truth:+g}"
+        return f"{self.n_a} original runs, looks {looks}, {self.shape}, {at(self.truth)}"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)

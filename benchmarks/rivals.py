@@ -14,7 +14,7 @@ import numpy as np
 import populations
 import product
 import scipy.stats
-from cells import Figures
+from cells import Figures, at
 
 from capsule.manifest import Margin
 
@@ -124,7 +124,7 @@ class Cell:
     truth: float
 
     def __str__(self) -> str:
-        return f"{self.n}+{self.n} {self.shape}, truth {self.truth:+g}"
+        return f"{self.n}+{self.n} {self.shape}, {at(self.truth)}"
 
     def measure(self, repetitions: int) -> Figures:
         """For each rule the percentages of `RULE same` and `RULE different`."""

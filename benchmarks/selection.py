@@ -34,6 +34,9 @@ MARGINS: Mapping[str, float | None] = {
     "author's: 1 sd between runs": 1.0,
     "author's: 2 sd between runs": 2.0,
 }
+AUTHORS = ("luckiest 3 of 20", "3 as they come")
+RULE_T = "t-test (Welch), p > 0.05"
+OURS_AGAIN = "capsule's rule, if it took repeated seeds for evidence"
 WORDS = ("DIFFERENT", "INCONCLUSIVE", "REPRODUCED")
 
 
@@ -46,7 +49,7 @@ class Fresh:
     n_b: int
 
     def measure(self, repetitions: int) -> Figures:
-        """Percentage of each word, and the mean shift that was there to find."""
+        """Percentage of each word."""
         random = populations.random(self)
         counts: Counter[str] = Counter()
         published = _published(random, self.author, repetitions)
@@ -79,11 +82,6 @@ class Again:
             for name in ("within 5 % of the mean", "95 % intervals overlap", RULE_T)
         }
         return {**found, OURS_AGAIN: 100 * words["REPRODUCED"] / repetitions}
-
-
-RULE_T = "t-test (Welch), p > 0.05"
-OURS_AGAIN = "capsule's rule, if it took repeated seeds for evidence"
-AUTHORS = ("luckiest 3 of 20", "3 as they come")
 
 
 def _published(random: np.random.Generator, author: str, repetitions: int) -> np.ndarray:

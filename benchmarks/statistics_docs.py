@@ -113,9 +113,9 @@ def _command(name: str) -> str:
     return f"\n\n<sub>`{COMMAND}{option}`</sub>\n"
 
 
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are numbers."""
-    rule = ["---", *("--:" for _ in head[1:])]
+def table(head: Sequence[str], lines: Sequence[Sequence[str]], *, words: int = 1) -> str:
+    """A Markdown table; all columns but the first `words` are numbers."""
+    rule = ["---" if column < words else "--:" for column in range(len(head))]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
 
@@ -172,7 +172,7 @@ def _acceptance(found: Mapping[Any, Figures]) -> str:
         figure, cell = row.worst(found)
         shown = verdicts.shown(figure, row.unit)
         lines.append((row.name, f"{cell}", row.bound or "shown only", shown))
-    return table(("what is counted", "worst case", "limit", "measured"), lines)
+    return table(("what is counted", "worst case", "limit", "measured"), lines, words=2)
 
 
 def _rivals(found: Mapping[Any, Figures]) -> str:

@@ -10,6 +10,7 @@ import re
 
 import pytest
 import rivals
+import selection
 import statistics_docs
 import verdicts
 from cells import Capsules, Curves, Equivalence, Looks, OneSided
@@ -92,6 +93,18 @@ def test_a_cell_has_the_same_figures_wherever_it_is_measured():
     cells = [Equivalence(3, 3, "normal", 2.0), Looks(5, "normal", 2.0), Curves(3, "bump", 1.0)]
     alone = verdicts.measure(cells, 20, 1)
     assert verdicts.measure(reversed(cells), 20, 2) == alone
+
+
+def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones():
+    lucky, honest = selection.AUTHORS
+    default = next(iter(selection.MARGINS))
+    again = selection.Again(lucky).measure(REPETITIONS)[selection.RULE_T]
+    fresh, fair = (
+        selection.Fresh(author, default, 10).measure(REPETITIONS) for author in (lucky, honest)
+    )
+    assert again > 99
+    assert fresh["REPRODUCED"] < 3 < 15 < fresh["DIFFERENT"]
+    assert fair["DIFFERENT"] < 4 < 40 < fair["REPRODUCED"]
 
 
 # the page
