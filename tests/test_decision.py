@@ -78,7 +78,8 @@ def test_too_few_runs_are_inconclusive_and_the_advice_decides(author):
     verdict = author.json("verify", "a.capsule.zip", "--runs", "2", code=3)
     advice = claim_of(verdict)["advice"]
     assert advice["answer"] == "runs"
-    wanted = advice["as_seen"][1]
+    # with the shift seen now the number depends on the seeds drawn, without one it does not
+    wanted = advice["if_equal"][0]
     assert wanted > 2
     verdict = author.json("verify", "a.capsule.zip", "--runs", str(wanted))
     assert verdict["verdict"] == "REPRODUCED"
