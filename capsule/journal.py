@@ -171,7 +171,7 @@ def _open(event: Mapping[str, Any], current: str | None) -> str:
 
 def _with_samples(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> TrialReport:
     name, warmup, values = event.get("metric"), event.get("warmup", 0), event.get("values")
-    if name not in {metric.name for metric in trial.benchmark.metrics}:
+    if name not in {metric.name for metric in trial.benchmark.due(trial.framework)}:
         raise _Defect(f"reports the undeclared metric {str(name)[:80]!r}")
     if any(series.metric == name for series in report.series):
         raise _Defect(f"reports {name} twice")
@@ -200,7 +200,9 @@ def _ended(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> Trial
 def judged(report: TrialReport, trial: Trial) -> TrialReport:
     """Fail a trial that says it completed but lacks a metric, or has one that is not a number."""
     found = {series.metric: series for series in report.series}
-    missing = [metric.name for metric in trial.benchmark.metrics if metric.name not in found]
+    missing = [
+        metric.name for metric in trial.benchmark.due(trial.framework) if metric.name not in found
+    ]
     if missing:
         return replace(
             report,
@@ -239,7 +241,7 @@ def read_results(path: Path, trial: Trial) -> TrialReport:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
         trial: The trial, whose benchmark declares the metrics.
     """
-    declared = {metric.name: metric for metric in trial.benchmark.metrics}
+    declared = {metric.name: metric for metric in trial.benchmark.due(trial.framework)}
     found: dict[str, _Samples] = {}
     defect = None
     try:

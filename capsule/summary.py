@@ -70,12 +70,12 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
     """
     final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
     samples = {(line.trial, line.attempt, line.metric): line for line in record.samples}
-    metrics = {benchmark.id: benchmark.metrics for benchmark in record.manifest.benchmarks}
+    benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     found: dict[str, tuple[Metric, list[Run]]] = {}
     for trial in planned_trials(record.plan):
         benchmark, case, framework, seed = trial["id"].split("/")
         attempt = final.get(trial["id"])
-        for metric in metrics[benchmark]:
+        for metric in benchmarks[benchmark].due(framework):
             path = f"{benchmark}/{case}/{framework}/{metric.name}"
             line = samples.get((trial["id"], attempt.attempt, path)) if attempt else None
             status, value = _outcome(attempt, line)

@@ -124,8 +124,9 @@ def test_gpus_that_are_not_there_are_named(author):
     devices = subprocess.run(["ls", "/dev/nvidia0"], capture_output=True, check=False)
     if devices.returncode == 0:
         pytest.skip("this machine has a GPU")
+    # numpy has no device to ask for
     manifest = write_manifest(
-        author.folder, benchmarks=OPERATORS, claims=CLAIMS, resources={"gpus_per_rank": 1}
+        author.folder, benchmarks=OPERATORS[1:], claims=CLAIMS[:1], resources={"gpus_per_rank": 1}
     )
     for engine in ("apptainer", "docker"):
         ended = author.run("run", manifest, "--image", torch_image(), "--runtime", engine)

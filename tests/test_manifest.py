@@ -125,7 +125,10 @@ MISTAKES = {
         operator(cases={"m": [1], "n": [1], "k": [1], "l": [1]}),
         ["/benchmarks/0/cases/l", "gemm has no parameter"],
     ),
-    "zero size": (operator(cases=[{"m": 0, "n": 1, "k": 1}]), ["/0/cases/0/m: 0 is less than 1"]),
+    "zero size": (
+        operator(cases=[{"m": 0, "n": 1, "k": 1}]),
+        ["/0/cases/0/m: 0 is not a whole number >= 1"],
+    ),
     "two equal cases": (
         operator(cases=[{"m": 1, "n": 1, "k": 1}] * 2),
         ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],

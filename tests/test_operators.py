@@ -4,6 +4,7 @@ import gc
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -11,28 +12,28 @@ import pytest
 
 import capsule.levels
 from capsule.levels import catalog, frameworks, generators, level0, operators, timing, words
+from capsule.levels.operators import rounding
 
 LEVELS = Path(capsule.levels.__file__).parent
 
 
 def test_one_percent_exceeds_the_bound_of_long_products_too():
     gemm = operators.load("gemm")
-    a, b = (
-        each.astype("float64") for each in gemm.inputs({"m": 2, "n": 3, "k": 50_000}, "float32", 1)
-    )
-    reference = gemm.reference(a, b)
-    bound = gemm.bound(reference, operators.ROUNDOFF["float32"], a, b)
+    sizes = catalog.complete("gemm", {"m": 2, "n": 3, "k": 50_000})
+    inputs = gemm.inputs(sizes, "float32", 1)
+    (reference,) = operators.reference(gemm, sizes, inputs, "float32")
+    (bound,) = operators.bounds(gemm, sizes, inputs, "float32")
     assert 0 < bound < 0.01 * numpy.linalg.norm(reference)
 
 
 def test_a_length_without_an_error_bound_is_an_error():
-    gemm = operators.load("gemm")
+    coarse = rounding.Rounding(replace(operators.ARITHMETIC["float32"], inside=2.0**-3))
     with pytest.raises(ValueError, match="no error bound for k = 8"):
-        gemm.bound(None, 2.0**-3, numpy.ones((1, 8)), numpy.ones((8, 1)))
+        coarse.bilinear(numpy.matmul, numpy.ones((1, 8)), numpy.ones((8, 1)), 8)
 
 
 @pytest.mark.parametrize("name", catalog.OPERATORS)
-@pytest.mark.parametrize("dtype", catalog.DTYPES)
+@pytest.mark.parametrize("dtype", catalog.FRAMEWORKS["numpy"].dtypes)
 def test_the_smallest_case_has_a_bound_above_zero(name, dtype):
     sizes = dict.fromkeys(catalog.OPERATORS[name].parameters, 1)
     trial = {
@@ -43,8 +44,9 @@ def test_the_smallest_case_has_a_bound_above_zero(name, dtype):
         "warmup": 0,
     }
     found = level0.measure(trial, frameworks.load("numpy", "cpu", None, "default"), 3)
-    (ratio,) = found[-1].values
-    assert 0 <= ratio < 1
+    values = {each.metric: each.values for each in found}
+    for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
+        assert 0 <= values[metric][0] < 1
 
 
 def test_timing_runs_each_call_alone_with_the_collector_at_rest():
@@ -90,7 +92,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("name", "dtype"), GOLDEN_INPUTS)
 def test_inputs_are_frozen(name, dtype):
-    arrays = operators.load(name).inputs(SIZES[name], dtype, 17)
+    arrays = operators.load(name).inputs(catalog.complete(name, SIZES[name]), dtype, 17)
     digest = generators.digest({f"i{index}": array for index, array in enumerate(arrays)})
     assert digest.startswith(f"sha256:{GOLDEN_INPUTS[name, dtype]}")
     for array in arrays:
@@ -101,22 +103,22 @@ def test_inputs_are_frozen(name, dtype):
 
 def test_inputs_depend_on_seed_tensor_and_shape_only():
     gemm = operators.load("gemm")
-    square = {"m": 4, "n": 4, "k": 4}
+    square = catalog.complete("gemm", {"m": 4, "n": 4, "k": 4})
     a, b = gemm.inputs(square, "float32", 1)
     again, _ = gemm.inputs(square, "float32", 1)
     other, _ = gemm.inputs(square, "float32", 2)
-    wider, _ = gemm.inputs({"m": 5, "n": 4, "k": 4}, "float32", 1)
+    wider, _ = gemm.inputs({**square, "m": 5}, "float32", 1)
     assert numpy.array_equal(a, again)
     assert not any(numpy.array_equal(a, each) for each in (b, other, wider[:4]))
 
 
 def test_case_names_are_segments_and_unique():
     for operator in catalog.OPERATORS.values():
-        names = [name for cases in operator.cases.values() for name, _ in cases]
-        assert len(set(names)) == len(names) > 0
         for cases in operator.cases.values():
+            names = [name for name, _ in cases]
+            assert len(set(names)) == len(names) > 0
             for name, parameters in cases:
-                assert name == catalog.case_name(operator.name, parameters)
+                assert name.removesuffix(".2") == catalog.case_name(operator.name, parameters)
                 assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name)
 
 
@@ -136,12 +138,19 @@ def test_case_name_refuses_what_is_no_size(parameters, message):
 
 
 def test_an_unknown_operator_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match="no operator 'gem'; there are gemm, relu, softmax"):
+    with pytest.raises(ValueError, match="no operator 'gem'; there are gemm, matmul, "):
         operators.load("gem")
 
 
 def test_levels_import_only_themselves_numpy_and_their_framework():
-    allowed = sys.stdlib_module_names | {"numpy", "torch", "levels"}
+    allowed = sys.stdlib_module_names | {
+        "numpy",
+        "torch",
+        "tensorflow",
+        "onnx",
+        "onnxruntime",
+        "levels",
+    }
     for path in LEVELS.rglob("*.py"):
         tree = ast.parse(path.read_text(), feature_version=(3, 9))
         for node in ast.walk(tree):

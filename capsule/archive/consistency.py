@@ -160,12 +160,13 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
 
 
 def _missing_samples(record: Record, present: set[tuple[str, int, int]]) -> Iterator[str]:
-    metrics = {benchmark.id: benchmark.metrics for benchmark in record.manifest.benchmarks}
+    benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     for attempt in record.attempts:
         if attempt.outcome != "completed":
             continue
         subject = attempt.trial.rpartition("/")[0]
-        for metric in metrics.get(attempt.trial.split("/")[0], ()):
+        benchmark, _, framework = subject.split("/")
+        for metric in benchmarks[benchmark].due(framework):
             if (f"{subject}/{metric.name}", attempt.seed, attempt.attempt) not in present:
                 yield f"{attempt.trial} completed without samples of {metric.name}"
 

@@ -1,13 +1,17 @@
-"""One Level 0 trial: make the inputs, time the native operation, hold its result to a reference."""
+"""One Level 0 trial: make inputs, time the native operation, hold its results to a reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import operators, timing
+from . import catalog, check, guard, operators, timing
 from .frameworks import Framework
+from .operators import Operator
+
+AGAIN = 5
+"""Calls after the timed ones whose results must be the same bits."""
 
 
 @dataclass(frozen=True)
@@ -19,60 +23,132 @@ class Series:
     values: tuple[float, ...]
 
 
-def measure(trial: Mapping[str, Any], framework: Framework, seed: int) -> list[Series]:
+@dataclass(frozen=True)
+class _Trial:
+    """A trial with everything made that it needs."""
+
+    operator: Operator
+    sizes: Mapping[str, int]
+    dtype: str
+    warmup: int
+    calls: int
+    framework: Framework
+    inputs: tuple[Any, ...]
+    upstream: tuple[Any, ...]
+
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        """The inputs, on the device."""
+        return tuple(self.framework.from_numpy(each, self.dtype) for each in self.inputs)
+
+    def times(self, call: Any, arguments: tuple[Any, ...]) -> tuple[tuple[float, ...], Any]:
+        """Seconds of each call, and what the last one returned."""
+        nanoseconds, result = timing.measure(
+            call, arguments, self.calls, self.framework.synchronize
+        )
+        return tuple(each / 1e9 for each in nanoseconds), operators.several(result)
+
+    def arrays(self, results: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any:
+        """Results as numpy arrays, once they have the shapes and the dtype that are due."""
+        due = "float32" if self.dtype == "tf32" else self.dtype
+        found = [(self.framework.dtype_of(each), tuple(map(int, each.shape))) for each in results]
+        wanted = [(due, tuple(shape)) for shape in shapes]
+        if found != wanted:
+            raise ValueError(
+                f"{self.operator.name} returned {_told(found)}, expected {_told(wanted)}"
+            )
+        return tuple(map(self.framework.to_numpy, results))
+
+
+def measure(
+    trial: Mapping[str, Any], framework: Framework, seed: int, device: str = "cpu"
+) -> list[Series]:
     """Run one trial and return its samples.
 
-    The result that is checked is that of the last timed call.
+    The results that are checked are those of the last timed calls.
 
     Args:
         trial: An entry of a job's `trials`.
         framework: Where it runs.
         seed: The trial's seed.
+        device: `cpu` or `cuda`.
 
     Returns:
-        `forward_time` in seconds with one value per call, warm-up first, and the error metrics with
-        one value each.
+        The metrics of `catalog.due`, in its order: one value per call for times and rates, warm-up
+        first; one value for errors and counts, block by block for the heat map.
+
+    Raises:
+        MemoryError: It would not fit; tried nothing.
+        ValueError: The framework lacks the operator or dtype, or returned another shape or dtype.
     """
-    operator = operators.load(trial["operator"])
-    dtype: str = trial["dtype"]
-    inputs = operator.inputs(trial["parameters"], dtype, seed)
-    tensors = tuple(framework.from_numpy(each) for each in inputs)
-    call, arguments = operator.native(framework.name, tensors)
-    warmup: int = trial["warmup"]
-    nanoseconds, result = timing.measure(
-        call, arguments, warmup + trial["repetitions"], framework.synchronize
+    name, dtype = trial["operator"], trial["dtype"]
+    if reason := catalog.unsupported(name, framework.name, dtype, device):
+        raise ValueError(reason)
+    operator, subject = operators.find(name, trial.get("source"), framework.name)
+    sizes = catalog.completed(subject, trial["parameters"])
+    differentiates = catalog.FRAMEWORKS[framework.name].differentiates
+    guard.fits(operator, sizes, dtype, framework, differentiates)
+    made = _Trial(
+        operator,
+        sizes,
+        dtype,
+        trial["warmup"],
+        trial["warmup"] + trial["repetitions"],
+        framework,
+        operator.inputs(sizes, dtype, seed),
+        operator.upstream(sizes, dtype, seed),
     )
-    errors = _errors(operator, inputs, framework.to_numpy(result), dtype)
-    seconds = tuple(each / 1e9 for each in nanoseconds)
-    return [
-        Series("forward_time", warmup, seconds),
-        *(Series(metric, 0, (value,)) for metric, value in errors.items()),
-    ]
+    with framework.arithmetic(dtype):
+        found = dict(_forward(made))
+        if differentiates:
+            found.update(_backward(made, seed))
+    due = [each.name for each in catalog.due(subject, framework.name, device)]
+    timed = {"forward_time", "backward_time"} | {each for each in due if "per_second" in each}
+    return [Series(each, made.warmup if each in timed else 0, tuple(found[each])) for each in due]
 
 
-def _errors(
-    operator: operators.Operator, inputs: tuple[Any, ...], result: Any, dtype: str
-) -> dict[str, float]:
-    import numpy
+def _forward(trial: _Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
+    operator, sizes = trial.operator, trial.sizes
+    call, arguments = trial.framework.operation(operator.name, sizes, trial.tensors)
+    memory = trial.framework.memory
+    if memory:
+        memory.reset_peak()
+    seconds, results = trial.times(call, arguments)
+    if memory:
+        yield "peak_memory_bytes", (float(memory.peak()),)
+    flops, moved = operator.flops(sizes), operator.bytes(sizes, trial.dtype)
+    yield "forward_time", seconds
+    yield "forward_flops", (float(flops),)
+    yield "forward_bytes", (float(moved),)
+    # a call shorter than the clock's step is taken to last one
+    yield "forward_flops_per_second", tuple(flops / max(each, 1e-9) for each in seconds)
+    yield "forward_bytes_per_second", tuple(moved / max(each, 1e-9) for each in seconds)
+    arrays = trial.arrays(results, operator.outputs(sizes))
+    again = (operators.several(call(*arguments)) for _ in range(AGAIN))
+    same = all(check.same_bits(arrays, map(trial.framework.to_numpy, each)) for each in again)
+    yield "repeatable", (float(same),)
+    reference = operators.reference(operator, sizes, trial.inputs, trial.dtype)
+    bounds = operators.bounds(operator, sizes, trial.inputs, trial.dtype)
+    yield from check.errors(arrays, reference, bounds).items()
 
-    wider = numpy.dtype(operators.WIDER[dtype])
-    reference = operator.reference(*(each.astype(wider) for each in inputs))
-    if result.shape != reference.shape or result.dtype != dtype:
-        raise ValueError(
-            f"{operator.name} returned {result.dtype} {result.shape},"
-            f" expected {dtype} {reference.shape}"
-        )
-    difference = numpy.abs(result.astype(wider) - reference).astype(numpy.float64).ravel()
-    doubles = [each.astype(numpy.float64) for each in inputs]
-    # the reference has an error of its own, of the same form
-    bound = sum(
-        operator.bound(reference.astype(numpy.float64), roundoff, *doubles)
-        for roundoff in (operators.ROUNDOFF[dtype], float(numpy.finfo(wider).eps) / 2)
+
+def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]]]:
+    operator, sizes, framework = trial.operator, trial.sizes, trial.framework
+    tensors = trial.tensors
+    wrt = operator.wrt(sizes)
+    upstream = tuple(framework.from_numpy(each, trial.dtype) for each in trial.upstream)
+    call, arguments = framework.gradient(operator.name, sizes, tensors, wrt, upstream)
+    seconds, results = trial.times(call, arguments)
+    yield "backward_time", seconds
+    gradients = trial.arrays(results, tuple(trial.inputs[index].shape for index in wrt))
+    given = (operator, sizes, trial.inputs, trial.upstream, trial.dtype)
+    bounds = operators.gradient_bounds(*given)
+    yield (
+        "grad_l2_error_ratio",
+        (check.worst_ratio(gradients, operators.reference_gradients(*given), bounds),),
     )
-    l2 = float(numpy.linalg.norm(difference))
-    return {
-        "l1_error": float(difference.sum()),
-        "l2_error": l2,
-        "max_error": float(difference.max()),
-        "l2_error_ratio": l2 / bound,
-    }
+    yield "gradient_check", (check.directional(*given[:-1], gradients, bounds, seed),)
+
+
+def _told(found: list[tuple[str, tuple[int, ...]]]) -> str:
+    return " and ".join(f"{dtype} {shape}" for dtype, shape in found)

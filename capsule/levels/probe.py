@@ -19,7 +19,7 @@ from .catalog import FRAMEWORKS
 
 _VARIABLE = re.compile(
     "(ATEN|BLIS|CUBLAS|CUDA|CUDNN|DNNL|GOMP|JAX|KMP|MALLOC|MKL|MPICH|NCCL|NPY|NVIDIA|OMP|OMPI"
-    "|ONEDNN|OPENBLAS|PMI|PMIX|PYTORCH|TORCH|UCX|XLA)_.*"
+    "|ONEDNN|OPENBLAS|ORT|PMI|PMIX|PYTORCH|TORCH|UCX|XLA)_.*"
     "|TF_(CUDNN|DETERMINISTIC|ENABLE|FORCE|GPU|NUM|XLA)_.*"
     "|GLIBC_TUNABLES|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONHASHSEED|PYTHONPATH"
 )
@@ -51,7 +51,7 @@ def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
         "frameworks": {
             name: _read(f"frameworks.{name}", _FRAMEWORKS[name], missing)
             for name in sorted(frameworks)
-            if util.find_spec(name) is not None
+            if name in FRAMEWORKS and util.find_spec(FRAMEWORKS[name].package or name) is not None
         },
         "variables": {
             name: value for name, value in sorted(os.environ.items()) if _VARIABLE.fullmatch(name)
@@ -118,6 +118,29 @@ def _torch(path: str) -> Any:
     return value
 
 
+def _tensorflow(path: str) -> Any:
+    """An attribute of tensorflow."""
+    import tensorflow
+
+    value: Any = tensorflow
+    for name in path.split("."):
+        value = getattr(value, name)
+    return dict(value()) if callable(value) else value
+
+
+def _onnxruntime(name: str) -> Any:
+    import onnxruntime
+
+    value = getattr(onnxruntime, name)
+    return value() if callable(value) else value
+
+
+def _onnx_version() -> str:
+    import onnx
+
+    return str(onnx.__version__)
+
+
 _PYTHON: dict[str, Callable[[], Any]] = {
     "version": platform.python_version,
     "implementation": platform.python_implementation,
@@ -132,6 +155,13 @@ _PLATFORM: dict[str, Callable[[], Any]] = {
     "distribution": _os_release,
 }
 
+_TENSORFLOW: dict[str, Callable[[], Any]] = {
+    "version": lambda: _tensorflow("version.VERSION"),
+    "git_version": lambda: _tensorflow("version.GIT_VERSION"),
+    "compiler": lambda: _tensorflow("version.COMPILER_VERSION"),
+    "build": lambda: _tensorflow("sysconfig.get_build_info"),
+}
+
 _FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
     "numpy": {"version": _numpy_version, "build": _numpy_build},
     "torch": {
@@ -140,5 +170,13 @@ _FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
         "cuda": lambda: _torch("version.cuda"),
         "cudnn": lambda: _torch("backends.cudnn.version"),
         "build": lambda: _torch("__config__.show"),
+    },
+    "tensorflow": _TENSORFLOW,
+    "tensorflow-xla": _TENSORFLOW,
+    "onnxruntime": {
+        "version": lambda: _onnxruntime("__version__"),
+        "build": lambda: _onnxruntime("get_build_info"),
+        "providers": lambda: _onnxruntime("get_available_providers"),
+        "onnx": _onnx_version,
     },
 }

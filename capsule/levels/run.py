@@ -64,7 +64,7 @@ def _run(job: Mapping[str, Any], journal: Journal) -> None:
     else:
         journal.hello(software, _environment(job, framework.settings()))
         for trial in job["trials"]:
-            _run_trial(trial, framework, job["seed"], journal)
+            _run_trial(trial, framework, job, journal)
     journal.bye()
 
 
@@ -80,7 +80,10 @@ def _environment(job: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
 
 
 def _run_trial(
-    trial: Mapping[str, Any], framework: frameworks.Framework, seed: int, journal: Journal
+    trial: Mapping[str, Any],
+    framework: frameworks.Framework,
+    job: Mapping[str, Any],
+    journal: Journal,
 ) -> None:
     identity: str = trial["id"]
     journal.begin(identity)
@@ -89,8 +92,8 @@ def _run_trial(
     reason: str | None = None
     message = ""
     try:
-        framework.seed(seed)
-        found = level0.measure(trial, framework, seed)
+        framework.seed(job["seed"])
+        found = level0.measure(trial, framework, job["seed"], job["device"])
     except Exception as error:
         traceback.print_exc()
         reason, message = _failure(error)

@@ -35,9 +35,13 @@ def fractions(label: str, count: int, dtype: str) -> Any:
     >>> float(fractions("example", 1, "float32")[0] * 2**24)
     9867571.0
     """
+    return spread(label, count, SIGNIFICANT_BITS[dtype])
+
+
+def spread(label: str, count: int, bits: int) -> Any:
+    """Odd multiples of `2**-bits` between 0 and 1, spread evenly: float64 of shape (count,)."""
     import numpy
 
-    bits = SIGNIFICANT_BITS[dtype]
     odd = (words(label, count) >> numpy.uint64(64 - bits)) | numpy.uint64(1)
     return odd.astype(numpy.float64) * 2.0**-bits
 

@@ -17,15 +17,16 @@ MOST_CASES = 1000
 Raw = Mapping[str, Any]
 
 
-def benchmark(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+def benchmark(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
     """One entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
+        device: `cpu` or `cuda`, which decides what can be measured.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
     """
-    return command(raw) if "command" in raw else _operator(raw, here, problems)
+    return command(raw) if "command" in raw else _operator(raw, here, device, problems)
 
 
 def command(raw: Raw) -> Benchmark:
@@ -69,20 +70,25 @@ def _metric(name: str, raw: Raw) -> Metric:
     )
 
 
-def _operator(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+def _operator(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
     subject = catalog.OPERATORS.get(raw["operator"])
     if subject is None:
         known = instead(raw["operator"], catalog.OPERATORS)
         problems.add(f"{here}/operator", f"unknown operator {shown(raw['operator'])}; {known}")
         return None
-    for index, name in enumerate(raw["frameworks"]):
-        if name not in subject.frameworks:
-            known = instead(name, subject.frameworks)
-            problems.add(f"{here}/frameworks/{index}", f"unknown framework {shown(name)}; {known}")
     dtype = raw.get("dtype", "float32")
     if dtype not in subject.dtypes:
         known = instead(dtype, subject.dtypes)
         problems.add(f"{here}/dtype", f"unknown element type {shown(dtype)}; {known}")
+    for index, name in enumerate(raw["frameworks"]):
+        where = f"{here}/frameworks/{index}"
+        if name not in subject.frameworks:
+            known = instead(name, subject.frameworks)
+            problems.add(where, f"unknown framework {shown(name)}; {known}")
+        elif dtype in subject.dtypes and (
+            told := catalog.unsupported(subject.name, name, dtype, device)
+        ):
+            problems.add(where, told)
     cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
     if problems.below(here):
         return None
@@ -95,9 +101,19 @@ def _operator(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
         frameworks=tuple(raw["frameworks"]),
         repetitions=int(raw.get("repetitions", 30)),
         warmup=int(raw.get("warmup", 3)),
-        metrics=tuple(_known_metric(each) for each in subject.metrics),
+        **_metrics(subject, tuple(raw["frameworks"]), device),
         isolation=raw.get("isolation", "group"),
     )
+
+
+def _metrics(subject: catalog.Operator, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
+    """The metrics of an operator's trials, and which of them some frameworks lack."""
+    due = {name: catalog.due(subject, name, device) for name in frameworks}
+    every = {facts.name: facts for found in due.values() for facts in found}
+    lacking = {
+        name: frozenset(every) - {facts.name for facts in found} for name, found in due.items()
+    }
+    return {"metrics": tuple(map(_known_metric, every.values())), "lacking": lacking}
 
 
 def _known_metric(facts: catalog.MetricFacts) -> Metric:
@@ -132,10 +148,9 @@ def _sweep(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -
         problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
     if problems.below(here):
         return ()
-    points = itertools.product(*(raw[name] for name in subject.parameters))
-    return tuple(
-        _case(dict(zip(subject.parameters, each, strict=True)), subject) for each in points
-    )
+    names = [name for name in _parameters(subject) if name in raw]
+    points = itertools.product(*(raw[name] for name in names))
+    return tuple(_case(dict(zip(names, each, strict=True)), subject) for each in points)
 
 
 def _point(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> Case | None:
@@ -146,16 +161,31 @@ def _point(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -
 
 
 def _case(raw: Raw, subject: catalog.Operator, name: str | None = None) -> Case:
-    sizes = {each: int(raw[each]) for each in subject.parameters}  # 64.0 is a JSON integer too
+    # 64.0 is a JSON integer too
+    sizes = {each: int(raw[each]) for each in _parameters(subject) if each in raw}
     return Case(name=name or catalog.case_name(subject.name, sizes), parameters=sizes)
 
 
+def _parameters(subject: catalog.Operator) -> dict[str, tuple[int, int | None]]:
+    """What a case may name, in the order of its name, with the least and largest value."""
+    options = {each.name: (each.least, each.most) for each in subject.options}
+    return dict.fromkeys(subject.parameters, (1, None)) | options
+
+
 def _parameters_fit(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> bool:
-    for name in raw:
-        if name not in subject.parameters:
-            known = instead(name, subject.parameters)
+    allowed = _parameters(subject)
+    for name, given in raw.items():
+        if name not in allowed:
+            known = instead(name, list(allowed))
             message = f"{subject.name} has no parameter {shown(name)}; {known}"
             problems.add(here + pointer(name[:200]), message)
+            continue
+        least, most = allowed[name]
+        for value in given if isinstance(given, list) else [given]:
+            if value < least or (most is not None and value > most):
+                upto = "" if most is None else f" and <= {most}"
+                message = f"{value} is not a whole number >= {least}{upto}"
+                problems.add(here + pointer(name), message)
     for name in subject.parameters:
         if name not in raw:
             problems.add(here, f"the parameter {name!r} of {subject.name} is missing")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -100,7 +100,8 @@ class Benchmark:
         command: Argument list run in the image, one process per trial.
         inputs: Files and folders beside the manifest that are bound in and kept in the capsule.
         datasets: Names of datasets bound in.
-        metrics: Every metric a trial yields.
+        metrics: Every metric that a trial yields, whatever its framework.
+        lacking: Framework to the metrics that its trials do not yield, such as a gradient's.
         isolation: `group` shares a process between the cases of one framework and seed.
         timeout_seconds: Bound on one trial; past it the trial has failed.
         network: Whether the workload may use the network.
@@ -119,8 +120,14 @@ class Benchmark:
     datasets: tuple[str, ...] = ()
     metrics: tuple[Metric, ...]
     isolation: Literal["group", "trial"] = "group"
+    lacking: Mapping[str, frozenset[str]] = field(default_factory=dict)
     timeout_seconds: int | None = None
     network: bool = False
+
+    def due(self, framework: str) -> tuple[Metric, ...]:
+        """The metrics that a trial under this framework yields."""
+        lacking = self.lacking.get(framework, frozenset())
+        return tuple(metric for metric in self.metrics if metric.name not in lacking)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,5 +56,5 @@ def metric_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], .
         for benchmark in benchmarks
         for case in benchmark.cases
         for framework in benchmark.frameworks
-        for metric in benchmark.metrics
+        for metric in benchmark.due(framework)
     )

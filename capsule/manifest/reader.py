@@ -89,7 +89,12 @@ def _refused(text: str) -> list[tuple[int, str, str]]:
 def _benchmarks(raw: Mapping[str, Any], problems: Problems) -> tuple[Benchmark, ...]:
     """Those that are right; claims are held against them only when all are."""
     given = rules.entries(raw, "benchmarks")
-    found = [benchmark(each, here, problems) for here, each in given if not problems.below(here)]
+    device = "cpu"
+    if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
+        device = "cuda"
+    found = [
+        benchmark(each, here, device, problems) for here, each in given if not problems.below(here)
+    ]
     _dataset_names(raw, problems)
     _generators(raw, problems)
     right = tuple(each for each in found if each)

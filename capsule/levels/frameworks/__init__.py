@@ -22,11 +22,10 @@ def load(name: str, device: str, threads: int | None, determinism: str) -> Frame
     """
     if name not in FRAMEWORKS:
         raise FrameworkError(f"no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
-    if util.find_spec(name) is None:
+    if util.find_spec(FRAMEWORKS[name].package or name) is None:
         raise FrameworkError(f"{name} is not installed in this image")
-    framework: Framework = import_module(f".{name}", __package__).create(
-        device, threads, determinism
-    )
+    module = import_module(f".{name.replace('-', '_')}", __package__)
+    framework: Framework = module.create(device, threads, determinism)
     return framework
 
 

@@ -2,29 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Callable, Protocol
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class FrameworkError(Exception):
     """A framework, or the device asked of it, is not there."""
 
 
+class Memory(Protocol):
+    """Memory of a device that keeps count."""
+
+    def free(self) -> int:
+        """Bytes that can be had now."""
+
+    def reset_peak(self) -> None:
+        """Start to watch the peak."""
+
+    def peak(self) -> int:
+        """Most bytes that tensors held at once since `reset_peak`, those from before included."""
+
+
 class Framework(Protocol):
-    """Tensors in and out, waiting, seeding, and the state that results depend on.
+    """Tensors in and out, operations, gradients, waiting, seeding, and the state in effect.
+
+    `levels.operators` says what the methods for operators mean.
 
     Attributes:
         name: As in the catalogue.
         synchronize: Waits until the device is idle; None where calls return when they are done.
+        memory: Of the device; None where tensors live in the host's memory.
     """
 
     name: str
     synchronize: Callable[[], None] | None
+    memory: Memory | None
 
-    def from_numpy(self, array: Any) -> Any:
-        """A tensor on the job's device with the values and dtype of a numpy array."""
+    def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
+        """A tensor on the job's device with the values of a numpy array, as `dtype`.
+
+        Without a dtype, or for whole numbers, with the array's own type.
+        """
 
     def to_numpy(self, tensor: Any) -> Any:
-        """A numpy array with the values and dtype of a tensor."""
+        """A numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
+
+    def dtype_of(self, tensor: Any) -> str:
+        """The word for the type of a tensor's elements."""
+
+    def arithmetic(self, dtype: str) -> AbstractContextManager[None]:
+        """The switches that a dtype's word means, for the time of a trial."""
+
+    def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:
+        """The framework's own operation and its operands, to be called with nothing around."""
+
+    def gradient(
+        self,
+        name: str,
+        sizes: Mapping[str, int],
+        tensors: tuple[Any, ...],
+        wrt: tuple[int, ...],
+        upstream: tuple[Any, ...],
+    ) -> Call:
+        """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
 
     def seed(self, seed: int) -> None:
         """Seed every generator that the framework's operations draw from, 32 bits."""

@@ -4,78 +4,216 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
 
-from ..words import fractions
+from ..words import spread, words
+from .rounding import ARITHMETIC, EXACT, Calculator, Rounded, Rounding
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
+Sizes = Mapping[str, int]
 
-ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 
-WIDER = {"float32": "float64", "float64": "longdouble"}
-"""In what numpy computes the reference: in more bits than the dtype under test, so that it takes
-another path through other code. `longdouble` has 64 bits on x86 and 113 on Linux on Arm; where it
-is no wider than a double it still uses neither BLAS nor SIMD exponentials."""
+@dataclass(frozen=True)
+class Tensor:
+    """One input of an operator.
+
+    Attributes:
+        shape: Lengths of its axes.
+        offset: Real inputs are spread evenly over `(offset, offset + scale)`.
+        scale: See `offset`; both are powers of two or sums of two, so that inputs are exact in
+            every dtype.
+        below: For whole numbers (indices, class labels), from 0 to `below - 1`, int64; `None` for
+            reals. With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
+        real: Whether its elements have the trial's dtype.
+        gradient: Whether the operator is differentiated by it.
+    """
+
+    shape: tuple[int, ...]
+    offset: float = -0.25
+    scale: float = 1.0
+    below: int | None = None
+    real: bool = True
+    gradient: bool = True
 
 
 class Operator(ABC):
-    """A forward operation with a reference in more bits and an a-priori bound on its error.
+    """An operation with its formula, its derivative and its inputs, and nothing of a framework.
 
     Attributes:
         name: As in the catalogue.
-        scale: Inputs are spread evenly over `(offset, offset + scale)`; both are powers of two or
-            sums of two, so that inputs are exact in every dtype.
-        offset: See `scale`.
+        smooth: False for an operator that is linear but for kinks, as a maximum is.
     """
 
     name: str
-    scale: float
-    offset: float
+    smooth = True
 
     @abstractmethod
-    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-        """Name and shape of each input tensor, in the order of the call."""
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Every input by name, in the order of the call.
 
-    @abstractmethod
-    def native(self, framework: str, tensors: tuple[Any, ...]) -> Call:
-        """The framework's own operation and its operands, to be called without anything around."""
-
-    @abstractmethod
-    def reference(self, *inputs: Any) -> Any:
-        """The result in numpy, in the dtype of the inputs, which is `WIDER[dtype]`."""
-
-    @abstractmethod
-    def bound(self, reference: Any, roundoff: float, *inputs: Any) -> float:
-        """The largest L2 norm that the error of a correct implementation can have.
-
-        Args:
-            reference: The result in float64.
-            roundoff: Unit roundoff u of the arithmetic: 2**-24 for float32, 2**-53 for float64.
-            inputs: The inputs in float64.
-
-        Returns:
-            A number above 0, in the unit of the result.
+        Raises:
+            ValueError: The sizes do not go together.
         """
 
-    def inputs(self, sizes: Mapping[str, int], dtype: str, seed: int) -> tuple[Any, ...]:
+    @abstractmethod
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula: an array, or a tuple of arrays for several outputs."""
+
+    @abstractmethod
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """The gradient of `sum(upstream * output)` for each differentiable input, in order.
+
+        With several outputs `upstream` is a tuple.
+        """
+
+    @abstractmethod
+    def flops(self, sizes: Sizes) -> int:
+        """Arithmetic operations of the textbook formula, each addition, multiplication, division,
+        comparison and elementary function counted as 1, forward only.
+        """
+
+    @abstractmethod
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """Shape of each result."""
+
+    def bytes(self, sizes: Sizes, dtype: str) -> int:
+        """Bytes that the forward operation must move: every input read, every output written, once.
+
+        Whole numbers count 8 bytes.
+        """
+        size = ARITHMETIC[dtype].bytes
+        read = sum(
+            prod(each.shape) * (size if each.real else 8) for each in self.tensors(sizes).values()
+        )
+        return read + size * sum(map(prod, self.outputs(sizes)))
+
+    def workspace(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """Elements that the formula holds at once beside inputs, outputs and their gradients."""
+        return 0
+
+    def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
         """The input arrays of one trial, the same for every framework and on every machine.
 
         Args:
-            sizes: The case's parameters.
-            dtype: `float32` or `float64`.
+            sizes: The case's parameters, options included.
+            dtype: A key of `ARITHMETIC`.
             seed: The trial's seed.
 
         Returns:
-            C-ordered numpy arrays of `dtype` in the order of `shapes`.
+            C-ordered numpy arrays in the order of `tensors`: int64 for whole numbers, else
+            `ARITHMETIC[dtype].stored`, with values that the dtype holds exactly.
         """
         return tuple(
-            self._tensor(name, shape, dtype, seed) for name, shape in self.shapes(sizes).items()
+            _array(self.name, name, tensor, dtype, seed)
+            for name, tensor in self.tensors(sizes).items()
         )
 
-    def _tensor(self, name: str, shape: tuple[int, ...], dtype: str, seed: int) -> Any:
-        count = 1
-        for length in shape:
-            count *= length
-        label = f"capsule-input-1\n{self.name}\n{name}\n{shape}\n{dtype}\n{seed}\n"
-        values = fractions(label, count, dtype) * self.scale + self.offset
-        return values.astype(dtype).reshape(shape)
+    def upstream(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
+        """The gradient that arrives at each output, made like an input."""
+        return tuple(
+            _array(self.name, f"upstream {index}", Tensor(shape), dtype, seed)
+            for index, shape in enumerate(self.outputs(sizes))
+        )
+
+    def wrt(self, sizes: Sizes) -> tuple[int, ...]:
+        """Positions of the inputs that it is differentiated by."""
+        return tuple(
+            index for index, each in enumerate(self.tensors(sizes).values()) if each.gradient
+        )
+
+
+def reference(
+    operator: Operator, sizes: Sizes, inputs: tuple[Any, ...], dtype: str
+) -> tuple[Any, ...]:
+    """The outputs in more bits than the dtype has."""
+    return reference_outputs(operator, sizes, _widened(inputs, dtype))
+
+
+def reference_outputs(operator: Operator, sizes: Sizes, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The outputs in the dtype of the inputs."""
+    return several(operator.forward(EXACT, sizes, *inputs))
+
+
+def reference_gradients(
+    operator: Operator,
+    sizes: Sizes,
+    inputs: tuple[Any, ...],
+    upstream: tuple[Any, ...],
+    dtype: str,
+) -> tuple[Any, ...]:
+    """The gradients in more bits than the dtype has."""
+    grad = one(_widened(upstream, dtype))
+    return operator.backward(EXACT, sizes, grad, *_widened(inputs, dtype))
+
+
+def bounds(
+    operator: Operator, sizes: Sizes, inputs: tuple[Any, ...], dtype: str
+) -> tuple[float, ...]:
+    """The largest L2 norm that the error of each output of a right implementation can have."""
+    c = _rounding(dtype)
+    return _norms(several(operator.forward(c, sizes, *map(_given(c), inputs))))
+
+
+def gradient_bounds(
+    operator: Operator,
+    sizes: Sizes,
+    inputs: tuple[Any, ...],
+    upstream: tuple[Any, ...],
+    dtype: str,
+) -> tuple[float, ...]:
+    """The largest L2 norm that the error of each gradient of a right implementation can have."""
+    c = _rounding(dtype)
+    grad = one(tuple(map(c.given, upstream)))
+    return _norms(operator.backward(c, sizes, grad, *map(_given(c), inputs)))
+
+
+def several(result: Any) -> tuple[Any, ...]:
+    """A tuple, also of one."""
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def one(values: tuple[Any, ...]) -> Any:
+    """The one value of a tuple, or the tuple where there are several."""
+    return values[0] if len(values) == 1 else values
+
+
+def _rounding(dtype: str) -> Rounding:
+    import numpy
+
+    arithmetic = ARITHMETIC[dtype]
+    # the reference has roundings of its own, in the same places
+    return Rounding(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+
+
+def _given(c: Rounding) -> Any:
+    return lambda each: c.given(each) if each.dtype.kind == "f" else each
+
+
+def _norms(results: tuple[Any, ...]) -> tuple[float, ...]:
+    import numpy
+
+    if not all(isinstance(each, Rounded) for each in results):
+        raise TypeError("a formula lost its error bound on the way")
+    found = []
+    for each in results:
+        # scaled, for the square of the smallest float64 would be 0
+        largest = each.error.max()
+        found.append(float(largest * numpy.linalg.norm((each.error / largest).ravel())))
+    return tuple(found)
+
+
+def _widened(arrays: tuple[Any, ...], dtype: str) -> tuple[Any, ...]:
+    wider = ARITHMETIC[dtype].wider
+    return tuple(each.astype(wider) if each.dtype.kind == "f" else each for each in arrays)
+
+
+def _array(operator: str, name: str, tensor: Tensor, dtype: str, seed: int) -> Any:
+    count = prod(tensor.shape)
+    label = f"capsule-input-1\n{operator}\n{name}\n{tensor.shape}\n{dtype}\n{seed}\n"
+    stored = ARITHMETIC[dtype].stored
+    if tensor.below is not None:
+        whole = (words(label, count) >> 11) % tensor.below
+        return whole.astype(stored if tensor.real else "int64").reshape(tensor.shape)
+    values = spread(label, count, ARITHMETIC[dtype].bits) * tensor.scale + tensor.offset
+    return values.astype(stored).reshape(tensor.shape)

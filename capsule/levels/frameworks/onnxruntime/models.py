@@ -1,0 +1,61 @@
+"""ONNX models of a few nodes, made in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 23
+"""Of the default operator set: what ONNX 1.18 froze in 2025, the first with attention."""
+
+_IR_VERSION = 11
+
+
+def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> Any:
+    """A node of the default operator set; an input or output left out is an empty name."""
+    return helper.make_node(kind, list(inputs), list(outputs), **attributes)
+
+
+def serialized(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, str],
+    constants: Mapping[str, Any] | None = None,
+) -> bytes:
+    """A model with these nodes, in the order that they run.
+
+    Args:
+        nodes: Made by `node`.
+        inputs: Name and example array of each input; its dtype and shape become the input's own.
+        outputs: Name and numpy dtype of each output.
+        constants: Name and array of each constant.
+    """
+    graph = helper.make_graph(
+        list(nodes),
+        "capsule",
+        [_described(name, array.dtype, array.shape) for name, array in inputs.items()],
+        [_described(name, dtype, None) for name, dtype in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION
+    )
+    written: bytes = model.SerializeToString()
+    return written
+
+
+def identity() -> bytes:
+    """A model that returns its one number."""
+    import numpy
+
+    x = numpy.zeros(1, "float32")
+    return serialized([node("Identity", ["x"], ["y"])], {"x": x}, {"y": "float32"})
+
+
+def _described(name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+    import numpy
+
+    kind: TensorProto.DataType = helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype))
+    return helper.make_tensor_value_info(name, kind, shape)

@@ -1,0 +1,87 @@
+"""Batch, layer and group normalization, channels last, from moments where there is no kernel.
+
+16-bit elements are normalized in float32 and rounded once at the end, as Keras' layers do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow
+
+from ...operators.normalization import EPSILON
+from .operations import Case, Native, channels_last, channels_second
+
+_IMAGE = channels_last(2)
+_WIDER = {tensorflow.float16: tensorflow.float32, tensorflow.bfloat16: tensorflow.float32}
+
+
+def batch(case: Case) -> Native:  # noqa: ARG001
+    """The kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
+
+    The public function around the kernel raises epsilon to 1.001e-5, so the kernel is called.
+    """
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        if x.dtype == tensorflow.float64:
+            mean, variance = tensorflow.nn.moments(x, (0, 1, 2))
+            return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
+        return _fused(x, w, b, (), (), is_training=True)
+
+    return Native(function, (_IMAGE, None, None), channels_second(2))
+
+
+def batch_inference(case: Case) -> Native:  # noqa: ARG001
+    """The same with a given mean and variance."""
+
+    def function(x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
+        if x.dtype == tensorflow.float64:
+            return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
+        return _fused(x, w, b, mean, variance, is_training=False)
+
+    return Native(function, (_IMAGE, None, None, None, None), channels_second(2))
+
+
+def layer(case: Case) -> Native:  # noqa: ARG001
+    """Moments of each row, and `tensorflow.nn.batch_normalization`."""
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        wide, w, b = _widened(x, w, b)
+        mean, variance = tensorflow.nn.moments(wide, (1,), keepdims=True)
+        found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
+        return tensorflow.cast(found, x.dtype)
+
+    return Native(function)
+
+
+def group(case: Case) -> Native:
+    """Moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
+    n, c, h, w = (case.sizes[each] for each in ("n", "c", "h", "w"))
+    groups = case.sizes["groups"]
+    apart, together = (n, h, w, groups, c // groups), (n, h, w, c)
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        wide, w, b = _widened(tensorflow.reshape(x, apart), w, b)
+        mean, variance = tensorflow.nn.moments(wide, (1, 2, 4), keepdims=True)
+        w, b = (tensorflow.reshape(each, apart[3:]) for each in (w, b))
+        found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
+        return tensorflow.cast(tensorflow.reshape(found, together), x.dtype)
+
+    return Native(function, (_IMAGE, None, None), channels_second(2))
+
+
+def _fused(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: bool) -> Any:
+    parameters = [tensorflow.cast(each, "float32") for each in (w, b, mean, variance)]
+    return tensorflow.raw_ops.FusedBatchNormV3(
+        x=x,
+        scale=parameters[0],
+        offset=parameters[1],
+        mean=parameters[2],
+        variance=parameters[3],
+        epsilon=EPSILON,
+        is_training=is_training,
+    ).y
+
+
+def _widened(*tensors: Any) -> tuple[Any, ...]:
+    return tuple(tensorflow.cast(each, _WIDER.get(each.dtype, each.dtype)) for each in tensors)

@@ -1,0 +1,144 @@
+"""Level 0 in torch: for each operator its native function and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial, reduce
+from typing import Any, Callable
+
+import torch
+from torch.nn import functional
+
+from ...operators.normalization import EPSILON
+from ..base import Call
+
+Sizes = Mapping[str, int]
+
+
+def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:
+    a, b = a.t() if sizes["ta"] else a, b.t() if sizes["tb"] else b
+    return (torch.mm, (a, b)) if bias is None else (torch.addmm, (bias, a, b))
+
+
+def _conv(function: Callable[..., Any]) -> Callable[..., Call]:
+    def call(sizes: Sizes, x: Any, w: Any, bias: Any = None) -> Call:
+        how = tuple(sizes[each] for each in ("stride", "padding", "dilation", "groups"))
+        return function, (x, w, bias, *how)
+
+    return call
+
+
+def _conv_transpose(function: Callable[..., Any]) -> Callable[..., Call]:
+    def call(sizes: Sizes, x: Any, w: Any, bias: Any = None) -> Call:
+        stride, padding, dilation, groups = (
+            sizes[each] for each in ("stride", "padding", "dilation", "groups")
+        )
+        return function, (x, w, bias, stride, padding, 0, groups, dilation)
+
+    return call
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda sizes, *tensors: (function, tensors)  # noqa: ARG005
+
+
+def _gelu(sizes: Sizes, x: Any) -> Call:
+    form = "tanh" if sizes["approximate"] else "none"
+    return partial(functional.gelu, approximate=form), (x,)
+
+
+def _max_pool(sizes: Sizes, x: Any) -> Call:
+    return functional.max_pool2d, (x, *_window(sizes))
+
+
+def _average_pool(sizes: Sizes, x: Any) -> Call:
+    return functional.avg_pool2d, (x, *_window(sizes), False, False)
+
+
+def _window(sizes: Sizes) -> tuple[Any, ...]:
+    return (sizes["r"], sizes["s"]), sizes["stride"], sizes["padding"]
+
+
+def _batch_norm(sizes: Sizes, x: Any, w: Any, b: Any) -> Call:  # noqa: ARG001
+    return functional.batch_norm, (x, None, None, w, b, True, 0.0, EPSILON)
+
+
+def _batch_norm_inference(sizes: Sizes, x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Call:  # noqa: ARG001
+    return functional.batch_norm, (x, mean, variance, w, b, False, 0.0, EPSILON)
+
+
+def _layer_norm(sizes: Sizes, x: Any, w: Any, b: Any) -> Call:
+    return functional.layer_norm, (x, (sizes["columns"],), w, b, EPSILON)
+
+
+def _group_norm(sizes: Sizes, x: Any, w: Any, b: Any) -> Call:
+    return functional.group_norm, (x, sizes["groups"], w, b, EPSILON)
+
+
+def _cross_entropy(sizes: Sizes, p: Any, labels: Any) -> Call:  # noqa: ARG001
+    return (lambda p, labels: functional.nll_loss(torch.log(p), labels)), (p, labels)
+
+
+def _attention(sizes: Sizes, q: Any, k: Any, v: Any) -> Call:
+    causal = bool(sizes["causal"])
+    return partial(functional.scaled_dot_product_attention, is_causal=causal), (q, k, v)
+
+
+def _lstm_cell(sizes: Sizes, x: Any, h: Any, c: Any, *weights: Any) -> Call:  # noqa: ARG001
+    return torch.lstm_cell, (x, (h, c), *weights)
+
+
+def _dropout(sizes: Sizes, x: Any, mask: Any) -> Call:
+    scale = 1 / (1 - sizes["percent"] / 100)
+    return (lambda x, mask: x * mask * scale), (x, mask)
+
+
+def _sum(sizes: Sizes, *tensors: Any) -> Call:  # noqa: ARG001
+    return (torch.add, tensors) if len(tensors) == 2 else (partial(reduce, torch.add), (tensors,))
+
+
+def _reshape(sizes: Sizes, x: Any) -> Call:
+    return torch.reshape, (x, (sizes["n"], -1))
+
+
+def _along(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda sizes, x: (function, (x, 1))  # noqa: ARG005
+
+
+OPERATIONS: dict[str, Callable[..., Call]] = {
+    "gemm": _gemm,
+    "matmul": _plain(torch.matmul),
+    "conv1d": _conv(functional.conv1d),
+    "conv2d": _conv(functional.conv2d),
+    "conv3d": _conv(functional.conv3d),
+    "conv_transpose1d": _conv_transpose(functional.conv_transpose1d),
+    "conv_transpose2d": _conv_transpose(functional.conv_transpose2d),
+    "conv_transpose3d": _conv_transpose(functional.conv_transpose3d),
+    "max_pool2d": _max_pool,
+    "average_pool2d": _average_pool,
+    "global_average_pool": lambda sizes, x: (functional.adaptive_avg_pool2d, (x, 1)),  # noqa: ARG005
+    "batch_norm": _batch_norm,
+    "batch_norm_inference": _batch_norm_inference,
+    "layer_norm": _layer_norm,
+    "group_norm": _group_norm,
+    "relu": _plain(torch.relu),
+    "sigmoid": _plain(torch.sigmoid),
+    "tanh": _plain(torch.tanh),
+    "gelu": _gelu,
+    "softmax": _along(torch.softmax),
+    "cross_entropy": _cross_entropy,
+    "softmax_cross_entropy": _plain(functional.cross_entropy),
+    "mean_squared_error": _plain(functional.mse_loss),
+    "attention": _attention,
+    "embedding": lambda sizes, table, index: (functional.embedding, (index, table)),  # noqa: ARG005
+    "lstm_cell": _lstm_cell,
+    "dropout": _dropout,
+    "add": _plain(torch.add),
+    "sum": _sum,
+    "reduce_sum": _along(torch.sum),
+    "reduce_mean": _along(torch.mean),
+    "reduce_max": _along(torch.amax),
+    "reshape": _reshape,
+    "squeeze": _along(torch.squeeze),
+    "unsqueeze": _along(torch.unsqueeze),
+}

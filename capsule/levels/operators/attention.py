@@ -1,0 +1,93 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Calculator, Operator, Sizes, Tensor
+
+
+class Attention(Operator):
+    """y = softmax(q k' / sqrt(width)) v for each of batch x heads; `causal` 1 hides later keys.
+
+    q, k, v are (batch, heads, length, width), q and k in (-2, 2). Scores, weights and their
+    gradients may be stored in the dtype. FLOPs: 4 length**2 width + 6 length**2 per head, also
+    where half of it could be left out.
+    """
+
+    name = "attention"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """q, k and v."""
+        shape = _shape(sizes)
+        wide = Tensor(shape, -2.0, 4.0)
+        return {"q": wide, "k": wide, "v": Tensor(shape)}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """(batch, heads, length, width)."""
+        return (_shape(sizes),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """Scores, weights, mean of v."""
+        q, k, v = inputs
+        weights = self._weights(c, sizes, q, k)
+        return c.store(c.bilinear(_product, weights, v, sizes["length"]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """By q, k and v."""
+        q, k, v = inputs
+        length, width = sizes["length"], sizes["width"]
+        weights = self._weights(c, sizes, q, k)
+        by_v = c.bilinear(_first_transposed, weights, upstream, length)
+        by_weights = c.store(c.bilinear(_second_transposed, upstream, v, width))
+        by_scores = c.store(weights * (by_weights - c.total(weights * by_weights, 3)))
+        by_q = c.bilinear(_product, by_scores, k, length) / _root(c, sizes, q)
+        by_k = c.bilinear(_first_transposed, by_scores, q, length) / _root(c, sizes, q)
+        return c.store(by_q), c.store(by_k), c.store(by_v)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        pairs = sizes["batch"] * sizes["heads"] * sizes["length"] ** 2
+        return pairs * (4 * sizes["width"] + 6)
+
+    def workspace(self, sizes: Sizes) -> int:
+        """Scores, weights and their bounds."""
+        return 8 * sizes["batch"] * sizes["heads"] * sizes["length"] ** 2
+
+    def _weights(self, c: Calculator, sizes: Sizes, q: Any, k: Any) -> Any:
+        import numpy
+
+        scores = c.store(c.bilinear(_second_transposed, q, k, sizes["width"]) / _root(c, sizes, q))
+        length = sizes["length"]
+        seen = numpy.tri(length, dtype=bool) if sizes["causal"] else numpy.ones((length,) * 2, bool)
+        value = c.value(scores)
+        # the maximum of what is seen; elsewhere 0, so that nothing overflows before it is dropped
+        most = numpy.where(seen, value, -numpy.inf).max(axis=3, keepdims=True)
+        shifted = c.select(lambda each: each * seen, scores - most)
+        e = c.select(lambda each: each * seen, c.exp(shifted))
+        return c.store(e / c.total(e, 3))
+
+
+def _shape(sizes: Sizes) -> tuple[int, ...]:
+    return tuple(sizes[each] for each in ("batch", "heads", "length", "width"))
+
+
+def _root(c: Calculator, sizes: Sizes, like: Any) -> Any:
+    import numpy
+
+    return numpy.sqrt(numpy.asarray(sizes["width"], dtype=c.value(like).dtype))
+
+
+def _product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def _first_transposed(x: Any, y: Any) -> Any:
+    return x.swapaxes(-1, -2) @ y
+
+
+def _second_transposed(x: Any, y: Any) -> Any:
+    return x @ y.swapaxes(-1, -2)
+
+
+OPERATORS = {"attention": Attention()}

@@ -1,0 +1,58 @@
+"""Embedding: rows of a table by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import ARITHMETIC, Calculator, Operator, Sizes, Tensor
+
+
+class Embedding(Operator):
+    """y[i] = table[index[i]]: a (rows, width) table, `count` indices. Exact; no FLOPs.
+
+    In the gradient, rows that were taken several times add up, in memory of the dtype.
+    """
+
+    name = "embedding"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """The table and the indices, each below `rows`."""
+        return {
+            "table": Tensor((sizes["rows"], sizes["width"])),
+            "index": Tensor((sizes["count"],), below=sizes["rows"], real=False, gradient=False),
+        }
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """(count, width)."""
+        return ((sizes["count"], sizes["width"]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
+        """The rows."""
+        table, index = inputs
+        return c.store(c.select(lambda each: each[index], table))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """Sums over the places where a row went."""
+        import numpy
+
+        table, index = inputs
+        most = int(numpy.bincount(index).max())
+        shape = table.shape
+
+        def summed(array: Any) -> Any:
+            found = numpy.zeros(shape, array.dtype)
+            numpy.add.at(found, index, array)
+            return found
+
+        return (c.store(c.linear(summed, upstream, most, most)),)
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+    def bytes(self, sizes: Sizes, dtype: str) -> int:
+        """Only the rows that are taken are read."""
+        return sizes["count"] * (2 * sizes["width"] * ARITHMETIC[dtype].bytes + 8)
+
+
+OPERATORS = {"embedding": Embedding()}

@@ -1,0 +1,139 @@
+"""Losses, each the mean over a batch: one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Calculator, Operator, Sizes, Tensor
+
+
+class _Loss(Operator):
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:  # noqa: ARG002
+        """One number, of shape ()."""
+        return ((),)
+
+
+class CrossEntropy(_Loss):
+    """-mean over rows of log p[row, label[row]]: of probabilities, with no softmax in it.
+
+    p is (rows, columns) in (0, 1), and need not sum to 1; labels are (rows,). FLOPs: 2 per row.
+    """
+
+    name = "cross_entropy"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Probabilities and labels."""
+        return {
+            "p": Tensor((sizes["rows"], sizes["columns"]), 0.0),
+            "labels": _labels(sizes),
+        }
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula."""
+        p, labels = inputs
+        logs = c.store(c.log(c.select(lambda each: _picked(each, labels), p)))
+        return c.store(_scalar(c, -(c.total(logs) / sizes["rows"])))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """-G / (rows p) at the labels, else 0."""
+        p, labels = inputs
+        share = c.store(upstream / sizes["rows"])
+        at_labels = -(share / c.select(lambda each: _picked(each, labels), p))
+        shape = p.shape
+        return (c.store(c.select(lambda each: _placed(each, labels, shape), at_labels)),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return 2 * sizes["rows"]
+
+
+class SoftmaxCrossEntropy(_Loss):
+    """-mean over rows of log softmax(x)[row, label[row]], the softmax included.
+
+    x is (rows, columns) in (-8, 8), labels are (rows,). The logarithms may be stored in the dtype
+    before they are averaged, and the gradient taken from those. FLOPs: 5 per element, 2 per row.
+    """
+
+    name = "softmax_cross_entropy"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Logits and labels."""
+        return {
+            "x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0),
+            "labels": _labels(sizes),
+        }
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula, shifted by each row's maximum."""
+        x, labels = inputs
+        picked = c.select(lambda each: _picked(each, labels), _log_softmax(c, x))
+        return c.store(_scalar(c, -(c.total(picked) / sizes["rows"])))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """(softmax - 1 at the label) G / rows."""
+        x, labels = inputs
+        share = c.store(upstream / sizes["rows"])
+        ones = _placed(1 + 0 * _picked(c.value(x), labels), labels, x.shape)
+        return (c.store((c.exp(_log_softmax(c, x)) - ones) * share),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return sizes["rows"] * (5 * sizes["columns"] + 2)
+
+
+class MeanSquaredError(_Loss):
+    """Mean of (a - b)**2 over n elements. FLOPs: 3 per element."""
+
+    name = "mean_squared_error"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Two vectors of n elements."""
+        return {"a": Tensor((sizes["n"],)), "b": Tensor((sizes["n"],))}
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula; differences and squares may be stored in the dtype."""
+        a, b = inputs
+        difference = c.store(a - b)
+        return c.store(_scalar(c, c.total(c.store(difference * difference)) / sizes["n"]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """2 (a - b) G / n, and its negative."""
+        a, b = inputs
+        by_a = c.store(c.store(a - b) * c.store(upstream * 2 / sizes["n"]))
+        return by_a, -by_a
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return 3 * sizes["n"]
+
+
+def _labels(sizes: Sizes) -> Tensor:
+    return Tensor((sizes["rows"],), below=sizes["columns"], real=False, gradient=False)
+
+
+def _log_softmax(c: Calculator, x: Any) -> Any:
+    shifted = x - c.value(x).max(axis=1, keepdims=True)
+    return c.store(shifted - c.log(c.total(c.exp(shifted), 1)))
+
+
+def _picked(matrix: Any, labels: Any) -> Any:
+    import numpy
+
+    return numpy.take_along_axis(matrix, labels[:, None], axis=1)
+
+
+def _placed(column: Any, labels: Any, shape: tuple[int, ...]) -> Any:
+    import numpy
+
+    matrix = numpy.zeros(shape, dtype=column.dtype)
+    numpy.put_along_axis(matrix, labels[:, None], column, axis=1)
+    return matrix
+
+
+def _scalar(c: Calculator, x: Any) -> Any:
+    return c.select(lambda each: each.reshape(()), x)
+
+
+OPERATORS = {
+    each.name: each for each in (CrossEntropy(), SoftmaxCrossEntropy(), MeanSquaredError())
+}

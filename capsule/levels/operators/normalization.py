@@ -1,0 +1,202 @@
+"""Batch, layer and group normalization."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .base import Calculator, Operator, Sizes, Tensor
+
+EPSILON = 1e-5
+
+
+class _Normalization(Operator):
+    """y = w (x - mean) / sqrt(variance + 1e-5) + b, with the biased variance (over n, not n - 1).
+
+    Bounds grant that the mean and the scale are kept for the gradient in the dtype. FLOPs: 8 per
+    element (mean 1, difference 1, variance 2, scaling and affine map 4).
+    """
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return 8 * prod(self.outputs(sizes)[0])
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The shape of x."""
+        return (self.tensors(sizes)["x"].shape,)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula, mean first."""
+        x, w, b = inputs
+        normal, _ = self._normal(c, sizes, x, lambda each: each)
+        return c.store(normal * self._spread(c, w) + self._spread(c, b))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """By x through mean and variance, by w and by b."""
+        x, w, _ = inputs
+        normal, scale = self._normal(c, sizes, x, c.store)
+        slope = self._grouped(c, sizes, upstream * self._spread(c, w))
+        inner = self._grouped(c, sizes, normal)
+        axes = self._axes(sizes)
+        count = prod(inner.shape[axis] for axis in axes)
+        level, tilt = c.total(slope, axes) / count, c.total(slope * inner, axes) / count
+        by_x = self._back(c, sizes, (slope - level - inner * tilt) * scale)
+        passes = self._passes(sizes)
+        by_w = c.total(upstream * normal, self._shared(sizes), passes)
+        by_b = c.total(upstream, self._shared(sizes), passes)
+        flat = [c.select(lambda each: each.reshape(-1), each) for each in (by_w, by_b)]
+        return c.store(by_x), c.store(flat[0]), c.store(flat[1])
+
+    def _normal(self, c: Calculator, sizes: Sizes, x: Any, kept: Any) -> tuple[Any, Any]:
+        """The normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
+        axes = self._axes(sizes)
+        x = self._grouped(c, sizes, x)
+        count = prod(x.shape[axis] for axis in axes)
+        mean = c.total(x, axes) / count
+        centred = x - mean
+        scale = kept(1 / c.sqrt(c.total(centred * centred, axes) / count + EPSILON))
+        centred = x - kept(mean)
+        return self._back(c, sizes, centred * scale), scale
+
+    def _passes(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """How often the sums for w and b may go through memory in the dtype."""
+        return 0
+
+    def _axes(self, sizes: Sizes) -> tuple[int, ...]:
+        """Axes of the grouped x that mean and variance are taken over."""
+        raise NotImplementedError
+
+    def _shared(self, sizes: Sizes) -> tuple[int, ...]:
+        """Axes of x along which w and b repeat."""
+        raise NotImplementedError
+
+    def _grouped(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
+        return x
+
+    def _back(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
+        return x
+
+    def _spread(self, c: Calculator, w: Any) -> Any:
+        return c.select(lambda each: each.reshape(-1, 1, 1), w)
+
+
+class BatchNorm(_Normalization):
+    """Training form over n, h, w for each channel of (n, c, h, w); running means are no output."""
+
+    name = "batch_norm"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x and, per channel, w and b."""
+        shape = tuple(sizes[each] for each in ("n", "c", "h", "w"))
+        return {"x": Tensor(shape), "w": Tensor((shape[1],)), "b": Tensor((shape[1],))}
+
+    def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
+        return (0, 2, 3)
+
+    _shared = _axes
+
+
+class GroupNorm(BatchNorm):
+    """Over the channels of one of `groups` groups, h and w, for each sample of (n, c, h, w)."""
+
+    name = "group_norm"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x and, per channel, w and b."""
+        if sizes["c"] % sizes["groups"]:
+            raise ValueError(f"{sizes['groups']} groups do not divide {sizes['c']} channels")
+        return super().tensors(sizes)
+
+    def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
+        return (2, 3, 4)
+
+    def _grouped(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
+        n, groups = sizes["n"], sizes["groups"]
+        shape = (n, groups, sizes["c"] // groups, sizes["h"], sizes["w"])
+        return c.select(lambda each: each.reshape(shape), x)
+
+    def _back(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
+        return c.select(lambda each: each.reshape(self.outputs(sizes)[0]), x)
+
+
+class LayerNorm(_Normalization):
+    """Over the columns of each row of a (rows, columns) matrix; w and b are (columns,).
+
+    Bounds grant that the gradients of w and b are summed row by row in memory of the dtype, which
+    is what torch does on CPUs.
+    """
+
+    name = "layer_norm"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x and, per column, w and b."""
+        columns = sizes["columns"]
+        return {
+            "x": Tensor((sizes["rows"], columns)),
+            "w": Tensor((columns,)),
+            "b": Tensor((columns,)),
+        }
+
+    def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
+        return (1,)
+
+    def _shared(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
+        return (0,)
+
+    def _passes(self, sizes: Sizes) -> int:
+        return sizes["rows"]
+
+    def _spread(self, c: Calculator, w: Any) -> Any:  # noqa: ARG002
+        return w
+
+
+class BatchNormInference(Operator):
+    """y = w (x - mean) / sqrt(variance + 1e-5) + b with a given mean and variance per channel.
+
+    Variances lie in (0, 1). Not differentiated by mean and variance. FLOPs: 4 per element.
+    """
+
+    name = "batch_norm_inference"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x and, per channel, w, b, mean and variance."""
+        shape = tuple(sizes[each] for each in ("n", "c", "h", "w"))
+        channel = Tensor((shape[1],))
+        return {
+            "x": Tensor(shape),
+            "w": channel,
+            "b": channel,
+            "mean": Tensor((shape[1],), gradient=False),
+            "variance": Tensor((shape[1],), 0.0, 1.0, gradient=False),
+        }
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The shape of x."""
+        return (tuple(sizes[each] for each in ("n", "c", "h", "w")),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
+        """The formula."""
+        x, w, b, mean, variance = (inputs[0], *(_channels(c, each) for each in inputs[1:]))
+        return c.store((x - mean) * (1 / c.sqrt(variance + EPSILON)) * w + b)
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """By x, w and b."""
+        x, w, _, mean, variance = (inputs[0], *(_channels(c, each) for each in inputs[1:]))
+        scale = 1 / c.sqrt(variance + EPSILON)
+        by_w = c.total(upstream * (x - mean) * scale, (0, 2, 3))
+        by_b = c.total(upstream, (0, 2, 3))
+        flat = [c.select(lambda each: each.reshape(-1), each) for each in (by_w, by_b)]
+        return c.store(upstream * (scale * w)), c.store(flat[0]), c.store(flat[1])
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return 4 * prod(self.outputs(sizes)[0])
+
+
+def _channels(c: Calculator, x: Any) -> Any:
+    return c.select(lambda each: each.reshape(-1, 1, 1), x)
+
+
+OPERATORS = {
+    each.name: each for each in (BatchNorm(), BatchNormInference(), LayerNorm(), GroupNorm())
+}

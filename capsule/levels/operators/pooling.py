@@ -1,0 +1,193 @@
+"""Maximum, average and global average pooling of (n, c, h, w)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..words import words
+from .base import ARITHMETIC, Calculator, Operator, Sizes, Tensor
+from .correlation import Window, pad
+
+
+class _Pool(Operator):
+    """Windows of r x s, moved by `stride`, over a frame of `padding` that counts for nothing.
+
+    FLOPs: 1 per element of a window, frame included.
+    """
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x of shape (n, c, h, w)."""
+        return {"x": Tensor(tuple(sizes[each] for each in ("n", "c", "h", "w")))}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """(n, c, positions...).
+
+        Raises:
+            ValueError: The padding is more than half a window (whole windows would be frame), or
+                no window fits.
+        """
+        how = _how(sizes)
+        found = (how.length(sizes["h"], sizes["r"]), how.length(sizes["w"], sizes["s"]))
+        if min(found) < 1 or 2 * sizes["padding"] > min(sizes["r"], sizes["s"]):
+            raise ValueError(f"the window does not fit: {dict(sizes)}")
+        return ((sizes["n"], sizes["c"], *found),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return prod(self.outputs(sizes)[0]) * sizes["r"] * sizes["s"]
+
+    def _slices(self, sizes: Sizes) -> list[Any]:
+        """What each position of the window meets in the padded input."""
+        found = self.outputs(sizes)[0][2:]
+        window = (sizes["r"], sizes["s"])
+        everything = (slice(None), slice(None))
+        return [(*everything, *where) for _, where in _how(sizes).slices(window, found)]
+
+    def _cut(self, sizes: Sizes, padded: Any) -> Any:
+        edge = sizes["padding"]
+        return padded[:, :, edge : edge + sizes["h"], edge : edge + sizes["w"]]
+
+    def _frame(self, sizes: Sizes, like: Any) -> Any:
+        import numpy
+
+        edge = 2 * sizes["padding"]
+        shape = (sizes["n"], sizes["c"], sizes["h"] + edge, sizes["w"] + edge)
+        return numpy.zeros(shape, like.dtype)
+
+
+class MaxPool(_Pool):
+    """The largest element of each window, whose place gets the whole gradient.
+
+    No two elements that a window can see are equal, for frameworks differ in which one they take:
+    an input's level is a random one among those that belong to its place modulo the window.
+    """
+
+    name = "max_pool2d"
+    smooth = False
+
+    def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
+        """Values x in (-1/4, 3/4), without ties.
+
+        Raises:
+            ValueError: The window has more elements than the dtype has levels for.
+        """
+        import numpy
+
+        arithmetic = ARITHMETIC[dtype]
+        shape = self.tensors(sizes)["x"].shape
+        window = sizes["r"] * sizes["s"]
+        levels = 2 ** (arithmetic.bits - 1) // window
+        if levels < 1:
+            raise ValueError(f"{dtype} has fewer levels than a window of {window} elements")
+        label = f"capsule-input-1\n{self.name}\nx\n{shape}\n{dtype}\n{seed}\n"
+        drawn = ((words(label, prod(shape)) >> 11) % levels).reshape(shape)
+        place = (numpy.arange(shape[2]) % sizes["r"])[:, None] * sizes["s"]
+        place = place + numpy.arange(shape[3]) % sizes["s"]
+        odd = 2 * (drawn * window + place.astype(drawn.dtype)) + 1
+        values = odd.astype(numpy.float64) * 2.0**-arithmetic.bits - 0.25
+        return (values.astype(arithmetic.stored),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """Gathered from where the maximum is."""
+        winner, where = self._winner(c, sizes, inputs[0]), self._slices(sizes)
+
+        def gathered(array: Any) -> Any:
+            padded = pad(array, sizes["padding"])
+            return sum((winner == index) * padded[each] for index, each in enumerate(where))
+
+        return c.store(c.select(gathered, inputs[0]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """Scattered to where the maximum was; windows that overlap add up."""
+        winner, where = self._winner(c, sizes, inputs[0]), self._slices(sizes)
+
+        def scattered(array: Any) -> Any:
+            padded = self._frame(sizes, array)
+            for index, each in enumerate(where):
+                padded[each] += (winner == index) * array
+            return self._cut(sizes, padded)
+
+        return (c.store(c.linear(scattered, upstream, len(where), len(where))),)
+
+    def _winner(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
+        import numpy
+
+        padded = pad(c.value(x), sizes["padding"], -numpy.inf)
+        where = self._slices(sizes)
+        best = padded[where[0]].copy()
+        winner = numpy.zeros(best.shape, dtype=numpy.int64)
+        for index, each in enumerate(where[1:], 1):
+            higher = padded[each] > best
+            winner[higher] = index
+            best = numpy.maximum(best, padded[each])
+        return winner
+
+
+class AveragePool(_Pool):
+    """The mean of each window's elements, the frame not counted."""
+
+    name = "average_pool2d"
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """Sums over windows divided by how many elements each has."""
+        where = self._slices(sizes)
+
+        def summed(array: Any) -> Any:
+            padded = pad(array, sizes["padding"])
+            return sum(padded[each] for each in where)
+
+        counts = summed(c.value(inputs[0]) * 0 + 1)
+        return c.store(c.linear(summed, inputs[0], len(where)) / counts)
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """Each window's share to each of its elements; windows that overlap add up."""
+        where = self._slices(sizes)
+        padded = pad(c.value(inputs[0]) * 0 + 1, sizes["padding"])
+        counts = sum(padded[each] for each in where)
+
+        def scattered(array: Any) -> Any:
+            frame = self._frame(sizes, array)
+            for each in where:
+                frame[each] += array
+            return self._cut(sizes, frame)
+
+        shares = c.store(upstream / counts)
+        return (c.store(c.linear(scattered, shares, len(where), len(where))),)
+
+
+class GlobalAveragePool(Operator):
+    """The mean over h and w of (n, c, h, w), as (n, c, 1, 1). FLOPs: 1 per element."""
+
+    name = "global_average_pool"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x of shape (n, c, h, w)."""
+        return {"x": Tensor(tuple(sizes[each] for each in ("n", "c", "h", "w")))}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """(n, c, 1, 1)."""
+        return ((sizes["n"], sizes["c"], 1, 1),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The mean."""
+        return c.store(c.total(inputs[0], (2, 3)) / (sizes["h"] * sizes["w"]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """G / (h w) everywhere."""
+        import numpy
+
+        share = upstream / (sizes["h"] * sizes["w"])
+        shape = inputs[0].shape
+        return (c.store(c.select(lambda each: numpy.broadcast_to(each, shape), share)),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return sizes["n"] * sizes["c"] * sizes["h"] * sizes["w"]
+
+
+def _how(sizes: Sizes) -> Window:
+    return Window(sizes["stride"], sizes["padding"], 1, 1)
+
+
+OPERATORS = {each.name: each for each in (MaxPool(), AveragePool(), GlobalAveragePool())}

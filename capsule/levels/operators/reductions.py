@@ -1,0 +1,102 @@
+"""Sum, mean and maximum along the rows of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..words import words
+from .base import Calculator, Operator, Sizes, Tensor
+
+
+class _Reduction(Operator):
+    """A (rows, columns) matrix to a vector of `rows` elements. FLOPs: 1 per element."""
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """One matrix."""
+        return {"x": Tensor((sizes["rows"], sizes["columns"]))}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """One vector."""
+        return ((sizes["rows"],),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return sizes["rows"] * sizes["columns"]
+
+
+class ReduceSum(_Reduction):
+    """Sum of each row."""
+
+    name = "reduce_sum"
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The sums."""
+        return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], sizes["columns"]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """G along each row."""
+        return (c.store(_along_rows(c, sizes, upstream)),)
+
+
+class ReduceMean(_Reduction):
+    """Mean of each row."""
+
+    name = "reduce_mean"
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The sums over the number of columns."""
+        columns = sizes["columns"]
+        return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], columns) / columns)
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """G / columns along each row."""
+        return (c.store(_along_rows(c, sizes, upstream / sizes["columns"])),)
+
+
+class ReduceMax(_Reduction):
+    """Largest element of each row, which gets the whole gradient.
+
+    One element of each row, at a random place, is 1 and the others lie below 3/4: frameworks
+    differ in how they share a gradient among equals. Exact.
+    """
+
+    name = "reduce_max"
+    smooth = False
+
+    def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
+        """A matrix with one 1 in each row."""
+        (x,) = super().inputs(sizes, dtype, seed)
+        label = f"capsule-input-1\n{self.name}\nplaces\n{x.shape}\n{seed}\n"
+        places = (words(label, sizes["rows"]) >> 11) % sizes["columns"]
+        x[range(sizes["rows"]), places.astype("int64")] = 1
+        return (x,)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """Gathered from where the maximum is."""
+        places = c.value(inputs[0]).argmax(axis=1)
+        rows = range(sizes["rows"])
+        return c.store(c.select(lambda each: each[rows, places], inputs[0]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """Scattered to where the maximum was."""
+        import numpy
+
+        x = c.value(inputs[0])
+        places, rows = x.argmax(axis=1), range(sizes["rows"])
+
+        def scattered(array: Any) -> Any:
+            found = numpy.zeros(x.shape, array.dtype)
+            found[rows, places] = array
+            return found
+
+        return (c.store(c.select(scattered, upstream)),)
+
+
+def _along_rows(c: Calculator, sizes: Sizes, x: Any) -> Any:
+    import numpy
+
+    shape = (sizes["rows"], sizes["columns"])
+    return c.select(lambda each: numpy.broadcast_to(each[:, None], shape), x)
+
+
+OPERATORS = {each.name: each for each in (ReduceSum(), ReduceMean(), ReduceMax())}

@@ -1,0 +1,311 @@
+"""The arithmetic of a dtype, and how far rounding can carry a result from the exact one.
+
+An operator writes its formula once, against a `Calculator`. With `Exact` it is the reference; with
+`Rounding` the same formula is followed by a bound on the error of every element, so that the bound
+comes from the dtype and from the lengths of the operation, never from a measurement.
+
+The rules, per element, for values x, y with errors at most dx, dy, and with `a` the unit roundoff
+of the arithmetic inside an operation (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+ed. 2002, sections 2.2, 3.1 and 3.5; every operation may lose 2 a, which covers a rounded
+constant, a reciprocal instead of a division, and fused or unfused multiply-add):
+
+    x + y, x - y    dx + dy + 2 a |x + y|
+    x y             |x| dy + |y| dx + dx dy + 2 a |x y|
+    x / y           (dx + |x / y| dy) / (|y| - dy) + 2 a |x / y|
+    sum of n        sum of dx + gamma_n sum of (|x| + dx),   gamma_n = n a / (1 - n a), any order
+    sum of products of n pairs (products of matrices, convolutions)
+                    |x| dy + dx |y| + dx dy + (gamma_n + 2 o) |x| |y|,   o as below
+    exp, tanh, ...  dx times the derivative + 2 c a |result|,   c = 4: functions off by 4 ulp
+    selections (max, relu), copies, changes of shape: dx, nothing new
+    store           u |x| + t: the value is rounded to the dtype in memory
+    passes          how often the partial sums of a sum may go through memory in the dtype: p times
+                    u sum |x||y| more
+
+numpy documents at most 2.52 ulp for its float32 exponential, CUDA 2, SLEEF's u10 (torch) 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+FUNCTION_ULPS = 4
+
+Linear = Callable[[Any], Any]
+Bilinear = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a dtype's word stands for.
+
+    Attributes:
+        storage: Unit roundoff u of a tensor's elements in memory.
+        inside: Unit roundoff a of the arithmetic within an operation. The two 16-bit types are
+            due to be accumulated in float32; as tensor cores truncate instead of rounding (Fasi,
+            Higham, Mikaitis and Pranesh, PeerJ Computer Science 7, 2021, e330), that is 2**-23.
+        operand: Unit roundoff o of each factor of a sum of products, 0 where factors are taken as
+            they are.
+        tiny: Error t of a result that underflows: flushed to zero, or for float16 half its
+            smallest subnormal number.
+        bits: Significant bits that inputs have.
+        stored: numpy's dtype that holds the values, `float32` for bfloat16, which numpy lacks.
+        wider: numpy's dtype in which the reference is computed: more bits than the dtype under
+            test, so it takes another path through other code. `longdouble` has 64 bits on x86 and
+            113 on Linux on Arm; where it is no wider than a double it still uses neither BLAS nor
+            SIMD exponentials.
+        bytes: Size of an element in memory.
+    """
+
+    storage: float
+    inside: float
+    operand: float
+    tiny: float
+    bits: int
+    stored: str
+    wider: str
+    bytes: int
+
+
+ARITHMETIC = {
+    "float64": Arithmetic(2.0**-53, 2.0**-53, 0.0, 2.0**-1022, 53, "float64", "longdouble", 8),
+    "float32": Arithmetic(2.0**-24, 2.0**-24, 0.0, 2.0**-126, 24, "float32", "float64", 4),
+    "tf32": Arithmetic(2.0**-24, 2.0**-23, 2.0**-11, 2.0**-126, 24, "float32", "float64", 4),
+    "bfloat16": Arithmetic(2.0**-8, 2.0**-23, 0.0, 2.0**-126, 8, "float32", "float64", 2),
+    "float16": Arithmetic(2.0**-11, 2.0**-23, 0.0, 2.0**-25, 11, "float16", "float64", 2),
+}
+
+
+class Exact:
+    """Plain numpy, in the dtype of what it is given."""
+
+    def exp(self, x: Any) -> Any:
+        """Exponential."""
+        import numpy
+
+        return numpy.exp(x)
+
+    def log(self, x: Any) -> Any:
+        """Natural logarithm."""
+        import numpy
+
+        return numpy.log(x)
+
+    def tanh(self, x: Any) -> Any:
+        """Hyperbolic tangent."""
+        import numpy
+
+        return numpy.tanh(x)
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+        import numpy
+
+        return numpy.sqrt(x)
+
+    def erf(self, x: Any) -> Any:
+        """Error function, by the series 2/sqrt(pi) exp(-x**2) sum of 2**n x**(2n+1) / (2n+1)!!.
+
+        All its terms have one sign, so it loses nothing to cancellation, in any dtype.
+        """
+        import numpy
+
+        square = x * x
+        term = x + square * 0
+        total = term.copy()
+        # after the largest term each next one is at most half of it once 2n + 3 >= 4 x**2
+        for n in range(80 + int(4 * float(square.max(initial=0)))):
+            term *= 2 * square / (2 * n + 3)
+            total += term
+        # acos(-1) in the dtype of x: math.pi would cut longdouble to 53 bits
+        pi = numpy.arccos(-numpy.ones((), dtype=square.dtype))
+        return total * numpy.exp(-square) * (2 / numpy.sqrt(pi))
+
+    def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
+        """A result of which each element is a sum of at most `terms` products."""
+        return function(x, y)
+
+    def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
+        """`function(x)`, of which each element is a sum of at most `terms` elements of x."""
+        return function(x)
+
+    def select(self, function: Linear, x: Any) -> Any:
+        """`function(x)`, which only picks, copies, repeats or moves elements, or writes zeros."""
+        return function(x)
+
+    def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:  # noqa: ARG002
+        """Sum over axes, which stay with length 1."""
+        return x.sum(axis=axis, keepdims=True)
+
+    def store(self, x: Any) -> Any:
+        """The value as a tensor in memory has it."""
+        return x
+
+    def value(self, x: Any) -> Any:
+        """The bare array, for decisions: a mask, a maximum."""
+        return x
+
+
+EXACT = Exact()
+
+
+class Rounded:
+    """An array with a bound on the error of each of its elements, both float64 of one shape."""
+
+    __array_ufunc__ = None  # makes `array * rounded` come to __rmul__
+
+    def __init__(self, value: Any, error: Any, inside: float) -> None:
+        self.value = value
+        self.error = error
+        self.inside = inside
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the value."""
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+    def _new(self, value: Any, error: Any, roundings: float = 2) -> Rounded:
+        return Rounded(value, error + roundings * self.inside * abs(value), self.inside)
+
+    def __neg__(self) -> Rounded:
+        return Rounded(-self.value, self.error, self.inside)
+
+    def __add__(self, other: Any) -> Rounded:
+        value, error = _parts(other)
+        return self._new(self.value + value, self.error + error)
+
+    def __sub__(self, other: Any) -> Rounded:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Rounded:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Rounded:
+        value, error = _parts(other)
+        spread = abs(self.value) * error + (abs(value) + error) * self.error
+        return self._new(self.value * value, spread)
+
+    def __truediv__(self, other: Any) -> Rounded:
+        value, error = _parts(other)
+        quotient = self.value / value
+        least = abs(value) - error
+        if (least <= 0).any() if hasattr(least, "any") else least <= 0:
+            raise ValueError("no error bound: a divisor may be 0")
+        return self._new(quotient, (self.error + abs(quotient) * error) / least)
+
+    def __rtruediv__(self, other: Any) -> Rounded:
+        return Rounded(other + 0 * self.value, 0 * self.error, self.inside) / self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _parts(other: Any) -> tuple[Any, Any]:
+    return (other.value, other.error) if isinstance(other, Rounded) else (other, 0.0)
+
+
+class Rounding:
+    """Values in float64 with the bounds of one dtype's arithmetic."""
+
+    def __init__(self, arithmetic: Arithmetic, extra: float = 0.0) -> None:
+        self._inside = arithmetic.inside + extra
+        self._arithmetic = arithmetic
+
+    def given(self, x: Any) -> Rounded:
+        """An exact input."""
+        import numpy
+
+        value = numpy.asarray(x, dtype=numpy.float64)
+        return Rounded(value, numpy.zeros_like(value), self._inside)
+
+    def exp(self, x: Any) -> Rounded:
+        """Exponential; dx makes it wrong by a factor."""
+        import numpy
+
+        value = numpy.exp(x.value)
+        return self._function(value, value * numpy.expm1(x.error))
+
+    def log(self, x: Any) -> Rounded:
+        """Natural logarithm, off by dx / (x - dx)."""
+        import numpy
+
+        return self._function(numpy.log(x.value), x.error / (x.value - x.error))
+
+    def tanh(self, x: Any) -> Rounded:
+        """Hyperbolic tangent: its derivative is at most 1."""
+        import numpy
+
+        return self._function(numpy.tanh(x.value), x.error)
+
+    def sqrt(self, x: Any) -> Rounded:
+        """Square root; its error is at most dx over itself."""
+        import numpy
+
+        value = numpy.sqrt(x.value)
+        return self._function(value, x.error / value)
+
+    def erf(self, x: Any) -> Rounded:
+        """Error function: its derivative is at most 2/sqrt(pi) < 1.2."""
+        return self._function(EXACT.erf(x.value), 1.2 * x.error)
+
+    def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
+        """A sum of products; see the module's rules."""
+        x, y = self._rounded(x), self._rounded(y)
+        growth = self._gamma(terms) + 2 * self._arithmetic.operand
+        growth += passes * self._arithmetic.storage
+        ax, ay = abs(x.value), abs(y.value)
+        error = growth * function(ax + x.error, ay + y.error)
+        if x.error.any():
+            error = error + function(x.error, ay + y.error)
+        if y.error.any():
+            error = error + function(ax, y.error)
+        return Rounded(function(x.value, y.value), error, self._inside)
+
+    def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
+        """A sum; see the module's rules."""
+        x = self._rounded(x)
+        growth = self._gamma(terms) + passes * self._arithmetic.storage
+        error = function(x.error) + growth * function(abs(x.value) + x.error)
+        return Rounded(function(x.value), error, self._inside)
+
+    def select(self, function: Linear, x: Any) -> Rounded:
+        """The same selection from values and errors."""
+        x = self._rounded(x)
+        return Rounded(function(x.value), abs(function(x.error)), self._inside)
+
+    def total(self, x: Any, axis: Any = None, passes: int = 0) -> Rounded:
+        """Sum over axes, which stay with length 1."""
+
+        def summed(array: Any) -> Any:
+            return array.sum(axis=axis, keepdims=True)
+
+        terms = x.value.size // max(1, summed(x.value).size)
+        return self.linear(summed, x, terms, passes)
+
+    def store(self, x: Any) -> Rounded:
+        """The value rounded to the dtype in memory."""
+        x = self._rounded(x)
+        rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
+        return Rounded(x.value, x.error + rounding, self._inside)
+
+    def value(self, x: Any) -> Any:
+        """The value without its error."""
+        return x.value if isinstance(x, Rounded) else x
+
+    def _rounded(self, x: Any) -> Rounded:
+        return x if isinstance(x, Rounded) else self.given(x)
+
+    def _function(self, value: Any, error: Any) -> Rounded:
+        error = error + 2 * FUNCTION_ULPS * self._inside * abs(value)
+        return Rounded(value, error, self._inside)
+
+    def _gamma(self, terms: int) -> float:
+        share = terms * self._inside
+        if share >= 1:
+            raise ValueError(f"no error bound for k = {terms} at unit roundoff {self._inside:g}")
+        return share / (1 - share)
+
+
+Calculator = Any
+"""`Exact` or `Rounding`: they have the same methods, on arrays and on `Rounded`."""

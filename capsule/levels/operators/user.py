@@ -1,0 +1,199 @@
+"""An operator that a user defines in a Python file, with native code in C++ or CUDA if they like.
+
+The file defines, at its top level:
+
+    parameters = ("n",)             names of its sizes
+    options = {"power": 2}          optional: further whole numbers >= 0, with defaults
+
+    def tensors(sizes):             inputs by name, in the order of the call: a shape, or a
+        return {"x": (sizes["n"],)}     dictionary with `shape` and other fields of `base.Tensor`
+    def outputs(sizes):             shapes of the results, a tuple of tuples
+    def flops(sizes):               counted operations of one forward run
+
+    def forward(c, sizes, *inputs):             the reference: one formula in numpy, against a
+    def backward(c, sizes, upstream, *inputs):  calculator; see `rounding` and the operators here.
+                                                `c.store` goes around each result
+
+    def torch(context, sizes, *tensors):        what is measured, for each framework that it is
+        return function, arguments              there for; function(*arguments) is timed
+
+The formula on float64 or longdouble is the reference; on `Rounded` values it gives the bounds, so
+a user's operator is judged by the same rules as ours. With torch, `backward` is what autograd
+does: a `torch.autograd.Function` brings its own.
+
+Sources lie beside the file. `context.library("mine.cpp")` compiles plain C++ into a shared library
+and returns it by ctypes, as it returns a `.so` that was built before: one source for every
+framework, in a second. `context.build("mine.cpp", ...)` compiles with torch's own extension builder
+and returns the module that their PYBIND11_MODULE defines, in a minute or more; `.cu` sources are
+compiled by nvcc. A framework without a function of its name cannot run the operator; numpy then
+runs the formula.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from importlib import import_module, util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .. import catalog
+from .base import Calculator, Operator, Sizes, Tensor
+from .rounding import EXACT
+
+_COMPILER = os.environ.get("CXX", "c++")
+
+NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
+
+
+class UserOperator(Operator):
+    """The functions of a user's file behind the interface of our own operators."""
+
+    def __init__(self, name: str, module: ModuleType) -> None:
+        self.name = name
+        self._module: Any = module
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """The file's, with shapes made into `Tensor`s."""
+        return {
+            name: Tensor(**each) if isinstance(each, dict) else Tensor(tuple(each))
+            for name, each in self._module.tensors(sizes).items()
+        }
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The file's."""
+        return tuple(tuple(each) for each in self._module.outputs(sizes))
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The file's."""
+        return self._module.forward(c, sizes, *inputs)
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """The file's."""
+        return tuple(self._module.backward(c, sizes, upstream, *inputs))
+
+    def flops(self, sizes: Sizes) -> int:
+        """The file's."""
+        return int(self._module.flops(sizes))
+
+
+class Context:
+    """What a user's native function may ask for.
+
+    Attributes:
+        folder: Where the file and what came with it lie, read-only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def library(self, source: str) -> Any:
+        """A shared library by ctypes, compiled first unless it is one: C functions on pointers.
+
+        Raises:
+            FileNotFoundError: The source is not there.
+            RuntimeError: The image has no compiler, or it fails; its words are in the message.
+        """
+        path = self._found(source)
+        if path.suffix == ".so":
+            return ctypes.CDLL(str(path))
+        _check_tools([path], _COMPILER)
+        built = Path(tempfile.mkdtemp(prefix="capsule-build-")) / f"{path.stem}.so"
+        words = [_COMPILER, "-O3", "-shared", "-fPIC", "-o", str(built), str(path)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(words)} failed: {done.stderr[-1500:]}")
+        return ctypes.CDLL(str(built))
+
+    def build(self, *sources: str) -> Any:
+        """Compile C++ and CUDA sources into a Python module, in a folder of this process alone.
+
+        Raises:
+            FileNotFoundError: A source is not there.
+            RuntimeError: The image has no compiler, no ninja or no nvcc, or they fail.
+        """
+        paths = [self._found(each) for each in sources]
+        cuda = any(path.suffix == ".cu" for path in paths)
+        _check_tools(paths, _COMPILER, "ninja", *(["nvcc"] if cuda else []))
+        from torch.utils import cpp_extension
+
+        return cpp_extension.load(
+            name="capsule_user_" + "_".join(path.stem for path in paths),
+            sources=[str(path) for path in paths],
+            build_directory=tempfile.mkdtemp(prefix="capsule-build-"),
+        )
+
+    def _found(self, source: str) -> Path:
+        path = self.folder / source
+        if not path.is_file():
+            raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
+        return path
+
+
+def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog.Operator]:
+    """Run a user's file, and make the operator known to a framework.
+
+    Args:
+        name: How the trial calls it.
+        source: The file.
+        framework: The one that the job is for.
+
+    Raises:
+        ValueError: The file lacks something, or has no function for the framework.
+    """
+    module = _module(source)
+    if missing := [each for each in NEEDED if not hasattr(module, each)]:
+        raise ValueError(f"{source} does not define {', '.join(missing)}")
+    operator = UserOperator(name, module)
+    package = framework.replace("-", "_")
+    native = getattr(module, package, None)
+    if native is None and framework != "numpy":
+        raise ValueError(f"{source} defines no function {package}: it cannot run there")
+    context = Context(source.parent)
+
+    def operation(sizes: Sizes, *tensors: Any) -> Any:
+        if native is None:
+            return operator.forward, (EXACT, sizes, *tensors)
+        return native(context, sizes, *tensors)
+
+    folder = import_module(f"..frameworks.{package}.operators", __package__)
+    folder.OPERATIONS[name] = operation
+    if framework == "numpy":
+        folder.USERS[name] = operator
+    return operator, _entry(name, module)
+
+
+def _entry(name: str, module: Any) -> catalog.Operator:
+    options = getattr(module, "options", {})
+    return catalog.Operator(
+        name=name,
+        module="user",
+        level=0,
+        parameters=tuple(module.parameters),
+        options=tuple(catalog.Option(each, value, 0, None) for each, value in options.items()),
+        cases={},
+        metrics=catalog.FORWARD_METRICS,
+        frameworks=tuple(catalog.FRAMEWORKS),
+    )
+
+
+def _module(source: Path) -> Any:
+    if not source.is_file():
+        raise ValueError(f"no operator file {source}")
+    # a name of its own: the file must not become `torch` or `random` for whoever imports those
+    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{source} is not a Python file")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _check_tools(paths: list[Path], *needed: str) -> None:
+    if missing := [each for each in needed if shutil.which(each) is None]:
+        told = ", ".join(path.name for path in paths)
+        raise RuntimeError(f"this image cannot build {told}: it has no {', no '.join(missing)}")

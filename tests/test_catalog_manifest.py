@@ -1,0 +1,80 @@
+"""The catalogue of operators, as a manifest's author meets it."""
+
+import json
+
+import pytest
+
+from capsule import manifest, plan
+from capsule.errors import ManifestError
+from capsule.levels import catalog
+
+
+def read(benchmark, **fields):
+    document = {
+        "name": "small",
+        "title": "Small",
+        "authors": [{"name": "Ada"}],
+        "license": "MIT",
+        "seeds": [1, 2, 3],
+        "benchmarks": [{"id": "b", "level": 0, **benchmark}],
+        **fields,
+    }
+    return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
+
+
+def gemm(**changes):
+    sizes = {"m": 2, "n": 3, "k": 4}
+    return {"operator": "gemm", "cases": [sizes], "frameworks": ["numpy"], **changes}
+
+
+@pytest.mark.parametrize("operator", sorted(catalog.OPERATORS))
+def test_every_operator_has_a_quick_set_that_can_be_planned(operator):
+    frameworks = [
+        name
+        for name in catalog.OPERATORS[operator].frameworks
+        if catalog.unsupported(operator, name, "float32", "cpu") is None
+    ]
+    assert {"torch", "numpy"} <= set(frameworks)
+    asked = read({"operator": operator, "frameworks": frameworks})
+    trials = [trial for group in plan.make(asked).groups for trial in group.trials]
+    assert len(trials) == 3 * len(frameworks) * len(asked.benchmarks[0].cases)
+
+
+def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual():
+    cases = [{"m": 2, "n": 3, "k": 4}, {"m": 2, "n": 3, "k": 4, "ta": 1}]
+    found = read(gemm(cases=cases)).benchmarks[0].cases
+    assert [case.name for case in found] == ["m2n3k4", "m2n3k4ta1"]
+    sweep = read(gemm(cases={"m": [2], "n": [3], "k": [4], "tb": [0, 1]}))
+    assert [case.name for case in sweep.benchmarks[0].cases] == ["m2n3k4", "m2n3k4tb1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cases": [{"m": 2, "n": 3, "k": 4, "ta": 2}]}, "2 is not a whole number >= 0 and <= 1"),
+        ({"cases": [{"m": 0, "n": 3, "k": 4}]}, "/benchmarks/0/cases/0/m"),
+        ({"cases": [{"m": 2, "n": 3, "k": 4, "tc": 1}]}, 'no parameter "tc"'),
+        ({"dtype": "float16"}, "numpy has no float16"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_before_it_is_tried(changes, words):
+    with pytest.raises(ManifestError, match=words):
+        read(gemm(**changes))
+
+
+def test_a_framework_without_gradients_owes_no_gradient_metrics():
+    (found,) = read(gemm(frameworks=["numpy", "onnxruntime"])).benchmarks
+    owed = {name: {metric.name for metric in found.due(name)} for name in found.frameworks}
+    assert owed["onnxruntime"] < owed["numpy"]
+    assert {"backward_time", "gradient_check"} <= owed["numpy"] - owed["onnxruntime"]
+    paths = {path for path, _ in plan.metric_paths(read(gemm(frameworks=["onnxruntime"])))}
+    assert "b/m2n3k4/onnxruntime/forward_time" in paths
+    assert "b/m2n3k4/onnxruntime/backward_time" not in paths
+
+
+def test_a_gpu_owes_its_peak_memory():
+    fields = {"resources": {"gpus_per_rank": 1}}
+    (found,) = read(gemm(frameworks=["torch"]), **fields).benchmarks
+    assert "peak_memory_bytes" in {metric.name for metric in found.metrics}
+    (found,) = read(gemm(frameworks=["torch"])).benchmarks
+    assert "peak_memory_bytes" not in {metric.name for metric in found.metrics}

@@ -1,0 +1,213 @@
+"""TensorFlow, XLA and ONNX Runtime through the real program: on this machine where they are
+installed, and always in the image of `images/tensorflow`."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+import capsule.levels
+from capsule.levels import catalog
+
+LEVELS = Path(capsule.levels.__file__).parent
+FRAMEWORKS = ("tensorflow", "tensorflow-xla", "onnxruntime")
+# XLA compiles each case twice, about a second: a test run affords two of its dtypes
+DTYPES = {"tensorflow-xla": ("float32", "bfloat16")}
+
+
+def here(folder, *words, **variables):
+    return subprocess.run(
+        [sys.executable, str(LEVELS), *words],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def image(folder, *words, **variables):
+    reference = os.environ["CAPSULE_TEST_TENSORFLOW_IMAGE"].removeprefix("docker://")
+    settings = {"PYTHONPATH": "/out", **variables}
+    return subprocess.run(
+        ["docker", "run", "--rm", "--network", "none", "--workdir", "/out"]
+        + ["--volume", f"{LEVELS}:/capsule/levels:ro", "--volume", f"{folder}:/out"]
+        + [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
+        + [reference, "python3", "/capsule/levels", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            here,
+            marks=[
+                pytest.mark.tensorflow,
+                pytest.mark.skipif(
+                    not all(map(util.find_spec, ("tensorflow", "onnxruntime", "onnx"))),
+                    reason="TensorFlow and ONNX Runtime are not installed here;"
+                    " the same tests run in their image",
+                ),
+            ],
+        ),
+        pytest.param(image, marks=pytest.mark.engines),
+    ],
+)
+def program(request):
+    return request.param
+
+
+def trials(framework, names=tuple(catalog.OPERATORS)):
+    """The last quick case of each operator, which is the one with the most options."""
+    found = []
+    for name in names:
+        operator = catalog.OPERATORS[name]
+        case, parameters = operator.cases["quick"][-1]
+        for dtype in DTYPES.get(framework, operator.dtypes):
+            if catalog.unsupported(name, framework, dtype, "cpu") is None:
+                found.append(
+                    {
+                        "id": f"{name}/{dtype}/{framework}/17",
+                        "benchmark": name,
+                        "level": 0,
+                        "operator": name,
+                        "dtype": dtype,
+                        "case": case,
+                        "parameters": parameters,
+                        "repetitions": 2,
+                        "warmup": 1,
+                    }
+                )
+    return found
+
+
+def run(program, folder, framework, work, plant=None, **fields):
+    """Values by trial and metric, and the first event."""
+    head = {"format": "capsule-job/1", "determinism": "default", "device": "cpu", "threads": 1}
+    job = {**head, "framework": framework, "seed": 17, "trials": work, **fields}
+    (folder / "job.json").write_text(json.dumps(job))
+    if plant:
+        (folder / "sitecustomize.py").write_text(plant)
+    done = program(folder, "run", "job.json", "journal.jsonl")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    failed = [each for each in events if each["event"] == "end" and each["reason"]]
+    assert not failed
+    values = {each["id"]: {} for each in work}
+    for event in events:
+        if event["event"] == "samples":
+            values[event["trial"]][event["metric"]] = [float(each) for each in event["values"]]
+    return values, events[0]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_operator_and_dtype_stays_within_its_bounds(program, framework, tmp_path):
+    work = trials(framework)
+    assert {each["operator"] for each in work} == set(catalog.OPERATORS)
+    values, _ = run(program, tmp_path, framework, work)
+    for each in work:
+        found = values[each["id"]]
+        due = catalog.due(catalog.OPERATORS[each["operator"]], framework, "cpu")
+        assert list(found) == [metric.name for metric in due]
+        assert found["repeatable"] == [1]
+        for metric in {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"} & set(found):
+            assert all(0 <= value < 1 for value in found[metric]), (each["id"], metric)
+    # no framework is compared with itself
+    assert values[f"gemm/float32/{framework}/17"]["l2_error"][0] > 0
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("determinism", ["default", "strict"])
+def test_settings_tell_the_threads_and_the_determinism(program, framework, determinism, tmp_path):
+    work = trials(framework, ["relu"])[:1]
+    _, hello = run(program, tmp_path, framework, work, threads=2, determinism=determinism)
+    settings = hello["environment"]["settings"]
+    assert settings["threads"] == 2
+    assert settings["deterministic_algorithms"] is (determinism == "strict")
+    assert (settings.get("compiler") == "XLA") is (framework == "tensorflow-xla")
+    assert set(hello["software"]["frameworks"]) == {"numpy", framework}
+
+
+FAULTS = {
+    "tensorflow": (
+        "import tensorflow as tf\n"
+        "softmax, add = tf.nn.softmax, tf.nn.bias_add\n"
+        "tf.nn.softmax = lambda x: softmax(x, 0)\n"
+        "tf.nn.bias_add = lambda x, b: add(x, b * 0)\n"
+    ),
+    "onnxruntime": (
+        "import onnx\n"
+        "right = onnx.helper.make_node\n"
+        "def make_node(kind, inputs, outputs, **attributes):\n"
+        "    if kind == 'Softmax':\n        attributes['axis'] = 0\n"
+        "    return right(kind, inputs[:2] if kind == 'Conv' else inputs, outputs, **attributes)\n"
+        "onnx.helper.make_node = make_node\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("framework", FAULTS)
+def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tmp_path):
+    work = [
+        each
+        for each in trials(framework, ["softmax", "conv2d", "relu"])
+        if each["dtype"] == "float32"
+    ]
+    assert catalog.complete("conv2d", work[1]["parameters"])["bias"] == 1
+    values, _ = run(program, tmp_path, framework, work, FAULTS[framework])
+    for each in work:
+        (ratio,) = values[each["id"]]["l2_error_ratio"]
+        assert ratio == 0 if each["operator"] == "relu" else ratio > 10
+
+
+def test_the_probe_lists_the_frameworks_of_the_image(program, tmp_path):
+    done = program(tmp_path, "probe")
+    found = json.loads(done.stdout)
+    assert {"numpy", *FRAMEWORKS} <= set(found["frameworks"])
+    assert found["frameworks"]["tensorflow"]["version"] == found["distributions"]["tensorflow_cpu"]
+    assert found["frameworks"]["onnxruntime"]["version"] == found["distributions"]["onnxruntime"]
+    assert found["missing"].get("frameworks.tensorflow.version") is None
+
+
+def test_times_are_those_of_single_calls(program, tmp_path):
+    work = trials("onnxruntime", ["relu"])[:1]
+    values, _ = run(program, tmp_path, "onnxruntime", work)
+    (found,) = values.values()
+    assert len(found["forward_time"]) == 3
+    assert all(0 < value < 60 and math.isfinite(value) for value in found["forward_time"])
+
+
+INEXACT = """
+import sys
+sys.path.insert(0, {folder!r})
+import numpy
+from capsule.levels import catalog, frameworks, operators
+framework = frameworks.load({framework!r}, "cpu", 1, "default")
+operator = operators.load("gelu")
+sizes = catalog.complete("gelu", {{"n": 1000}})
+inputs = operator.inputs(sizes, "float64", 17)
+tensors = tuple(framework.from_numpy(each, "float64") for each in inputs)
+call, arguments = framework.operation("gelu", sizes, tensors)
+result = framework.to_numpy(call(*arguments))
+(reference,) = operators.reference(operator, sizes, inputs, "float64")
+(bound,) = operators.bounds(operator, sizes, inputs, "float64")
+print(float(numpy.linalg.norm((result - reference).astype(float))) / bound)
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
+@pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
+def test_what_the_catalogue_calls_inexact_still_is(framework):
+    code = INEXACT.format(folder=str(LEVELS.parent.parent), framework=framework)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) > 1000

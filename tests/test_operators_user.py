@@ -1,0 +1,147 @@
+"""Operators that users bring: a Python file, and C++ that it has compiled."""
+
+import shutil
+from importlib import util
+
+import pytest
+
+from capsule.levels import frameworks, level0
+from capsule.levels.operators import user
+
+PYTHON = """
+parameters = ("n",)
+options = {"power": 2}
+
+def tensors(sizes):
+    return {"x": {"shape": (sizes["n"],), "offset": 0.0}}
+
+def outputs(sizes):
+    return ((sizes["n"],),)
+
+def flops(sizes):
+    return sizes["n"] * (sizes["power"] - 1)
+
+def _power(x, times):
+    found = x
+    for _ in range(times - 1):
+        found = found * x
+    return found
+
+def forward(c, sizes, x):
+    return c.store(_power(x, sizes["power"]))
+
+def backward(c, sizes, upstream, x):
+    return (c.store(upstream * _power(x, sizes["power"] - 1) * sizes["power"]),)
+"""
+TORCH = """
+def torch(context, sizes, x):
+    import torch
+    return torch.pow, (x, sizes["power"])
+"""
+SOURCE = """
+extern "C" void square(const float *x, float *y, long n) {
+    for (long i = 0; i < n; ++i) y[i] = FACTOR * x[i] * x[i];
+}
+"""
+NATIVE = """
+def numpy(context, sizes, x):
+    import ctypes, numpy
+    square = context.library("square.cpp").square
+    square.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long)
+    y = numpy.empty_like(x)
+    def run(x):
+        square(x.ctypes.data, y.ctypes.data, x.size)
+        return y
+    return run, (x,)
+"""
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no c++ here")
+
+
+def measured(path, framework="numpy", dtype="float32", **parameters):
+    trial = {
+        "operator": "mine",
+        "source": str(path),
+        "dtype": dtype,
+        "parameters": parameters or {"n": 1000},
+        "repetitions": 2,
+        "warmup": 0,
+    }
+    loaded = frameworks.load(framework, "cpu", 1, "default")
+    return {each.metric: each.values for each in level0.measure(trial, loaded, 17)}
+
+
+def written(folder, text, name="mine.py"):
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_formula_is_judged_like_ours(tmp_path, dtype):
+    found = measured(written(tmp_path, PYTHON), dtype=dtype, n=500, power=3)
+    assert found["forward_flops"] == (1000.0,)
+    for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
+        assert 0 < found[metric][0] < 1
+
+
+def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path):
+    wrong = PYTHON.replace('* sizes["power"]),)', "),)")
+    found = measured(written(tmp_path, wrong))
+    assert found["grad_l2_error_ratio"][0] < 1  # reference and numpy share the mistake
+    assert found["gradient_check"][0] > 1
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_torch_runs_what_the_file_gives_it(tmp_path, dtype):
+    found = measured(written(tmp_path, PYTHON + TORCH), "torch", dtype)
+    assert 0 < found["l2_error_ratio"][0] < 1
+    wrong = written(tmp_path, PYTHON + TORCH.replace('sizes["power"])', "2.01)"))
+    assert measured(wrong, "torch", dtype)["l2_error_ratio"][0] > 1
+
+
+@needs_compiler
+@pytest.mark.parametrize(("factor", "right"), [("1", True), ("1.01f", False)])
+def test_cpp_beside_the_file_is_compiled_and_checked(tmp_path, factor, right):
+    written(tmp_path, SOURCE.replace("FACTOR", factor), "square.cpp")
+    found = measured(written(tmp_path, PYTHON + NATIVE))
+    assert (found["l2_error_ratio"][0] < 1) is right
+
+
+@needs_compiler
+def test_a_compiler_error_is_told(tmp_path):
+    written(tmp_path, "int square( {", "square.cpp")
+    with pytest.raises(RuntimeError, match=r"(?s)c\+\+ .*square.cpp failed: .*error"):
+        measured(written(tmp_path, PYTHON + NATIVE))
+
+
+def test_an_image_without_a_compiler_says_what_it_lacks(tmp_path, monkeypatch):
+    written(tmp_path, SOURCE, "square.cpp")
+    written(tmp_path, "", "kernel.cu")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    context = user.Context(tmp_path)
+    with pytest.raises(RuntimeError, match=r"cannot build square.cpp: it has no c\+\+"):
+        context.library("square.cpp")
+    with pytest.raises(RuntimeError, match=r"no ninja, no nvcc"):
+        context.build("kernel.cu")
+
+
+@pytest.mark.parametrize(
+    ("text", "framework", "message"),
+    [
+        (PYTHON.replace("def flops", "def work"), "numpy", "does not define flops"),
+        (PYTHON.replace("def forward", "def run"), "numpy", "does not define forward"),
+        (PYTHON, "torch", "defines no function torch"),
+    ],
+)
+def test_what_a_file_lacks_is_named(tmp_path, text, framework, message):
+    with pytest.raises(ValueError, match=message):
+        user.load("mine", written(tmp_path, text), framework)
+
+
+def test_sources_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(ValueError, match="no operator file"):
+        user.load("mine", tmp_path / "absent.py", "numpy")
+    with pytest.raises(FileNotFoundError, match="among the benchmark's inputs"):
+        user.Context(tmp_path).library("absent.cpp")
