@@ -14,6 +14,8 @@ FORMAT = "capsule-metrics/1"
 RunStatus = Literal["ok", "failed", "missing"]
 # numpy finds the median of more values sooner than it is sorted out, its import included
 _FEW = 50_000
+# and of these, when it is needed anyhow
+_VERY_FEW = 500
 # so many different counts do not follow each other twice by chance
 _COUNTS = 5
 
@@ -68,27 +70,7 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
     A failed trial is a failed run of each of its metrics, and a trial without a final outcome a
     missing one: nothing that was planned drops out of sight.
     """
-    final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
-    samples = {(line.trial, line.attempt, line.metric): line for line in record.samples}
-    benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
-    found: dict[str, tuple[Metric, list[Run]]] = {}
-    for trial in planned_trials(record.plan):
-        benchmark, case, framework, seed = trial["id"].split("/")
-        attempt = final.get(trial["id"])
-        for metric in benchmarks[benchmark].due(framework):
-            path = f"{benchmark}/{case}/{framework}/{metric.name}"
-            line = samples.get((trial["id"], attempt.attempt, path)) if attempt else None
-            status, value = _outcome(attempt, line)
-            run = Run(
-                seed=int(seed),
-                seed_source=trial["seed_source"],
-                trial=trial["id"],
-                status=status,
-                value=value,
-                samples=line if status == "ok" else None,
-            )
-            found.setdefault(path, (metric, []))[1].append(run)
-    return _with_trajectories({path: _metric_runs(path, *found[path]) for path in sorted(found)})
+    return _with_trajectories(_metrics(record))
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -102,24 +84,30 @@ def final_outcome(attempt: Attempt) -> bool:
     return attempt.outcome != "interrupted"
 
 
-def run_value(samples: Samples) -> float | None:
+def run_value(samples: Samples, few: int = _FEW) -> float | None:
     """The median of the values after warm-up, None when there is none or it is not finite.
 
     An even number of values has the mean of the two middle ones. A curve has its last value.
+
+    Args:
+        samples: All values.
+        few: Of how many values numpy need not find the median.
     """
     values = samples.values[samples.warmup :]
-    return median(values if samples.steps is None else values[-1:])
+    return median(values if samples.steps is None else values[-1:], few)
 
 
-def median(values: Sequence[float]) -> float | None:
+def median(values: Sequence[float], few: int = _FEW) -> float | None:
     """The middle value, the mean of the two middle ones, or None when that is no finite number.
 
     >>> median([3.0, 1.0, 2.0, 4.0])
     2.5
     """
-    if len(values) > _FEW:
-        values = _middle(values)
-    if not values or not all(map(math.isfinite, values)):
+    if len(values) > few:
+        found = _middle(values)
+        # -0.0 and 0.0 stand as they came where they are sorted out
+        values = found if len(values) > _FEW or 0.0 not in found else values
+    if not values or not finite(values):
         return None
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -143,20 +131,67 @@ def _middle(values: Sequence[float]) -> list[float]:
     return [float(found[place]) + 0.0 for place in places]  # -0.0 and 0.0 sort as they like
 
 
+def finite(values: Sequence[float]) -> bool:
+    """Whether no value is NaN or infinite.
+
+    >>> finite([1e308, 1e308]), finite([1.0, math.nan])
+    (True, False)
+    """
+    # a sum is finite only of finite numbers, and made four times as fast as each is looked at
+    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
+
+
 def metrics_document(record: Record) -> dict[str, Any]:
     """`results/metrics.json` as a JSON value, the same on every machine: it can be recomputed.
 
     Order statistics and one correctly rounded sum alone make it; units are the metric's own.
     """
-    paths = {path: _summary(runs) for path, runs in run_values(record).items()}
-    return {"format": FORMAT, "metrics": paths}
+    return {
+        "format": FORMAT,
+        "metrics": {path: _summary(runs) for path, runs in _metrics(record).items()},
+    }
 
 
-def _outcome(attempt: Attempt | None, line: Samples | None) -> tuple[RunStatus, float | None]:
-    if attempt is None:
-        return "missing", None
-    value = run_value(line) if line and attempt.outcome == "completed" else None
-    return ("failed", None) if value is None else ("ok", value)
+def _metrics(record: Record) -> Mapping[str, MetricRuns]:
+    """`run_values` but for the trajectories, made once for a record: reading it needs it too."""
+    found: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _made_metrics(record)
+    vars(record)["_metrics"] = found
+    return found
+
+
+def _made_metrics(record: Record) -> dict[str, MetricRuns]:
+    final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
+    samples = {(line.trial, line.attempt, line.metric): line for line in record.samples}
+    lengths = (len(line.values) for line in record.samples)
+    few = _VERY_FEW if sum(each for each in lengths if each > _VERY_FEW) > _FEW else _FEW
+    benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
+    found: dict[str, tuple[Metric, list[Run]]] = {}
+    for trial in planned_trials(record.plan):
+        benchmark, case, framework, _ = trial["id"].split("/")
+        attempt = final.get(trial["id"])
+        for metric in benchmarks[benchmark].due(framework):
+            path = f"{benchmark}/{case}/{framework}/{metric.name}"
+            line = samples.get((trial["id"], attempt.attempt, path)) if attempt else None
+            run = _run(trial, attempt, line, few)
+            if path in found:
+                found[path][1].append(run)
+            else:
+                found[path] = (metric, [run])
+    return {path: _metric_runs(path, *found[path]) for path in sorted(found)}
+
+
+def _run(trial: Mapping[str, Any], attempt: Attempt | None, line: Samples | None, few: int) -> Run:
+    value = None
+    if line and attempt and attempt.outcome == "completed":
+        value = run_value(line, few)
+    return Run(
+        seed=int(trial["id"].rpartition("/")[2]),
+        seed_source=trial["seed_source"],
+        trial=trial["id"],
+        status="missing" if attempt is None else "failed" if value is None else "ok",
+        value=value,
+        samples=None if value is None else line,
+    )
 
 
 def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:
@@ -202,22 +237,22 @@ def _alike(runs: Sequence[tuple[Samples | None, ...]]) -> dict[int, int]:
     """For each place whose series all stand elsewhere too, the first place where they do."""
     places: dict[Any, list[int]] = {}
     for place, lines in enumerate(runs):
-        known = [line for line in lines if line is not None]
-        if len(known) == len(lines) and any(map(_tells, known)):
-            key = tuple((len(line.values), line.values[0], line.values[-1]) for line in known)
-            places.setdefault(key, []).append(place)
+        if None not in lines:
+            key = [(len(line.values), line.values[0], line.values[-1]) for line in lines if line]
+            places.setdefault(tuple(key), []).append(place)
     first: dict[int, int] = {}
     for candidates in places.values():
         for index, place in enumerate(candidates):
             for earlier in candidates[:index]:
-                if all(map(_equal, runs[place], runs[earlier])):
+                if all(map(_equal, runs[place], runs[earlier])) and any(map(_tells, runs[place])):
                     first[place] = first[earlier] = first.get(earlier, earlier)
                     break
     return first
 
 
-def _tells(line: Samples) -> bool:
+def _tells(line: Samples | None) -> bool:
     """Whether a series has enough in it not to be the same twice by chance."""
+    assert line is not None
     different: set[float] = set()
     for value in line.values:
         different.add(value)

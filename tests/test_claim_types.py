@@ -10,6 +10,7 @@ from capsule import diff, verdict
 from capsule.diff import Pair
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import run_values
+from capsule.verdict import shapes
 from tests.support.judging import NEAR, PATH, curves, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, make_record
 
@@ -205,6 +206,17 @@ def test_few_curves_are_open_and_advised_at_their_worst_step():
     found = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
     assert found.word == "INCONCLUSIVE"
     assert found.advice.sentence.startswith("at that step alone: ")
+
+
+def test_a_slope_between_steps_may_be_more_than_the_largest_number():
+    # half of the steps of either curve lie between two of the other
+    one = curves([[9e299, -9e299, 9e299]], first_seed=1, steps=(0.0, 2e-9, 4e-9))
+    other = curves([[9e299, -9e299, 8e299]], first_seed=2, steps=(0.0, 1e-9, 4e-9))
+    bundle = dataclasses.replace(one, runs=(*one.runs, *other.runs))
+    # their distances at the four steps, over the square root of two, are their standard deviations
+    distances = sorted([0.0, 0.9e300, (0.9 - 1 / 3) * 1e300, 0.1e300])
+    middle = (distances[1] / 2 + distances[2] / 2) / math.sqrt(2)
+    assert shapes.spread(bundle) == pytest.approx(middle / math.sqrt(2 / math.pi))
 
 
 def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():

@@ -106,6 +106,30 @@ def test_many_values_have_the_median_of_few(values):
     assert summary.median([*many, math.nan]) is None
 
 
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, math.inf]), min_size=501, max_size=600))
+def test_who_finds_a_median_changes_no_bit_of_it(values):
+    assert repr(summary.median(values, few=500)) == repr(summary.median(values))
+
+
+def test_a_record_of_many_values_has_the_medians_of_each():
+    times = {seed: tuple(float(seed * n % 9973) for n in range(1, 11_001)) for seed in SEEDS}
+    runs = summary.run_values(make_record(step_times=times))[STEP_TIME]
+    assert runs.values == tuple(statistics.median(times[seed][1:]) for seed in SEEDS)
+
+
+@given(st.lists(st.floats(), max_size=5))
+def test_values_are_finite_when_each_is(values):
+    assert summary.finite(values) == all(map(math.isfinite, values))
+
+
+def test_a_record_made_from_another_has_runs_of_its_own():
+    record = make_record()
+    before = summary.run_values(record)
+    other = dataclasses.replace(record, samples=())
+    assert summary.run_values(other)[LOSS].values == ()
+    assert summary.run_values(record) == before
+
+
 # curves, and runs that are one and the same
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Protocol
 
@@ -79,11 +79,19 @@ def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
     return found
 
 
-def verify(source: Source, *, where: str) -> dict[str, Digest]:
+def verify(
+    source: Source, *, where: str, keep: Collection[str] = ()
+) -> tuple[dict[str, Digest], dict[str, bytes]]:
     """Hold every file against the manifests, and find every defect before saying any.
 
+    Args:
+        source: The files.
+        where: The capsule's name in messages.
+        keep: Paths of files that are wanted afterwards, and need not be read twice.
+
     Returns:
-        The digest of each file, by path; that of `TAG_MANIFEST` is the capsule's id.
+        The digest of each file, by path; that of `TAG_MANIFEST` is the capsule's id. Then the bytes
+        of the files to keep.
 
     Raises:
         DamagedError: Lists what is missing, changed, surplus or has a name that is not allowed.
@@ -93,7 +101,7 @@ def verify(source: Source, *, where: str) -> dict[str, Digest]:
     _refuse([f"missing {name}" for name in absent], where)
     tags = parse_manifest(_small(source, TAG_MANIFEST, where), where=f"{where}:{TAG_MANIFEST}")
     payload = parse_manifest(_small(source, MANIFEST, where), where=f"{where}:{MANIFEST}")
-    found, unreadable = _hash_all(source)
+    found, kept, unreadable = _hash_all(source, keep)
     faults = [*_structure_faults(tags, payload), *unreadable]
     expected = tags | payload
     faults += [f"missing {name}" for name in sorted(expected.keys() - source.sizes.keys())]
@@ -104,7 +112,7 @@ def verify(source: Source, *, where: str) -> dict[str, Digest]:
     ]
     faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, expected)]
     _refuse(faults, where)
-    return found
+    return found, kept
 
 
 def read(source: Source, name: str, *, expected: Digest, where: str) -> bytes:
@@ -124,19 +132,27 @@ def _small(source: Source, name: str, where: str) -> bytes:
     return b"".join(source.chunks(name))
 
 
-def _hash_all(source: Source) -> tuple[dict[str, Digest], list[str]]:
+def _hash_all(
+    source: Source, keep: Collection[str]
+) -> tuple[dict[str, Digest], dict[str, bytes], list[str]]:
     found: dict[str, Digest] = {}
+    kept: dict[str, bytes] = {}
     unreadable = []
     for name in source.sizes:
         hasher = sha256()
+        chunks = []
         try:
             for chunk in source.chunks(name):
                 hasher.update(chunk)
+                if name in keep:
+                    chunks.append(chunk)
         except DamagedError as error:
             unreadable.append(error.what)
         else:
             found[name] = Digest(hex=hasher.hexdigest())
-    return found, unreadable
+            if name in keep:
+                kept[name] = b"".join(chunks)
+    return found, kept, unreadable
 
 
 def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest]) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
+from json.encoder import encode_basestring
 from typing import Any
 
 from capsule import digest, manifest, schema, summary
@@ -25,7 +27,13 @@ IMAGE = "records/image.json"
 IMAGE_MANIFEST, IMAGE_CONFIG = "records/image-manifest.json", "records/image-config.json"
 SAMPLES, ATTEMPTS = "results/samples.jsonl", "results/attempts.jsonl"
 METRICS = "results/metrics.json"
+DOCUMENTS = frozenset(
+    {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, IMAGE, IMAGE_MANIFEST, IMAGE_CONFIG}
+    | {SAMPLES, ATTEMPTS, METRICS}
+)
 
+_MARGIN = "\n"
+_COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Read = Callable[[str], bytes]
@@ -58,13 +66,10 @@ def documents(record: Record) -> dict[str, bytes]:
 
 def names(record: Record) -> frozenset[str]:
     """The paths of `documents`, without making them."""
-    found = {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, IMAGE}
-    found |= {SAMPLES, ATTEMPTS, METRICS}
+    absent = {IMAGE_CONFIG, IMAGE_MANIFEST}
     if record.image:
-        found.add(IMAGE_CONFIG)
-        if record.image.manifest is not None:
-            found.add(IMAGE_MANIFEST)
-    return frozenset(found)
+        absent = {IMAGE_MANIFEST} if record.image.manifest is None else set()
+    return DOCUMENTS - absent
 
 
 def metrics(record: Record) -> bytes:
@@ -74,8 +79,25 @@ def metrics(record: Record) -> bytes:
 
 def pretty(value: Any) -> bytes:
     """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
-    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+    return f"{_indented(value, _MARGIN)}{_MARGIN}".encode()
+
+
+def _indented(value: Any, margin: str) -> str:
+    """What `json.dumps` says with an indent of 2, for which it has no C code."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float.__repr__(value)
+    inner = f"{margin}  "
+    if isinstance(value, dict) and value:
+        items = [
+            f"{encode_basestring(key)}: {_indented(value[key], inner)}" for key in sorted(value)
+        ]
+        return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
+    if isinstance(value, list | tuple) and value:
+        items = [_indented(each, inner) for each in value]
+        return f"[{inner}{f',{inner}'.join(items)}{margin}]"
+    return _COMPACT(value)
 
 
 def read(names: Sequence[str], load: Read, *, where: str) -> Record:

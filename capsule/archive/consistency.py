@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import chain, pairwise
@@ -146,16 +145,18 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
     if any(first >= second for first, second in pairwise(order)):
         yield "samples are not sorted by metric, seed and attempt, or there twice"
     for line in record.samples:
-        name = f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}"
-        outcome = outcomes.get((line.trial, line.attempt))
-        if line.metric not in paths or outcome is None:
-            yield f"{name}: no such metric or attempt"
+        metric, outcome = paths.get(line.metric), outcomes.get((line.trial, line.attempt))
+        if metric is None or outcome is None:
+            fault = "no such metric or attempt"
         elif line.trial != f"{line.metric.rpartition('/')[0]}/{line.seed}":
-            yield f"{name}: they belong to another trial"
-        elif not _says_the_same(line, paths[line.metric]):
-            yield f"{name}: unit, direction, kind or resolution differ from the metric's"
+            fault = "they belong to another trial"
+        elif not _says_the_same(line, metric):
+            fault = "unit, direction, kind or resolution differ from the metric's"
         elif outcome == "completed" and not _usable(line):
-            yield f"{name}: none after warm-up, or one is not finite, though it completed"
+            fault = "none after warm-up, or one is not finite, though it completed"
+        else:
+            continue
+        yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
     yield from _missing_samples(record, set(order))
 
 
@@ -177,7 +178,7 @@ def _says_the_same(line: Samples, metric: Metric) -> bool:
 
 
 def _usable(line: Samples) -> bool:
-    return line.warmup < len(line.values) and all(map(math.isfinite, line.values))
+    return line.warmup < len(line.values) and summary.finite(line.values)
 
 
 def _claim_faults(record: Record, claim: FrozenClaim, paths: Mapping[str, Any]) -> Iterator[str]:

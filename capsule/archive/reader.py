@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedWriter
@@ -25,6 +27,7 @@ CARRIED = ("inputs/", "levels/", "logs/")
 _MAX_DOCUMENT_BYTES = 1 << 26
 _MAX_SAMPLES_BYTES = 1 << 32
 _SHOWN = 20
+_DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +147,23 @@ def read(path: Path) -> Capsule:
     """
     source = _source(path)
     try:
-        return _read(source, path)
+        with _no_collections():
+            return _read(source, path)
     except BaseException:
         source.close()
         raise
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A million values that all stay make the collector of cycles look again and again, in vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _image_name(image: Image) -> str:
@@ -169,14 +185,15 @@ def _source(path: Path) -> Source:
 
 def _read(source: Source, path: Path) -> Capsule:
     where = str(path)
-    digests = bag.verify(source, where=where)
+    small = {name for name, size in source.sizes.items() if size <= _limit(name)}
+    digests, kept = bag.verify(source, where=where, keep=_DOCUMENTS & small)
     payload = {
         name.removeprefix(bag.PAYLOAD): found
         for name, found in digests.items()
         if name.startswith(bag.PAYLOAD)
     }
     sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
-    load = _loader(source, payload, sizes, where)
+    load = _loader(source, payload, kept, where)
     record = codec.read(tuple(payload), load, where=where)
     faults = consistency.faults(record)
     _refuse(list(islice(faults, _SHOWN)), where)
@@ -192,15 +209,23 @@ def _read(source: Source, path: Path) -> Capsule:
 
 
 def _loader(
-    source: Source, payload: Mapping[str, Digest], sizes: Mapping[str, int], where: str
+    source: Source, payload: Mapping[str, Digest], kept: dict[str, bytes], where: str
 ) -> Callable[[str], bytes]:
+    """Gives the bytes of a file below `data/`; what was kept is let go of once asked for."""
+
     def load(name: str) -> bytes:
-        limit = _MAX_SAMPLES_BYTES if name == codec.SAMPLES else _MAX_DOCUMENT_BYTES
-        if sizes[name] > limit:
-            raise DamagedError(f"data/{name} is larger than {limit} bytes", where=where)
-        return bag.read(source, bag.PAYLOAD + name, expected=payload[name], where=where)
+        path = bag.PAYLOAD + name
+        if path in kept:
+            return kept.pop(path)
+        if source.sizes[path] > _limit(path):
+            raise DamagedError(f"{path} is larger than {_limit(path)} bytes", where=where)
+        return bag.read(source, path, expected=payload[name], where=where)
 
     return load
+
+
+def _limit(path: str) -> int:
+    return _MAX_SAMPLES_BYTES if path == bag.PAYLOAD + codec.SAMPLES else _MAX_DOCUMENT_BYTES
 
 
 def _derived_faults(

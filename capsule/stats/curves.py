@@ -154,14 +154,14 @@ def _at(curves: Mapping[int, Curve], grid: Sequence[float], resolution: float) -
     """For each step of the grid the runs of all curves there, by linear interpolation."""
     if not grid:
         return []
-    values = {seed: _interpolated(curve, np.asarray(grid)) for seed, curve in curves.items()}
+    values = {seed: interpolated(curve, np.asarray(grid)) for seed, curve in curves.items()}
     return [
         Runs.of({seed: line[index] for seed, line in values.items()}, resolution=resolution)
         for index in range(len(grid))
     ]
 
 
-def _interpolated(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def interpolated(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """The curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
     # halved, because the width between two finite steps may be more than the largest double
     steps, values = np.asarray(curve.steps) / 2, np.asarray(curve.values)

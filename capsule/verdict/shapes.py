@@ -104,7 +104,7 @@ def _at(step: float, curves: Mapping[int, Curve]) -> Runs:
     import numpy as np
 
     from capsule.stats import Runs
+    from capsule.stats.curves import interpolated
 
-    return Runs.of(
-        {seed: np.interp(step, curve.steps, curve.values) for seed, curve in curves.items()}
-    )
+    grid = np.array([step])
+    return Runs.of({seed: interpolated(curve, grid)[0] for seed, curve in curves.items()})

@@ -1,0 +1,196 @@
+"""The quick ways of reading and writing JSON take and refuse what the slow ones do."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import digest, schema
+from capsule.archive import bag, codec, lines, strict
+from capsule.archive.container import Zip
+from capsule.errors import DamagedError
+from tests.support.capsules import seal
+from tests.support.records import make_record
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from([0.0, -0.0, 1e-5, 1e16, 1e22, 5e-324, 1.7e308, "\x7f\u2028", "\ud800"]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=12,
+)
+AWKWARD = [
+    b"",
+    b"null\n",
+    b'"a"',
+    b'{"a":1,"a":1}',
+    b'{"a":1,"a":2}',
+    b'{\n  "a": 1,\n  "a": 2\n}\n',
+    b'{"b":1,"a":2}',
+    b"\xef\xbb\xbf{}",
+    b'{"a":"\\ud800"}',
+    b'{"a":"\\ud83d\\ude00"}',
+    b'{"a":"\xff"}',
+    b"[NaN]",
+    b"[1e999]",
+    b"[-0]",
+    b"[12345678901234567890123]",
+    b"[-9223372036854775809]",
+    b"[18446744073709551615]",
+    b"[1.50]",
+    b"[1E5]",
+    b"[01]",
+    b"[1,]",
+    b"[1] [2]",
+]
+
+
+def told(read, *arguments):
+    """What a reader made of it, exact to the sign of a zero; None where it refused."""
+    try:
+        return repr(read(*arguments))
+    except DamagedError:
+        return None
+
+
+def slowly(data):
+    value = schema.parse(data, where="it")
+    try:
+        digest.canonical_json(value)
+    except UnicodeEncodeError:
+        raise DamagedError("half a surrogate pair") from None
+    return value
+
+
+def agrees(data):
+    expected = told(slowly, data)
+    assert told(lambda: strict.parse(data, where="it")) == expected
+    assert told(lambda: strict.parse_line(data, where="it")) == expected
+
+
+def indented(value):
+    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+@given(VALUES, st.booleans(), st.sampled_from([None, 2]))
+def test_both_readers_take_and_refuse_the_same(value, ascii_only, indent):
+    text = json.dumps(
+        value, sort_keys=True, ensure_ascii=ascii_only, indent=indent, separators=(",", ":")
+    )
+    agrees(text.encode("utf-8", "surrogatepass"))
+    agrees(text.encode("utf-8", "surrogatepass") + b"\n")
+
+
+@pytest.mark.parametrize("data", AWKWARD)
+def test_awkward_texts_are_taken_and_refused_alike(data):
+    agrees(data)
+
+
+@pytest.mark.parametrize("depth", [1, 62, 63, 64, 65, 66, 100, 200, 2000])
+@pytest.mark.parametrize("inmost", [[], [1], {}, {"a": 1}])
+def test_no_reader_goes_deeper_than_another(depth, inmost):
+    for pad, newline in (("  ", "\n"), ("", "")):
+        text = json.dumps(inmost)
+        for level in reversed(range(depth)):
+            text = f"[{newline}{pad * (level + 1)}{text}{newline}{pad * level}]"
+        agrees(text.encode() + newline.encode())
+
+
+@given(VALUES)
+def test_pretty_is_what_the_json_module_writes(value):
+    try:
+        expected = indented(value).encode() + b"\n"
+    except ValueError as error:
+        with pytest.raises(type(error)):
+            codec.pretty(value)
+    else:
+        assert codec.pretty(value) == expected
+
+
+# values
+
+
+def line_of(values):
+    [line] = make_record().samples[:1]
+    written = lines.write_samples(dataclasses.replace(line, values=(1.0,)))
+    return written.replace(b'"values":[1.0]', b'"values":' + values)
+
+
+def number_by_number(values):
+    """Values as they were read before anything was quick."""
+    names = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    try:
+        found = json.loads(values.decode(), parse_constant=lambda name: [])
+    except ValueError:
+        raise DamagedError("no JSON") from None
+    for value in found:
+        finite = isinstance(value, float) and math.isfinite(value)
+        if not finite and not (isinstance(value, str) and value in names):
+            raise DamagedError("no value")
+    return tuple(names[value] if isinstance(value, str) else value for value in found)
+
+
+TOKENS = (
+    *(b"1.5", b"-0.0", b"0.0", b"1e-05", b"1E5", b"1.0e3", b"1e+16", b"5e-324", b"1e-400", b"2.50"),
+    *(b"0", b"-0", b"7", b"12345678901234567890123", b"-9223372036854775809", b"1e999", b"1.5e999"),
+    *(b"1.", b".5", b"+1.0", b"01.0", b"NaN", b"Infinity", b"null", b"true", b" 1.5", b"1.5 "),
+    *(
+        b'"NaN"',
+        b'"-Infinity"',
+        b'"1.5"',
+        b'"."',
+        b'"a.b.c"',
+        b'"\\u004eaN"',
+        b"\xff",
+        b"1.5.5",
+        b"",
+    ),
+)
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=5))
+def test_values_are_taken_and_refused_as_one_by_one(tokens):
+    values = b"[" + b",".join(tokens) + b"]"
+    found = told(lambda: lines.read_samples(line_of(values), where="it")[0].values)
+    assert found == told(number_by_number, values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        b"[[1.5]]",
+        b"[1.5,[2.5]]",
+        b'[{"a":1.5}]',
+        b"[{}]",
+        b"[" * 100_000 + b"]",
+        b'[1.5],"values":[1.5]',
+        b'["a]b"]',
+        b"1.5",
+        b"[1.5",
+        b"",
+    ],
+)
+def test_values_that_are_no_flat_list_are_refused(values):
+    with pytest.raises(DamagedError):
+        lines.read_samples(line_of(values), where="it")
+
+
+# files
+
+
+def test_what_is_kept_is_what_was_hashed(tmp_path):
+    source = Zip(seal(tmp_path))
+    name = f"data/{codec.SAMPLES}"
+    found, kept = bag.verify(source, where="it", keep={name})
+    assert set(kept) == {name}
+    assert digest.of_bytes(kept[name]) == found[name]
+    source.close()
