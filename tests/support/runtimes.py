@@ -1,0 +1,76 @@
+"""What tests of runtimes share: an image ready to start, and commands that run in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from capsule.image import Image, reference, registry
+from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
+from tests.support.engines import small_image
+
+PREPARE = """
+import sys
+from pathlib import Path
+from capsule.image import reference, registry
+from capsule.runtimes.apptainer import Apptainer
+image = registry.resolve(reference.parse(sys.argv[1]))
+prepared = Apptainer().prepare(image, cache=Path(sys.argv[2]))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    runtime: Runtime
+    prepared: Prepared
+
+
+@cache
+def small() -> Image:
+    """The image with Python and numpy."""
+    return registry.resolve(reference.parse(small_image()))
+
+
+def invocation(
+    engine: Engine,
+    folder: Path,
+    *command: str,
+    mounts: tuple[Mount, ...] = (),
+    environment: dict[str, str] | None = None,
+    label: str = "test-label",
+) -> Invocation:
+    out = Mount(source=folder / "out", target="/out", writable=True)
+    out.source.mkdir(exist_ok=True)
+    return Invocation(
+        command=command,
+        environment={"HOME": engine.runtime.inside(out), **(environment or {})},
+        mounts=(out, *mounts),
+        cwd=engine.runtime.inside(out),
+        label=label,
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+    )
+
+
+def start(engine: Engine, asked: Invocation) -> Running:
+    return engine.runtime.start(engine.prepared, asked)
+
+
+def run(engine: Engine, folder: Path, *command: str, **more) -> Ended:
+    ended = start(engine, invocation(engine, folder, *command, **more)).wait(60)
+    assert ended is not None
+    return ended
+
+
+def python(engine: Engine, folder: Path, program: str, **more) -> Ended:
+    return run(engine, folder, "python3", "-c", program, **more)
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"nothing in {path}"
+        time.sleep(0.02)
+    return path.read_text()

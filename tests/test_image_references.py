@@ -1,0 +1,91 @@
+"""References to images: what is read, what is filled in, and what each mistake is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule.digest import of_bytes
+from capsule.errors import UsageError
+from capsule.image import reference
+
+parts = st.from_regex(r"[a-z0-9]{1,8}([._-][a-z0-9]{1,8}){0,2}", fullmatch=True)
+names = st.lists(parts, min_size=1, max_size=4).map("/".join)
+hosts = st.sampled_from(
+    ["registry.example.org", "localhost", "127.0.0.1:5000", "[::1]:5000", "h:1"]
+)
+tags = st.none() | st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,20}", fullmatch=True)
+digests = st.none() | st.binary().map(of_bytes)
+
+
+@given(hosts, names, tags, digests)
+def test_a_reference_is_read_into_its_parts_and_back(host, name, tag, digest):
+    text = f"docker://{host}/{name}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
+    found = reference.parse(text)
+    assert (found.registry, found.repository, found.digest) == (host, name, digest)
+    assert found.tag == (tag or (None if digest else "latest"))
+    assert reference.parse(str(found)) == found
+
+
+@given(st.text() | st.text(alphabet="docker:/.@[]a-Z0_sha256").map("docker://{}".format))
+def test_any_text_is_a_reference_or_bad_usage(text):
+    try:
+        found = reference.parse(text)
+    except UsageError as error:
+        assert error.advice
+    else:
+        assert reference.parse(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "endpoint"),
+    [
+        ("debian", "docker.io/library/debian:latest", "https://registry-1.docker.io"),
+        ("docker.io/debian:12", "docker.io/library/debian:12", "https://registry-1.docker.io"),
+        ("index.docker.io/a/b", "docker.io/a/b:latest", "https://registry-1.docker.io"),
+        ("pytorch/pytorch:2", "docker.io/pytorch/pytorch:2", "https://registry-1.docker.io"),
+        ("ghcr.io/a/b:1", "ghcr.io/a/b:1", "https://ghcr.io"),
+        ("localhost/a", "localhost/a:latest", "http://localhost"),
+        ("127.8.9.1:5000/a", "127.8.9.1:5000/a:latest", "http://127.8.9.1:5000"),
+        ("[::1]:5000/a", "[::1]:5000/a:latest", "http://[::1]:5000"),
+        ("10.0.0.1:5000/a", "10.0.0.1:5000/a:latest", "https://10.0.0.1:5000"),
+        (
+            "localhost.example.org/a",
+            "localhost.example.org/a:latest",
+            "https://localhost.example.org",
+        ),
+        (
+            "127.0.0.1.example.org/a",
+            "127.0.0.1.example.org/a:latest",
+            "https://127.0.0.1.example.org",
+        ),
+    ],
+)
+def test_what_docker_fills_in_is_filled_in(text, whole, endpoint):
+    found = reference.parse(f"docker://{text}")
+    assert (str(found), found.endpoint) == (f"docker://{whole}", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("debian:12", "did you mean docker://debian:12"),
+        ("oras://h/x", "written docker://"),
+        ("docker://", "not an image name"),
+        ("docker://h.org/Upper", "not an image name"),
+        ("docker://h.org/a//b", "not an image name"),
+        ("docker://h.org/../b", "not an image name"),
+        ("docker://h.org/a:", "not a tag"),
+        ("docker://h.org/a:b:c", "not a tag"),
+        ("docker://h.org:0/a", "not a host"),
+        ("docker://h.org:99999/a", "not a host"),
+        ("docker://u@h.org/a", "not a digest"),
+        ("docker://[::zz]:1/a", "not a host"),
+        ("docker://h.org/a@sha256:12", "not a digest"),
+        (f"docker://h.org/a@sha512:{'0' * 128}", "not a digest"),
+        (f"docker://h.org/a@{str(of_bytes(b'some')).upper()}", "not a digest"),
+    ],
+)
+def test_what_is_wrong_with_a_reference_is_said(text, said):
+    with pytest.raises(UsageError, match=said) as caught:
+        reference.parse(text, where="/image/reference")
+    assert "/image/reference" in str(caught.value)

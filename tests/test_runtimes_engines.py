@@ -1,0 +1,170 @@
+"""Apptainer and Docker: images made, fetched and refused, and what each engine alone does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capsule.digest import of_bytes, of_file
+from capsule.errors import CannotRunError, DamagedError
+from capsule.image import Image, build, reference
+from capsule.runtimes.apptainer import Apptainer
+from capsule.runtimes.base import Ended
+from capsule.runtimes.docker import Docker
+from tests.support.engines import docker, push_tiny, small_image
+from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start, wait_for
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    return small()
+
+
+@pytest.mark.engines
+def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_path, monkeypatch):
+    # a site's apptainer: the real one, behind a door that lets no --net through
+    real = shutil.which("apptainer")
+    door = tmp_path / "bin/apptainer"
+    door.parent.mkdir()
+    door.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in *" --net "*) echo "FATAL:   network virtualization is not allowed" >&2;'
+        " exit 255;; esac\n"
+        f'exec "{real}" "$@"\n'
+    )
+    door.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{door.parent}{os.pathsep}{os.environ['PATH']}")
+    prepared = Apptainer().prepare(push_tiny("one"), cache=tmp_path)
+    said = prepared.observations["network_isolation"]
+    assert said == "refused: network virtualization is not allowed"
+    ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "nothing")
+    assert ended.engine_fault
+    assert "executable file not found" in ended.engine_fault
+
+
+@pytest.mark.engines
+def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
+    label = f"memory-{os.getpid()}"
+    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    program = (
+        "import os, time\nopen('ready', 'w').write('yes')\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\nbytearray(400 << 20)\n"
+    )
+    running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
+    wait_for(tmp_path / "out/ready")
+    container = docker("ps", "--quiet", "--filter", f"label=org.capsule.run={label}")
+    docker("update", "--memory", "64m", "--memory-swap", "64m", container)
+    (tmp_path / "out/go").touch()
+    assert running.wait(60) == Ended(exit_code=None, signal=9, out_of_memory=True)
+
+
+@pytest.mark.engines
+def test_docker_tells_a_container_that_somebody_removed(image, tmp_path):
+    label = f"removed-{os.getpid()}"
+    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    program = "import time; open('ready', 'w').write('yes'); time.sleep(600)"
+    running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
+    wait_for(tmp_path / "out/ready")
+    docker("rm", "--force", docker("ps", "-q", "--filter", f"label=org.capsule.run={label}"))
+    ended = running.wait(60)
+    assert ended is not None
+    assert ended.signal == 9 or (ended.engine_fault and "lost the container" in ended.engine_fault)
+
+
+@pytest.mark.engines
+def test_docker_runs_an_image_that_was_built_here(tmp_path):
+    base = reference.parse(small_image())
+    docker("pull", base.pin(base.digest))
+    recipe = dockerfile(tmp_path, f"FROM {base.pin(base.digest)}\nENV BUILT=here\n")
+    prepared = Docker().prepare(build.build(recipe), cache=tmp_path)
+    engine = Engine(runtime=Docker(), prepared=prepared)
+    assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
+    assert (tmp_path / "stdout").read_text() == "here\n"
+
+
+@pytest.mark.engines
+def test_apptainer_takes_an_image_that_was_built_here(tmp_path):
+    built = build.build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
+    prepared = Apptainer().prepare(built, cache=tmp_path)
+    assert prepared.handle == str(tmp_path / "sif" / f"{built.config_digest.hex}.sif")
+    ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "/content")
+    # it is there, and is no program
+    assert ended.engine_fault
+    assert "permission denied" in ended.engine_fault
+
+
+def dockerfile(folder: Path, text: str) -> Path:
+    recipe = folder / "recipe"
+    recipe.mkdir()
+    (recipe / "Dockerfile").write_text(text)
+    (recipe / "Dockerfile").chmod(0o644)
+    return recipe
+
+
+@pytest.mark.engines
+def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path):
+    runtime, tiny = Apptainer(), push_tiny("one")
+    prepared = runtime.prepare(tiny, cache=tmp_path)
+    sif = Path(prepared.handle)
+    assert sif == tmp_path / "sif" / f"{tiny.manifest_digest.hex}.sif"
+    assert [path.name for path in sif.parent.iterdir()] == [sif.name]
+    assert prepared.observations["sif_sha256"] == of_file(sif).hex
+    assert "apptainer" in prepared.observations["version"].lower()
+    made = sif.stat().st_ino
+    assert Path(runtime.prepare(tiny, cache=tmp_path).handle).stat().st_ino == made
+    sif.write_bytes(b"not an image")
+    assert runtime.prepare(tiny, cache=tmp_path).handle == prepared.handle
+    assert sif.read_bytes().startswith(b"#!")
+
+
+@pytest.mark.engines
+def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path):
+    runtime, one, two = Apptainer(), push_tiny("one"), push_tiny("two")
+    first = Path(runtime.prepare(one, cache=tmp_path).handle)
+    planted = first.with_name(f"{two.manifest_digest.hex}.sif")
+    planted.write_bytes(first.read_bytes())
+    prepared = runtime.prepare(two, cache=tmp_path)
+    assert prepared.handle == str(planted)
+    assert of_file(planted) != of_file(first)
+
+
+@pytest.mark.engines
+def test_two_runs_may_fetch_one_image_at_once(tmp_path):
+    argv = [sys.executable, "-c", f"{PREPARE}\nprint(prepared.handle)"]
+    words = [f"docker://{push_tiny('one').pinned}", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    both = [
+        subprocess.Popen([*argv, *words], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    handles = {each.communicate(timeout=120)[0].strip() for each in both}
+    assert [each.returncode for each in both] == [0, 0]
+    assert {str(path) for path in (tmp_path / "sif").iterdir()} == handles
+    assert len(handles) == 1
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("make", [Apptainer, Docker])
+def test_an_image_that_is_gone_from_its_registry_cannot_run(make, image, tmp_path):
+    gone = of_bytes(b"gone")
+    pinned = reference.parse(small_image()).pin(gone)
+    missing = replace(image, pinned=pinned, manifest_digest=gone)
+    with pytest.raises(CannotRunError, match="cannot p"):
+        make().prepare(missing, cache=tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.engines
+def test_docker_refuses_an_image_whose_digests_do_not_belong_together(image, tmp_path):
+    other = of_bytes(b"other")
+    with pytest.raises(DamagedError, match="another image"):
+        Docker().prepare(replace(image, config_digest=other), cache=tmp_path)
+    layers = (replace(image.layers[0], diff_id=other), *image.layers[1:])
+    with pytest.raises(DamagedError, match="layers"):
+        Docker().prepare(replace(image, layers=layers), cache=tmp_path)

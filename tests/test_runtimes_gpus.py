@@ -1,0 +1,116 @@
+"""GPUs that are there, that are not, and whose driver is too old for the image."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capsule.digest import of_bytes
+from capsule.errors import CannotRunError
+from capsule.image import Image
+from capsule.runtimes import gpus
+from capsule.runtimes.base import Prepared
+from capsule.runtimes.docker import Docker
+from capsule.runtimes.host import Host
+from tests.support.runtimes import small
+
+
+def machine(root: Path, driver: str, *, cards: int) -> None:
+    """The files by which NVIDIA's driver shows itself, as recorded on a machine with an A100."""
+    for index in range(cards):
+        (root / f"proc/driver/nvidia/gpus/0000:{index:02x}:00.0").mkdir(parents=True)
+    (root / "proc/driver/nvidia/version").write_text(
+        f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Dec 6 12:00:00 UTC 2023\n"
+        "GCC version:  gcc version 11.4.0\n"
+    )
+
+
+def with_config(config: dict[str, object]) -> Image:
+    data = json.dumps({"config": config}).encode()
+    return Image(
+        reference="docker://localhost/x",
+        pinned=None,
+        index_digest=None,
+        manifest_digest=None,
+        platform="linux/amd64",
+        config_digest=of_bytes(data),
+        layers=(),
+        manifest=None,
+        config=data,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "cuda"),
+    [
+        ({"Env": ["PATH=/bin", "CUDA_VERSION=12.4.1"]}, (12, 4)),
+        ({"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=11.8 brand=tesla,driver>=450"]}, (11, 8)),
+        ({"Labels": {"com.nvidia.cuda.version": "13.0"}}, (13, 0)),
+        ({"Env": None, "Labels": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_cuda_of_an_image_is_read_from_its_configuration(config, cuda):
+    assert gpus.cuda_version(with_config(config)) == cuda
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "needed"),
+    [
+        ("11.8.0", "450.80.01", "450.80.02"),
+        ("12.4.1", "525.60.12", "525.60.13"),
+        ("13.0.0", "575.99.99", "580.65.06"),
+        ("14.0.0", "575.99.99", "580.65.06"),
+    ],
+)
+def test_a_driver_older_than_the_images_cuda_names_both_versions(tmp_path, cuda, driver, needed):
+    machine(tmp_path, driver, cards=1)
+    image = with_config({"Env": [f"CUDA_VERSION={cuda}"]})
+    with pytest.raises(CannotRunError) as caught:
+        gpus.require(1, image, tmp_path)
+    assert f"driver {driver}" in str(caught.value)
+    assert f"driver {needed} or newer" in str(caught.value)
+    assert f"CUDA {cuda.rpartition('.')[0]}" in str(caught.value)
+
+
+def test_a_driver_that_is_new_enough_will_do(tmp_path):
+    machine(tmp_path, "525.60.13", cards=2)
+    found = gpus.require(2, with_config({"Env": ["CUDA_VERSION=12.9.0"]}), tmp_path)
+    assert found == gpus.Devices(vendor="nvidia", count=2, driver="525.60.13")
+    with pytest.raises(CannotRunError, match="3 GPUs are asked for, and this machine has 2"):
+        gpus.require(3, None, tmp_path)
+
+
+def test_the_open_kernel_module_is_read_too(tmp_path):
+    machine(tmp_path, "1.2", cards=1)
+    (tmp_path / "proc/driver/nvidia/version").write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
+    )
+    found = gpus.find(tmp_path)
+    assert found is not None
+    assert found.driver == "580.65.06"
+
+
+def test_amd_devices_are_counted_without_the_cpus(tmp_path):
+    for index, number in enumerate(("0", "0", "12345", "54321")):
+        node = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{index}"
+        node.mkdir(parents=True)
+        (node / "gpu_id").write_text(f"{number}\n")
+    assert gpus.find(tmp_path) == gpus.Devices(vendor="amd", count=2, driver=None)
+
+
+def test_without_devices_gpus_cannot_be_had(tmp_path):
+    with pytest.raises(CannotRunError, match="1 GPU is asked for, and this machine has none"):
+        Host(root=tmp_path).check_gpus(1, Prepared(handle=""), None)
+
+
+@pytest.mark.engines
+def test_docker_without_the_container_toolkit_says_so(tmp_path):
+    image = small()
+    machine(tmp_path, "580.65.06", cards=1)
+    prepared = Docker().prepare(image, cache=tmp_path)
+    with pytest.raises(CannotRunError, match="device driver") as caught:
+        Docker(root=tmp_path).check_gpus(1, prepared, image)
+    assert "container toolkit" in str(caught.value)
