@@ -1,8 +1,9 @@
-"""Time single calls, with nothing but two clock readings between one call and the next."""
+"""Time single calls, with nothing but a clock reading between one call and the next."""
 
 from __future__ import annotations
 
 import gc
+from operator import sub
 from time import perf_counter_ns
 from typing import Any, Callable
 
@@ -15,8 +16,9 @@ def measure(
 ) -> tuple[list[int], Any]:
     """Run `call(*arguments)` `calls` times and time each on its own.
 
-    The garbage collector rests meanwhile. A call's result is released before the next one starts,
-    outside the timed span.
+    The clock is read once after each call, so the durations add up to the time of the whole loop.
+    As in any loop of calls, the last call's result is released before the next one is there, and
+    each duration but the first holds one release. The garbage collector rests meanwhile.
 
     Args:
         call: The native operation of a framework.
@@ -32,25 +34,27 @@ def measure(
     gc.disable()
     try:
         if synchronize is None:
-            return _plain(call, arguments, calls)
-        return _synchronized(call, arguments, calls, synchronize)
+            readings, result = _plain(call, arguments, calls)
+        else:
+            readings, result = _synchronized(call, arguments, calls, synchronize)
     finally:
         if collected:
             gc.enable()
+    return list(map(sub, readings[1:], readings)), result
 
 
 def _plain(
     call: Callable[..., Any], arguments: tuple[Any, ...], calls: int
 ) -> tuple[list[int], Any]:
     clock = perf_counter_ns
-    nanoseconds = [0] * calls
+    readings = [0] * (calls + 1)
     result = None
-    for index in range(calls):
-        result = None
-        start = clock()
+    readings[0] = clock()
+    for index in range(1, calls + 1):
+        result = None  # never two results at once
         result = call(*arguments)
-        nanoseconds[index] = clock() - start
-    return nanoseconds, result
+        readings[index] = clock()
+    return readings, result
 
 
 def _synchronized(
@@ -61,13 +65,13 @@ def _synchronized(
 ) -> tuple[list[int], Any]:
     # a loop of its own: an empty call in the other one would cost each sample about 40 ns
     clock = perf_counter_ns
-    nanoseconds = [0] * calls
+    readings = [0] * (calls + 1)
     result = None
     synchronize()
-    for index in range(calls):
+    readings[0] = clock()
+    for index in range(1, calls + 1):
         result = None
-        start = clock()
         result = call(*arguments)
         synchronize()
-        nanoseconds[index] = clock() - start
-    return nanoseconds, result
+        readings[index] = clock()
+    return readings, result
