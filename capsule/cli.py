@@ -119,6 +119,20 @@ def _count(text: str) -> int:
     return number
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _frameworks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--frameworks",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="these of the manifest's frameworks alone, such as those that the image has",
+    )
+
+
 def _execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
@@ -142,9 +156,11 @@ def _add_run(verbs: Any) -> None:
         "run a manifest's benchmarks and seal one capsule",
         "examples:\n  capsule run manifests/quickstart.json\n"
         "  capsule run manifest.json --image docker://registry.example/torch@sha256:...\n"
+        "  capsule run manifests/level0.json --frameworks torch,numpy --image docker://...\n"
         "  capsule run --resume quickstart-1a2b3c4d.run",
     )
     parser.add_argument("manifest", nargs="?", metavar="MANIFEST")
+    _frameworks(parser)
     _execution(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     _json(parser)
@@ -236,6 +252,7 @@ def _add_lint(verbs: Any) -> None:
         "example:\n  capsule lint manifests/quickstart.json",
     )
     parser.add_argument("manifest", metavar="MANIFEST")
+    _frameworks(parser)
     _json(parser)
 
 

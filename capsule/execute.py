@@ -102,7 +102,7 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
     start = workspace.begin(group.id, tuple(trial.id for trial in group.trials), setting.node, at)
     context = Context(group=group.id, started=at, node=setting.node, earlier=_counts(workspace))
     if group.trials[0].benchmark.command is None:
-        start.job.write_text(json.dumps(workload.job(group, setting), indent=1))
+        start.job.write_text(json.dumps(workload.job(workspace, group, setting), indent=1))
     began = time.monotonic()
     running = setting.runtime.start(
         setting.prepared, workload.invocation(workspace, group, start, setting)

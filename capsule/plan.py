@@ -11,6 +11,7 @@ from typing import Any, Literal
 from capsule import digest
 from capsule.digest import Digest
 from capsule.manifest import Benchmark, Case, Manifest, Metric
+from capsule.manifest.benchmarks import written
 from capsule.manifest.paths import claimed, match
 from capsule.manifest.paths import metric_paths as _paths_of
 
@@ -227,6 +228,7 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "manifest": str(digest.of_bytes(manifest.source)),
         "determinism": manifest.determinism,
         "verifies": verifies,
+        "subjects": [written(each) for each in manifest.benchmarks if each.command is None],
         "groups": [
             {
                 "id": group.id,
@@ -252,10 +254,12 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
     }
     if benchmark.command is not None:
         return {**told, "command": list(benchmark.command)}
+    subject = {"operator": benchmark.operator, "network": benchmark.network}
+    subject["source"] = benchmark.source
     return {
         **told,
         "level": benchmark.level,
-        "operator": benchmark.operator,
+        **{name: value for name, value in subject.items() if value is not None},
         "dtype": benchmark.dtype,
         "repetitions": benchmark.repetitions,
         "warmup": benchmark.warmup,

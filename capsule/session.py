@@ -140,6 +140,7 @@ def begin(request: Request, console: Console) -> Session:
             "salt": uuid.uuid4().hex,
             "runs": request.runs,
             "plan": str(plan.digest),
+            "subjects": planning.to_json(plan)["subjects"],
         },
     )
     payload.fill(workspace, asked, inputs, request.levels)
@@ -168,7 +169,10 @@ def reopen(folder: Path, original: Original | None, console: Console) -> Session
         )
     beside = Path(header["folder"]) if header["folder"] else None
     asked = manifest.read(
-        workspace.manifest.read_bytes(), where=str(workspace.manifest), folder=beside
+        workspace.manifest.read_bytes(),
+        where=str(workspace.manifest),
+        folder=beside,
+        subjects=header["subjects"],
     )
     plan = planning.make(asked, verifies=setup.verifies, runs=header["runs"])
     if str(plan.digest) != header["plan"]:
@@ -355,6 +359,10 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str,
         notes.append("nothing was contained: the host's own Python and libraries were measured")
         if _wants_image(request):
             notes.append("the manifest's image was not used")
+    asked = request.manifest
+    if asked.narrowed_from is not None:
+        kept = ", ".join(dict.fromkeys(n for each in asked.benchmarks for n in each.frameworks))
+        notes.append(f"measured with {kept} alone: a part of the manifest {asked.narrowed_from}")
     if request.image is not None:
         notes.append(f"the image was replaced on the command line by {request.image}")
     isolation = prepared.observations.get("network_isolation", "")

@@ -50,8 +50,11 @@ def _would_run(opened: Capsule) -> list[str]:
     lines = [f"image {image}" if image else "no image"]
     for benchmark in record.manifest.benchmarks:
         if benchmark.command is not None:
-            network = ", with network" if benchmark.network else ""
+            network = ", with network" if benchmark.online else ""
             lines.append(f"{benchmark.id}: {' '.join(benchmark.command)!r}{network}")
-        else:
-            lines.append(f"{benchmark.id}: operator {benchmark.operator} by the capsule's levels/")
+            continue
+        kind = "operator" if benchmark.network is None else "network"
+        subject = benchmark.operator or benchmark.network
+        whose = "the author's " if benchmark.source else ""
+        lines.append(f"{benchmark.id}: {whose}{kind} {subject} by the capsule's levels/")
     return lines

@@ -11,21 +11,26 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from capsule.console import Console
-from capsule.errors import CapsuleError, ExecutionError, UsageError
+from capsule.errors import UsageError
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Manifest -> plan -> trials -> journal -> record -> capsule."""
-    from capsule import manifest, payload, session
+    from capsule import manifest, payload, report, session
 
     if (arguments.manifest is None) == (arguments.resume is None):
         raise UsageError("name a manifest, or a run folder with --resume")
+    if arguments.resume and arguments.frameworks:
+        raise UsageError(
+            "--resume and --frameworks exclude each other",
+            advice="the run folder keeps the frameworks that the run was begun with",
+        )
     if arguments.dry_run:
         return _dry_run(arguments, console)
     if arguments.resume:
         current = session.reopen(Path(arguments.resume), None, console)
     else:
-        asked = manifest.load(Path(arguments.manifest))
+        asked = manifest.load(Path(arguments.manifest), arguments.frameworks)
         current = session.begin(
             session.Request(
                 manifest=asked,
@@ -45,12 +50,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         console.data(_text({"capsule": str(target), "id": capsule_id, "failed": len(failed)}))
     else:
-        from capsule import report
-
         console.show(*report.sealed(record, capsule_id))
         console.data(f"sealed {target}")
     if failed:
-        raise _failures(failed, target)
+        raise report.failure(record, target)
     return 0
 
 
@@ -59,7 +62,7 @@ def _dry_run(arguments: argparse.Namespace, console: Console) -> int:
 
     if arguments.manifest is None:
         raise UsageError("--dry-run needs a manifest")
-    planned = plan.make(manifest.load(Path(arguments.manifest)))
+    planned = plan.make(manifest.load(Path(arguments.manifest), arguments.frameworks))
     if arguments.json:
         console.data(_text(plan.to_json(planned)))
         return 0
@@ -231,7 +234,7 @@ def lint(arguments: argparse.Namespace, console: Console) -> int:
 
     from capsule import manifest
 
-    asked = manifest.load(Path(arguments.manifest))
+    asked = manifest.load(Path(arguments.manifest), arguments.frameworks)
     warnings, outlook = manifest.lint(asked), manifest.outlook(asked)
     if arguments.json:
         claims = [asdict(one) for one in outlook]
@@ -355,16 +358,6 @@ def _tell(judged: Any, arguments: argparse.Namespace, console: Console) -> None:
         console.data(_text(report.to_json(judged)))
     else:
         console.show(*report.terminal(judged))
-
-
-def _failures(failed: list[Any], target: Path) -> CapsuleError:
-    first = failed[0]
-    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-    return ExecutionError(
-        f"failed ({first.reason}){more}: {first.message.strip()}",
-        where=first.trial,
-        advice=f"failures count as outcomes and are sealed in {target}; its logs/ tell more",
-    )
 
 
 def _text(value: Any) -> str:

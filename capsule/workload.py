@@ -19,6 +19,7 @@ THREAD_VARIABLES = (
 )
 # what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
 STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
+_INPUTS = "/capsule/inputs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,10 @@ def environment(setting: Setting) -> dict[str, str]:
     }
 
 
-def job(group: Group, setting: Setting) -> dict[str, Any]:
+def job(workspace: Workspace, group: Group, setting: Setting) -> dict[str, Any]:
     """The slice of the plan that `levels` reads, in the form `capsule-job/1`."""
+    # where `invocation` mounts the folder of inputs
+    inputs = setting.runtime.inside(Mount(source=workspace.inputs, target=_INPUTS))
     return {
         "format": "capsule-job/1",
         "framework": group.framework,
@@ -72,20 +75,27 @@ def job(group: Group, setting: Setting) -> dict[str, Any]:
         "determinism": setting.determinism,
         "device": setting.device,
         "threads": setting.threads,
-        "trials": [
-            {
-                "id": trial.id,
-                "benchmark": trial.benchmark.id,
-                "level": trial.benchmark.level,
-                "operator": trial.benchmark.operator,
-                "dtype": trial.benchmark.dtype,
-                "case": trial.case.name,
-                "parameters": dict(trial.case.parameters),
-                "repetitions": trial.benchmark.repetitions,
-                "warmup": trial.benchmark.warmup,
-            }
-            for trial in group.trials
-        ],
+        "trials": [_trial(trial, inputs) for trial in group.trials],
+    }
+
+
+def _trial(trial: Trial, inputs: str) -> dict[str, Any]:
+    benchmark = trial.benchmark
+    subject = {
+        "operator": benchmark.operator,
+        "network": benchmark.network,
+        "source": f"{inputs}/{benchmark.source}" if benchmark.source else None,
+    }
+    return {
+        "id": trial.id,
+        "benchmark": benchmark.id,
+        "level": benchmark.level,
+        **{name: value for name, value in subject.items() if value is not None},
+        "dtype": benchmark.dtype,
+        "case": trial.case.name,
+        "parameters": dict(trial.case.parameters),
+        "repetitions": benchmark.repetitions,
+        "warmup": benchmark.warmup,
     }
 
 
@@ -105,6 +115,8 @@ def invocation(workspace: Workspace, group: Group, start: Start, setting: Settin
         levels = Mount(source=workspace.levels, target="/capsule/levels")
         task = Mount(source=start.job, target="/capsule/job.json")
         mounts = (out, levels, task)
+        if any(trial.benchmark.inputs for trial in group.trials):
+            mounts += (Mount(source=workspace.inputs, target=_INPUTS),)
         command = (
             "python3",
             inside(levels),
@@ -121,7 +133,7 @@ def invocation(workspace: Workspace, group: Group, start: Start, setting: Settin
         mounts=mounts,
         cwd=inside(out),
         gpus=setting.gpus,
-        network=first.benchmark.network,
+        network=first.benchmark.online,
         label=setting.label,
         stdout=start.stdout,
         stderr=start.stderr,
@@ -150,7 +162,7 @@ def _command(
 ) -> tuple[tuple[Mount, ...], tuple[str, ...], dict[str, str]]:
     """Mounts, argument list and variables of a command benchmark."""
     inside = setting.runtime.inside
-    inputs = Mount(source=workspace.inputs, target="/capsule/inputs")
+    inputs = Mount(source=workspace.inputs, target=_INPUTS)
     data = {
         name: Mount(source=setting.data[name], target=f"/capsule/data/{name}")
         for name in trial.benchmark.datasets

@@ -72,9 +72,20 @@ def test_a_framework_without_gradients_owes_no_gradient_metrics():
     assert "b/m2n3k4/onnxruntime/backward_time" not in paths
 
 
-def test_a_gpu_owes_its_peak_memory():
-    fields = {"resources": {"gpus_per_rank": 1}}
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_every_device_owes_its_peak_memory(gpus):
+    fields = {"resources": {"gpus_per_rank": gpus}}
     (found,) = read(gemm(frameworks=["torch"]), **fields).benchmarks
     assert "peak_memory_bytes" in {metric.name for metric in found.metrics}
-    (found,) = read(gemm(frameworks=["torch"])).benchmarks
-    assert "peak_memory_bytes" not in {metric.name for metric in found.metrics}
+
+
+def test_a_framework_that_keeps_what_it_allocates_owes_no_peak_and_keeps_no_limit():
+    (found,) = read(gemm(frameworks=["numpy", "tensorflow"])).benchmarks
+    owed = {name: {metric.name for metric in found.due(name)} for name in found.frameworks}
+    assert owed["numpy"] - owed["tensorflow"] == {"peak_memory_bytes"}
+    cases = [{"batch": 4, "limit_mib": 64}]
+    asked = {"level": 1, "network": "lenet", "frameworks": ["numpy", "tensorflow"]}
+    with pytest.raises(ManifestError, match=r"frameworks/1.*tensorflow shows nobody its memory"):
+        read({**asked, "cases": cases})
+    (found,) = read({**asked, "frameworks": ["numpy"], "cases": cases}).benchmarks
+    assert found.cases[0].parameters["limit_mib"] == 64

@@ -3,65 +3,18 @@ installed, and always in the image of `images/tensorflow`."""
 
 import json
 import math
-import os
-import subprocess
-import sys
-from importlib import util
-from pathlib import Path
 
 import pytest
 
-import capsule.levels
 from capsule.levels import catalog
+from tests.support.programs import PROGRAMS, run
 
-LEVELS = Path(capsule.levels.__file__).parent
 FRAMEWORKS = ("tensorflow", "tensorflow-xla", "onnxruntime")
 # XLA compiles each case twice, about a second: a test run affords two of its dtypes
 DTYPES = {"tensorflow-xla": ("float32", "bfloat16")}
 
 
-def here(folder, *words, **variables):
-    return subprocess.run(
-        [sys.executable, str(LEVELS), *words],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def image(folder, *words, **variables):
-    reference = os.environ["CAPSULE_TEST_TENSORFLOW_IMAGE"].removeprefix("docker://")
-    settings = {"PYTHONPATH": "/out", **variables}
-    return subprocess.run(
-        ["docker", "run", "--rm", "--network", "none", "--workdir", "/out"]
-        + ["--volume", f"{LEVELS}:/capsule/levels:ro", "--volume", f"{folder}:/out"]
-        + [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
-        + [reference, "python3", "/capsule/levels", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(
-            here,
-            marks=[
-                pytest.mark.tensorflow,
-                pytest.mark.skipif(
-                    not all(map(util.find_spec, ("tensorflow", "onnxruntime", "onnx"))),
-                    reason="TensorFlow and ONNX Runtime are not installed here;"
-                    " the same tests run in their image",
-                ),
-            ],
-        ),
-        pytest.param(image, marks=pytest.mark.engines),
-    ],
-)
+@pytest.fixture(scope="module", params=PROGRAMS)
 def program(request):
     return request.param
 
@@ -88,25 +41,6 @@ def trials(framework, names=tuple(catalog.OPERATORS)):
                     }
                 )
     return found
-
-
-def run(program, folder, framework, work, plant=None, **fields):
-    """Values by trial and metric, and the first event."""
-    head = {"format": "capsule-job/1", "determinism": "default", "device": "cpu", "threads": 1}
-    job = {**head, "framework": framework, "seed": 17, "trials": work, **fields}
-    (folder / "job.json").write_text(json.dumps(job))
-    if plant:
-        (folder / "sitecustomize.py").write_text(plant)
-    done = program(folder, "run", "job.json", "journal.jsonl")
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    failed = [each for each in events if each["event"] == "end" and each["reason"]]
-    assert not failed
-    values = {each["id"]: {} for each in work}
-    for event in events:
-        if event["event"] == "samples":
-            values[event["trial"]][event["metric"]] = [float(each) for each in event["values"]]
-    return values, events[0]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -170,7 +104,7 @@ def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tm
 
 
 def test_the_probe_lists_the_frameworks_of_the_image(program, tmp_path):
-    done = program(tmp_path, "probe")
+    done = program.levels(tmp_path, "probe")
     found = json.loads(done.stdout)
     assert {"numpy", *FRAMEWORKS} <= set(found["frameworks"])
     assert found["frameworks"]["tensorflow"]["version"] == found["distributions"]["tensorflow_cpu"]
@@ -187,8 +121,6 @@ def test_times_are_those_of_single_calls(program, tmp_path):
 
 
 INEXACT = """
-import sys
-sys.path.insert(0, {folder!r})
 import numpy
 from capsule.levels import catalog, frameworks, operators
 framework = frameworks.load({framework!r}, "cpu", 1, "default")
@@ -204,10 +136,8 @@ print(float(numpy.linalg.norm((result - reference).astype(float))) / bound)
 """
 
 
-@pytest.mark.tensorflow
-@pytest.mark.skipif(util.find_spec("tensorflow") is None, reason="TensorFlow is not installed here")
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
-def test_what_the_catalogue_calls_inexact_still_is(framework):
-    code = INEXACT.format(folder=str(LEVELS.parent.parent), framework=framework)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_what_the_catalogue_calls_inexact_still_is(program, framework, tmp_path):
+    done = program.python(tmp_path, "-c", INEXACT.format(framework=framework))
+    assert done.returncode == 0, done.stderr
     assert float(done.stdout) > 1000

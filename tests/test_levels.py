@@ -291,7 +291,7 @@ def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path):
         return {
             each: values[each]["values"]
             for each in values
-            if not each.endswith(("_time", "_per_second"))
+            if not each.endswith(("_time", "_per_second", "_memory_bytes"))
         }
 
     first = errors("first", 17)

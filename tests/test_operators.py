@@ -148,6 +148,7 @@ def test_levels_import_only_themselves_numpy_and_their_framework():
         "torch",
         "tensorflow",
         "onnx",
+        "google",  # protobuf, in which onnx is written
         "onnxruntime",
         "levels",
     }

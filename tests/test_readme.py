@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import textwrap
 from pathlib import Path
 
 from capsule import manifest
@@ -38,3 +40,28 @@ def test_the_verbs_named_are_the_verbs_there_are():
     parser = cli._parser()
     (choices,) = [action.choices for action in parser._actions if action.dest == "verb"]
     assert set(named) == set(choices)
+
+
+def test_the_operators_and_networks_shown_are_valid(tmp_path):
+    shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
+    assert len(shown) == 5
+    network = re.search(r"^    parameters = .*?^\n(?=The)", README, re.M | re.S).group()
+    (tmp_path / "net.py").write_text(textwrap.dedent(network))
+    (tmp_path / "net.onnx").write_bytes(b"")
+    shutil.copytree(ROOT / "manifests" / "own-operator", tmp_path / "own-operator")
+    whole = {
+        "name": "shown",
+        "title": "Shown",
+        "authors": [{"name": "A. Author"}],
+        "license": "MIT",
+        "seeds": [1],
+        "benchmarks": list(map(json.loads, shown)),
+    }
+    read = manifest.read(json.dumps(whole).encode(), where="README.md", folder=tmp_path)
+    assert [each.source for each in read.benchmarks] == [
+        None,
+        None,
+        "own-operator/cube.py",
+        "net.py",
+        "net.onnx",
+    ]

@@ -253,3 +253,18 @@ def test_importing_the_rooms_loads_neither_numbers_nor_drawing():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path):
+    record = make_record()
+    there, absent = (
+        dataclasses.replace(record.attempts[0], trial=f"gemm/m1n1k1/{name}/17")
+        for name in ("numpy", "tensorflow")
+    )
+    message = "FrameworkError: tensorflow is not installed in this image"
+    absent = dataclasses.replace(absent, outcome="failed", reason="error", message=message)
+    told = report.failure(dataclasses.replace(record, attempts=(there, absent)), tmp_path / "a.zip")
+    assert told.where == "gemm/m1n1k1/tensorflow/17"
+    assert "tensorflow left out, the rest is measured by --frameworks numpy" in str(told)
+    alone = report.failure(dataclasses.replace(record, attempts=(absent,)), tmp_path / "a.zip")
+    assert "--frameworks" not in str(alone)

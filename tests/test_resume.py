@@ -136,6 +136,33 @@ def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def test_a_narrowed_run_goes_on_as_narrowed(author):
+    write_script(author.folder, HELD)
+    gemm = {
+        "id": "gemm",
+        "level": 0,
+        "operator": "gemm",
+        "cases": [{"m": 1, "n": 1, "k": 1}],
+        "frameworks": ["numpy"],
+    }
+    manifest = write_manifest(author.folder)
+    tiny = json.loads(manifest.read_text())["benchmarks"]
+    manifest = write_manifest(author.folder, benchmarks=[*tiny, gemm])
+    running = author.start("run", manifest, "--runtime", "host", "--frameworks", "command")
+    folder = held(author, running)
+    kill_tree(running)
+    (folder / "inputs" / "go").write_text("")
+    refused = author.run("run", "--resume", folder, "--frameworks", "numpy")
+    assert refused.returncode == 2
+    assert "exclude each other" in refused.stderr
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    shown = author.json("show", capsule)
+    assert list(shown["metrics"]) == [LOSS]
+    assert any("measured with command alone" in note for note in shown["notes"])
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_ends_the_workload_and_names_the_folder(author, engine, number, code):
     running = author.start("run", manifest_for(author, engine), "--runtime", engine)

@@ -126,7 +126,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         image=_image(image["image"], reader) if image["image"] else None,
         image_observations=image["observations"],
         image_override=image["override"],
-        manifest=reader.manifest(Digest.parse(stated["manifest"])),
+        manifest=reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"]),
         plan=plan,
         plan_digest=stated["plan"],
         nodes=tuple(reader.document(HARDWARE, "hardware-1")["nodes"]),
@@ -184,11 +184,11 @@ class _Reader:
             raise DamagedError("a string holds a control character", where=self.at(name))
         return value
 
-    def manifest(self, expected: Digest) -> Manifest:
+    def manifest(self, expected: Digest, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
         data = self.bytes(MANIFEST)
         digest.expect(digest.of_bytes(data), expected, what="it", where=self.at(MANIFEST))
         try:
-            return manifest.read(data, where=self.at(MANIFEST), folder=None)
+            return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
 

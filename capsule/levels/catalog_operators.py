@@ -45,7 +45,11 @@ def _operator(
         options=chosen,
         cases=cases,
         metrics=tuple(each for each in FORWARD_METRICS if computes or each.needs != "flops"),
-        frameworks=tuple(each for each, facts in FRAMEWORKS.items() if name not in facts.lacks),
+        frameworks=tuple(
+            each
+            for each, facts in FRAMEWORKS.items()
+            if 0 in facts.levels and name not in facts.lacks
+        ),
     )
 
 

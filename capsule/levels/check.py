@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Callable
 
 from .operators.base import Operator, reference_outputs
 from .words import words
@@ -50,12 +50,16 @@ def errors(
 def worst_ratio(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> float:
-    """The largest L2 norm of a difference over its bound; NaN if any is."""
+    """The largest L2 norm of a difference over its bound, 0 / 0 being 0; NaN if any is."""
     import numpy
 
+    norms = [
+        float(numpy.linalg.norm(_difference(result, right)))
+        for result, right in zip(results, reference)
+    ]
     ratios = [
-        float(numpy.linalg.norm(_difference(result, right))) / bound
-        for result, right, bound in zip(results, reference, bounds)
+        norm / bound if bound else (0.0 if norm == 0 else float("inf"))
+        for norm, bound in zip(norms, bounds)
     ]
     return float(numpy.array(ratios).max())
 
@@ -74,50 +78,76 @@ def directional(
     bounds: tuple[float, ...],
     seed: int,
 ) -> float:
+    """`derivatives` of L(x) = sum(upstream * f(x)), for an operator f and its inputs x.
+
+    The step is 2**-17, about the cube root of the roundoff, where truncation and rounding balance;
+    for an operator with kinks, linear between them, 2**-30, less than a float32 input's distance.
+    """
+    doubles = tuple(each.astype("float64") if each.dtype.kind == "f" else each for each in inputs)
+    wrt = operator.wrt(sizes)
+
+    def scalar(moved: list[Any]) -> tuple[float, float]:
+        operands = list(doubles)
+        for index, each in zip(wrt, moved):
+            operands[index] = each
+        outputs = reference_outputs(operator, sizes, tuple(operands))
+        terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
+        return sum(each.sum() for each in terms), sum(abs(each).sum() for each in terms)
+
+    step = 2.0**-17 if operator.smooth else 2.0**-30
+    label = f"capsule-direction-1\n{operator.name}\n{seed}\n"
+    by = [doubles[index] for index in wrt]
+    return derivatives(scalar, by, gradients, bounds, lambda size, slope: step, label)  # noqa: ARG005
+
+
+def derivatives(
+    scalar: Callable[[list[Any]], tuple[float, float]],
+    by: list[Any],
+    gradients: tuple[Any, ...],
+    bounds: tuple[float, ...],
+    step: Callable[[float, float], float],
+    label: str,
+) -> float:
     """Gradients against central differences of the reference's formula, which knows no derivative.
 
-    For a direction d the number <gradient, d> must equal the derivative of
-    L(x) = sum(upstream * f(x)) along d, here (L(x + h d) - L(x - h d)) / 2 h in float64 with
-    h = 2**-17, about the cube root of its roundoff, where truncation and rounding balance; for an
-    operator with kinks, linear between them, 2**-30, less than a float32 input's distance. Along
-    each element where all inputs together have at most 128; else along the gradient that is tested,
-    where a wrong length shows best, and a random direction of +-1, through all inputs at once.
+    For a direction d the number <gradient, d> must equal the derivative of L along d, here
+    (L(x + h d) - L(x - h d)) / 2 h in float64. Along each element where all of x together have at
+    most 128; else along the gradient that is tested, where a wrong length shows best, and a random
+    direction of +-1, through all of x at once.
+
+    Args:
+        scalar: L, and the sum of the absolute values of the terms that it is summed from.
+        by: x, as float64.
+        gradients: What was found for each of x.
+        bounds: The largest right L2 norm of the error of each of them.
+        step: Gives h, from the sum of the absolute values of L's terms and <gradient, d>.
+        label: Names the random direction.
 
     Returns:
         The largest difference over what may be: |d| times the gradient's own bound, the distance
         between the differences with h and 2 h (which truncation cannot exceed to first order, nor
-        can a kink), and 64 roundoffs of sum |upstream f| over h. A right gradient stays below 1.
+        can a kink), and 64 roundoffs of L's terms over h. A right gradient stays below 1.
     """
     import numpy
 
-    doubles = tuple(each.astype("float64") if each.dtype.kind == "f" else each for each in inputs)
-    wrt = operator.wrt(sizes)
-    step = 2.0**-17 if operator.smooth else 2.0**-30
-
-    def along(direction: list[Any], scale: float) -> Any:
-        moved = list(doubles)
-        for index, each in zip(wrt, direction):
-            moved[index] = doubles[index] + scale * each
-        outputs = reference_outputs(operator, sizes, tuple(moved))
-        terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
-        return sum(each.sum() for each in terms), sum(abs(each).sum() for each in terms)
-
+    size = scalar(by)[1]
     ratios = []
-    label = f"capsule-direction-1\n{operator.name}\n{seed}\n"
-    by = [doubles[index] for index in wrt]
     for direction in _directions(by, gradients, label):
-        (plus, size), (minus, _) = along(direction, step), along(direction, -step)
-        twice_plus, twice_minus = along(direction, 2 * step)[0], along(direction, -2 * step)[0]
-        near = (plus - minus) / (2 * step)
-        far = (twice_plus - twice_minus) / (4 * step)
         found = sum(
             float((gradient.astype("float64") * each).sum())
             for gradient, each in zip(gradients, direction)
         )
+        h = step(size, abs(found))
+
+        def along(scale: float, direction: list[Any] = direction) -> float:
+            return scalar([each + scale * way for each, way in zip(by, direction)])[0]
+
+        near = (along(h) - along(-h)) / (2 * h)
+        far = (along(2 * h) - along(-2 * h)) / (4 * h)
         allowed = sum(
             float(numpy.linalg.norm(each)) * bound for each, bound in zip(direction, bounds)
         )
-        allowed += abs(near - far) + 64 * 2.0**-53 * size / step
+        allowed += abs(near - far) + 64 * 2.0**-53 * size / h
         ratios.append(abs(found - near) / allowed)
     return float(numpy.array(ratios).max())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .frameworks import Framework
+from .networks.graph import Graph
 from .operators import ARITHMETIC, Operator
 from .operators.base import Sizes
 
@@ -34,6 +35,49 @@ def fits(
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
     wide = 16 if arithmetic.wider == "longdouble" else 8
     beside = elements * wide * 4 + operator.workspace(sizes) * wide
+    _compare(framework, native, beside)
+
+
+def network_fits(
+    graph: Graph, checked: Graph, dtype: str, framework: Framework, trains: bool
+) -> None:
+    """`fits` for a network.
+
+    Inputs and parameters count once, trained parameters once more for their gradients. A node's
+    inputs and result are there at once; training keeps what nodes with a trained parameter read.
+    Of `checked` the reference and the bounds hold about four arrays of float64 (or longdouble) per
+    value and per parameter.
+
+    Args:
+        graph: The network for as many examples as run at once.
+        checked: The same for those that are held to the reference.
+        dtype: Of its tensors.
+        framework: Where it runs.
+        trains: Whether it is trained.
+
+    Raises:
+        MemoryError: See `fits`.
+    """
+    arithmetic = ARITHMETIC[dtype]
+    given = [prod(each.shape) for each in (*graph.inputs.values(), *graph.parameters.values())]
+    sizes = {node.name: prod(node.shape) for node in graph.nodes}
+    moving = max(
+        sizes[node.name] + sum(sizes.get(name, 0) for name in {*node.inputs})
+        for node in graph.inference
+    )
+    if trains:
+        trained = set(graph.trained)
+        kept = {name for node in graph.training if trained & {*node.inputs} for name in node.inputs}
+        moving = max(moving, sum(sizes.get(name, 0) for name in kept))
+        moving += sum(prod(graph.parameters[name].shape) for name in trained)
+    native = (sum(given) + moving) * arithmetic.bytes
+    wide = 16 if arithmetic.wider == "longdouble" else 8
+    elements = sum(prod(node.shape) for node in checked.nodes)
+    elements += sum(prod(each.shape) for each in checked.parameters.values())
+    _compare(framework, native, elements * wide * 4)
+
+
+def _compare(framework: Framework, native: int, beside: int) -> None:
     if framework.memory is None:
         _refuse("the machine", native + beside, host_free())
     else:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import catalog, check, guard, operators, timing
+from . import catalog, check, guard, memory, operators
 from .frameworks import Framework
 from .operators import Operator
-
-AGAIN = 5
-"""Calls after the timed ones whose results must be the same bits."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """Every value of one metric, of which the first `warmup` are warm-up."""
-
-    metric: str
-    warmup: int
-    values: tuple[float, ...]
+from .results import Series, arrays, repeatable, timed
 
 
 @dataclass(frozen=True)
@@ -41,23 +30,9 @@ class _Trial:
         """The inputs, on the device."""
         return tuple(self.framework.from_numpy(each, self.dtype) for each in self.inputs)
 
-    def times(self, call: Any, arguments: tuple[Any, ...]) -> tuple[tuple[float, ...], Any]:
-        """Seconds of each call, and what the last one returned."""
-        nanoseconds, result = timing.measure(
-            call, arguments, self.calls, self.framework.synchronize
-        )
-        return tuple(each / 1e9 for each in nanoseconds), operators.several(result)
-
-    def arrays(self, results: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any:
+    def arrays(self, results: tuple[Any, ...], shapes: Iterable[tuple[int, ...]]) -> Any:
         """Results as numpy arrays, once they have the shapes and the dtype that are due."""
-        due = "float32" if self.dtype == "tf32" else self.dtype
-        found = [(self.framework.dtype_of(each), tuple(map(int, each.shape))) for each in results]
-        wanted = [(due, tuple(shape)) for shape in shapes]
-        if found != wanted:
-            raise ValueError(
-                f"{self.operator.name} returned {_told(found)}, expected {_told(wanted)}"
-            )
-        return tuple(map(self.framework.to_numpy, results))
+        return arrays(self.framework, self.operator.name, self.dtype, results, shapes)
 
 
 def measure(
@@ -103,19 +78,17 @@ def measure(
         if differentiates:
             found.update(_backward(made, seed))
     due = [each.name for each in catalog.due(subject, framework.name, device)]
-    timed = {"forward_time", "backward_time"} | {each for each in due if "per_second" in each}
-    return [Series(each, made.warmup if each in timed else 0, tuple(found[each])) for each in due]
+    by_call = {"forward_time", "backward_time"} | {each for each in due if "per_second" in each}
+    return [Series(each, made.warmup if each in by_call else 0, tuple(found[each])) for each in due]
 
 
 def _forward(trial: _Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
     operator, sizes = trial.operator, trial.sizes
     call, arguments = trial.framework.operation(operator.name, sizes, trial.tensors)
-    memory = trial.framework.memory
-    if memory:
-        memory.reset_peak()
-    seconds, results = trial.times(call, arguments)
-    if memory:
-        yield "peak_memory_bytes", (float(memory.peak()),)
+    watch = memory.watch(trial.framework)
+    watch.reset_peak()
+    seconds, results = timed(trial.framework, call, arguments, trial.calls)
+    yield "peak_memory_bytes", (float(watch.peak()),)
     flops, moved = operator.flops(sizes), operator.bytes(sizes, trial.dtype)
     yield "forward_time", seconds
     yield "forward_flops", (float(flops),)
@@ -123,13 +96,11 @@ def _forward(trial: _Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
     # a call shorter than the clock's step is taken to last one
     yield "forward_flops_per_second", tuple(flops / max(each, 1e-9) for each in seconds)
     yield "forward_bytes_per_second", tuple(moved / max(each, 1e-9) for each in seconds)
-    arrays = trial.arrays(results, operator.outputs(sizes))
-    again = (operators.several(call(*arguments)) for _ in range(AGAIN))
-    same = all(check.same_bits(arrays, map(trial.framework.to_numpy, each)) for each in again)
-    yield "repeatable", (float(same),)
+    found = trial.arrays(results, operator.outputs(sizes))
+    yield "repeatable", (float(repeatable(trial.framework, call, arguments, found)),)
     reference = operators.reference(operator, sizes, trial.inputs, trial.dtype)
     bounds = operators.bounds(operator, sizes, trial.inputs, trial.dtype)
-    yield from check.errors(arrays, reference, bounds).items()
+    yield from check.errors(found, reference, bounds).items()
 
 
 def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -138,9 +109,9 @@ def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]
     wrt = operator.wrt(sizes)
     upstream = tuple(framework.from_numpy(each, trial.dtype) for each in trial.upstream)
     call, arguments = framework.gradient(operator.name, sizes, tensors, wrt, upstream)
-    seconds, results = trial.times(call, arguments)
+    seconds, results = timed(framework, call, arguments, trial.calls)
     yield "backward_time", seconds
-    gradients = trial.arrays(results, tuple(trial.inputs[index].shape for index in wrt))
+    gradients = trial.arrays(results, (trial.inputs[index].shape for index in wrt))
     given = (operator, sizes, trial.inputs, trial.upstream, trial.dtype)
     bounds = operators.gradient_bounds(*given)
     yield (
@@ -148,7 +119,3 @@ def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]
         (check.worst_ratio(gradients, operators.reference_gradients(*given), bounds),),
     )
     yield "gradient_check", (check.directional(*given[:-1], gradients, bounds, seed),)
-
-
-def _told(found: list[tuple[str, tuple[int, ...]]]) -> str:
-    return " and ".join(f"{dtype} {shape}" for dtype, shape in found)

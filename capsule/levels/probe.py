@@ -162,15 +162,18 @@ _TENSORFLOW: dict[str, Callable[[], Any]] = {
     "build": lambda: _tensorflow("sysconfig.get_build_info"),
 }
 
+_TORCH: dict[str, Callable[[], Any]] = {
+    "version": lambda: str(_torch("__version__")),
+    "git_version": lambda: _torch("version.git_version"),
+    "cuda": lambda: _torch("version.cuda"),
+    "cudnn": lambda: _torch("backends.cudnn.version"),
+    "build": lambda: _torch("__config__.show"),
+}
+
 _FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
     "numpy": {"version": _numpy_version, "build": _numpy_build},
-    "torch": {
-        "version": lambda: str(_torch("__version__")),
-        "git_version": lambda: _torch("version.git_version"),
-        "cuda": lambda: _torch("version.cuda"),
-        "cudnn": lambda: _torch("backends.cudnn.version"),
-        "build": lambda: _torch("__config__.show"),
-    },
+    "torch": _TORCH,
+    "torch-compile": _TORCH,
     "tensorflow": _TENSORFLOW,
     "tensorflow-xla": _TENSORFLOW,
     "onnxruntime": {

@@ -13,11 +13,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from . import frameworks, level0, probe
+from . import frameworks, level0, level1, probe
 from .journal import Journal
+from .results import Series
 
 FORMAT = "capsule-job/1"
-_ALLOCATION_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
+_ALLOCATION_WORDS = (
+    *("can't allocate memory", "not enough memory", "out of memory"),
+    *("Failed to allocate memory", "OOM when allocating"),  # ONNX Runtime, TensorFlow
+)
 
 
 def main(job_path: Path, journal_path: Path) -> int:
@@ -88,12 +92,13 @@ def _run_trial(
     identity: str = trial["id"]
     journal.begin(identity)
     started = perf_counter()
-    found: list[level0.Series] = []
+    found: list[Series] = []
     reason: str | None = None
     message = ""
     try:
         framework.seed(job["seed"])
-        found = level0.measure(trial, framework, job["seed"], job["device"])
+        measure = level0.measure if trial["level"] == 0 else level1.measure
+        found = measure(trial, framework, job["seed"], job["device"])
     except Exception as error:
         traceback.print_exc()
         reason, message = _failure(error)

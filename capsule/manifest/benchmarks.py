@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capsule.levels import catalog
+from capsule.manifest import subjects
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, shown
 from capsule.schema import pointer
@@ -17,16 +18,79 @@ MOST_CASES = 1000
 Raw = Mapping[str, Any]
 
 
-def benchmark(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
+def benchmark(
+    raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
+) -> Benchmark | None:
     """One entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
         device: `cpu` or `cuda`, which decides what can be measured.
+        files: Where a user's file is read from.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
     """
-    return command(raw) if "command" in raw else _operator(raw, here, device, problems)
+    return command(raw) if "command" in raw else _measured(raw, here, device, files, problems)
+
+
+def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
+    """As `benchmark`, with cases and metrics as a plan has them: the catalogue may have changed.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        subject: What `written` gave for it when the plan was made, None where the plan lacks it.
+        problems: Collects where the two contradict each other.
+    """
+    if "command" in raw:
+        return command(raw)
+    if subject is None:
+        problems.add(here, "the plan does not say what this benchmark measures")
+        return None
+    cases = tuple(
+        Case(name=each["name"], parameters=each["parameters"]) for each in subject["cases"]
+    )
+    if not _written_out(raw.get("cases"), cases):
+        problems.add(f"{here}/cases", "the plan has other cases")
+    lacking = {name: frozenset(each) for name, each in subject["lacking"].items()}
+    if list(lacking) != sorted(raw["frameworks"]):
+        problems.add(f"{here}/frameworks", "the plan has other frameworks")
+    named = raw[subjects.kind(raw)]
+    return _benchmark(
+        raw,
+        named if isinstance(named, str) else next(iter(named.values())),
+        cases,
+        {
+            "metrics": tuple(_metric(each["name"], each) for each in subject["metrics"]),
+            "lacking": lacking,
+        },
+    )
+
+
+def written(benchmark: Benchmark) -> dict[str, Any]:
+    """Cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
+    known = ("name", "unit", "direction", "kind", "resolution")
+    return {
+        "benchmark": benchmark.id,
+        "cases": [
+            {"name": each.name, "parameters": dict(each.parameters)} for each in benchmark.cases
+        ],
+        "metrics": [{key: getattr(each, key) for key in known} for each in benchmark.metrics],
+        "lacking": {name: sorted(each) for name, each in sorted(benchmark.lacking.items())},
+    }
+
+
+def _written_out(raw: Any, cases: tuple[Case, ...]) -> bool:
+    """Whether cases are those that an entry writes out; a set has only its name there."""
+    if raw is None or isinstance(raw, str):
+        return True
+    found = [dict(case.parameters) for case in cases]
+    if isinstance(raw, dict):
+        points = [dict(zip(raw, each, strict=True)) for each in itertools.product(*raw.values())]
+        return len(found) == len(points) and all(each in found for each in points)
+    return found == [{key: point[key] for key in point if key != "name"} for point in raw] and all(
+        point.get("name", case.name) == case.name for point, case in zip(raw, cases, strict=True)
+    )
 
 
 def command(raw: Raw) -> Benchmark:
@@ -43,7 +107,7 @@ def command(raw: Raw) -> Benchmark:
         metrics=tuple(_metric(name, each) for name, each in sorted(raw["metrics"].items())),
         isolation="trial",
         timeout_seconds=seconds(raw.get("timeout")),
-        network=raw.get("network", False),
+        online=raw.get("network", False),
     )
 
 
@@ -70,44 +134,87 @@ def _metric(name: str, raw: Raw) -> Metric:
     )
 
 
-def _operator(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
-    subject = catalog.OPERATORS.get(raw["operator"])
+def _measured(
+    raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
+) -> Benchmark | None:
+    subject = subjects.find(raw, here, files, problems)
     if subject is None:
-        known = instead(raw["operator"], catalog.OPERATORS)
-        problems.add(f"{here}/operator", f"unknown operator {shown(raw['operator'])}; {known}")
         return None
     dtype = raw.get("dtype", "float32")
     if dtype not in subject.dtypes:
-        known = instead(dtype, subject.dtypes)
-        problems.add(f"{here}/dtype", f"unknown element type {shown(dtype)}; {known}")
-    for index, name in enumerate(raw["frameworks"]):
-        where = f"{here}/frameworks/{index}"
-        if name not in subject.frameworks:
-            known = instead(name, subject.frameworks)
-            problems.add(where, f"unknown framework {shown(name)}; {known}")
-        elif dtype in subject.dtypes and (
-            told := catalog.unsupported(subject.name, name, dtype, device)
-        ):
-            problems.add(where, told)
+        told = f"unknown element type {shown(dtype)}; {instead(dtype, subject.dtypes)}"
+        if dtype in catalog.DTYPES:
+            told = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
+        problems.add(f"{here}/dtype", told)
+    else:
+        _frameworks(raw["frameworks"], subject, dtype, device, here, problems)
     cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
+    _limits(raw["frameworks"], cases, device, here, problems)
     if problems.below(here):
         return None
+    return _benchmark(raw, subject.name, cases, _metrics(subject, tuple(raw["frameworks"]), device))
+
+
+def _benchmark(
+    raw: Raw, name: str, cases: tuple[Case, ...], metrics: Mapping[str, Any]
+) -> Benchmark:
+    """An entry of Level 0 or 1 whose cases and metrics are known."""
+    given = subjects.source(raw)
+    kind: dict[str, Any] = {subjects.kind(raw): name}
     return Benchmark(
         id=raw["id"],
         level=int(raw["level"]),
-        operator=subject.name,
-        dtype=dtype,
+        **kind,
+        source=given[1] if given else None,
+        dtype=raw.get("dtype", "float32"),
         cases=cases,
         frameworks=tuple(raw["frameworks"]),
         repetitions=int(raw.get("repetitions", 30)),
         warmup=int(raw.get("warmup", 3)),
-        **_metrics(subject, tuple(raw["frameworks"]), device),
+        inputs=tuple(raw.get("inputs", ())),
+        **metrics,
         isolation=raw.get("isolation", "group"),
     )
 
 
+def _frameworks(
+    names: list[str],
+    subject: catalog.Operator,
+    dtype: str,
+    device: str,
+    here: str,
+    problems: Problems,
+) -> None:
+    """Note each framework that is unknown, or cannot run the subject."""
+    for index, name in enumerate(names):
+        told: str | None = None
+        if name not in catalog.FRAMEWORKS:
+            told = f"unknown framework {shown(name)}; {instead(name, subject.frameworks)}"
+        elif reason := catalog.unsupported(subject.name, name, dtype, device):
+            told = reason
+        elif name not in subject.frameworks:
+            told = (
+                f"{subject.name} has no function for {name}; it runs in"
+                f" {', '.join(subject.frameworks)}"
+            )
+        if told:
+            problems.add(f"{here}/frameworks/{index}", told)
+
+
+def _limits(
+    names: list[str], cases: tuple[Case, ...], device: str, here: str, problems: Problems
+) -> None:
+    """Note each framework that cannot keep a limit of memory, where a case sets one."""
+    if not any(case.parameters.get("limit_mib") for case in cases):
+        return
+    for index, name in enumerate(names):
+        if name in catalog.FRAMEWORKS and not catalog.shows_memory(name, device):
+            told = f"{name} shows nobody its memory: it can keep no limit_mib"
+            problems.add(f"{here}/frameworks/{index}", told)
+
+
 def _metrics(subject: catalog.Operator, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
-    """The metrics of an operator's trials, and which of them some frameworks lack."""
+    """The metrics of a subject's trials, and which of them some frameworks lack."""
     due = {name: catalog.due(subject, name, device) for name in frameworks}
     every = {facts.name: facts for found in due.values() for facts in found}
     lacking = {
@@ -124,7 +231,7 @@ def _known_metric(facts: catalog.MetricFacts) -> Metric:
 def _cases(raw: Any, subject: catalog.Operator, here: str, problems: Problems) -> tuple[Case, ...]:
     if isinstance(raw, str):
         if raw not in subject.cases:
-            known = instead(raw, subject.cases)
+            known = instead(raw, subject.cases) if subject.cases else "write out its sizes"
             problems.add(here, f"{subject.name} has no set of cases {shown(raw)}; {known}")
             return ()
         return tuple(Case(name=name, parameters=sizes) for name, sizes in subject.cases[raw])
@@ -163,7 +270,7 @@ def _point(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -
 def _case(raw: Raw, subject: catalog.Operator, name: str | None = None) -> Case:
     # 64.0 is a JSON integer too
     sizes = {each: int(raw[each]) for each in _parameters(subject) if each in raw}
-    return Case(name=name or catalog.case_name(subject.name, sizes), parameters=sizes)
+    return Case(name=name or catalog.named(subject, sizes), parameters=sizes)
 
 
 def _parameters(subject: catalog.Operator) -> dict[str, tuple[int, int | None]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from capsule.digest import Digest
+
 Scalar = int | float | str | bool
 Direction = Literal["lower", "higher", "none"]
 Kind = Literal["portable", "machine"]
@@ -92,8 +94,10 @@ class Benchmark:
     Attributes:
         id: First segment of its metric paths.
         level: Deep500 level, None for a `command`.
-        operator: Level 0 subject, None otherwise.
-        dtype: Element type of a Level 0 subject's tensors.
+        operator: Level 0 subject, None otherwise: a name of the catalogue, or `source`.
+        network: Level 1 subject, likewise.
+        source: Path below the inputs of the user's file that defines the subject.
+        dtype: Element type of the subject's tensors.
         cases: The sweep, never empty.
         frameworks: Third segment of metric paths; `("command",)` for a `command`.
         repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
@@ -104,12 +108,14 @@ class Benchmark:
         lacking: Framework to the metrics that its trials do not yield, such as a gradient's.
         isolation: `group` shares a process between the cases of one framework and seed.
         timeout_seconds: Bound on one trial; past it the trial has failed.
-        network: Whether the workload may use the network.
+        online: Whether the workload may use the network.
     """
 
     id: str
     level: int | None = None
     operator: str | None = None
+    network: str | None = None
+    source: str | None = None
     dtype: str | None = None
     cases: tuple[Case, ...]
     frameworks: tuple[str, ...]
@@ -122,7 +128,7 @@ class Benchmark:
     isolation: Literal["group", "trial"] = "group"
     lacking: Mapping[str, frozenset[str]] = field(default_factory=dict)
     timeout_seconds: int | None = None
-    network: bool = False
+    online: bool = False
 
     def due(self, framework: str) -> tuple[Metric, ...]:
         """The metrics that a trial under this framework yields."""
@@ -216,6 +222,7 @@ class Manifest:
     Attributes:
         source: The file's bytes, kept in the capsule as they were.
         folder: Where relative paths start; None when it was read out of a capsule.
+        narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
     """
 
     name: str
@@ -233,3 +240,4 @@ class Manifest:
     mutable: tuple[str, ...]
     source: bytes
     folder: Path | None
+    narrowed_from: Digest | None = field(default=None, compare=False)

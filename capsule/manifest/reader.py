@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from capsule import schema
+from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError
 from capsule.levels import generators
-from capsule.manifest import claims, rules
-from capsule.manifest.benchmarks import benchmark, seconds
+from capsule.manifest import claims, narrow, rules, syntax
+from capsule.manifest.benchmarks import benchmark, seconds, stated
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     Author,
@@ -21,17 +23,23 @@ from capsule.manifest.model import (
     Resources,
 )
 from capsule.manifest.problems import Problems, instead, report, shown
+from capsule.manifest.subjects import Files
 
 MOST_BYTES = 1 << 18
 MOST_TRIALS = 100_000
 
 
-def load(path: Path) -> Manifest:
+def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
     """Read a manifest file; the paths in it must exist beside it.
+
+    Args:
+        path: The file.
+        frameworks: If any, what to narrow it to: see `narrow.narrowed`.
 
     Raises:
         ManifestError: The file can't be read, or everything that is wrong with it, each with JSON
             pointer, line and the nearest right name.
+        UsageError: No benchmark uses one of `frameworks`.
     """
     if not path.is_file():
         advice = "`capsule init` writes a manifest to start from"
@@ -41,10 +49,21 @@ def load(path: Path) -> Manifest:
             data = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
-    return read(data, where=str(path), folder=path.parent)
+    asked = read(data, where=str(path), folder=path.parent)
+    data, left_out = narrow.narrowed(asked, frameworks)
+    if not left_out:
+        return asked
+    part = read(data, where=str(path), folder=path.parent)
+    return replace(part, narrowed_from=digest.of_bytes(asked.source))
 
 
-def read(data: bytes, *, where: str, folder: Path | None) -> Manifest:
+def read(
+    data: bytes,
+    *,
+    where: str,
+    folder: Path | None,
+    subjects: Sequence[Mapping[str, Any]] | None = None,
+) -> Manifest:
     """Read the bytes of a manifest.
 
     Args:
@@ -52,6 +71,8 @@ def read(data: bytes, *, where: str, folder: Path | None) -> Manifest:
         where: Its name in an error message.
         folder: Where relative paths start; None for a manifest out of a capsule, whose files
             are not looked for.
+        subjects: What the plan says of cases and metrics (`benchmarks.written`), where one was
+            made; None to take them from the catalogue, and from users' files in `folder`.
 
     Raises:
         ManifestError: Everything that is wrong, each with JSON pointer and line.
@@ -62,7 +83,7 @@ def read(data: bytes, *, where: str, folder: Path | None) -> Manifest:
     benchmarks: tuple[Benchmark, ...] = ()
     if isinstance(raw, dict):
         rules.check(raw, folder, problems)
-        benchmarks = _benchmarks(raw, problems)
+        benchmarks = _benchmarks(raw, folder, subjects, problems)
     problems.stop(data.decode(), where)
     return _manifest(raw, benchmarks, data, folder)
 
@@ -86,14 +107,33 @@ def _refused(text: str) -> list[tuple[int, str, str]]:
     return sorted(twice + numbers)
 
 
-def _benchmarks(raw: Mapping[str, Any], problems: Problems) -> tuple[Benchmark, ...]:
+def _beside(folder: Path | None) -> Files:
+    def load(name: str) -> bytes:
+        if folder is None:
+            raise FileNotFoundError(errno.ENOENT, "it is not at hand")
+        with (folder / name).open("rb") as stream:
+            return stream.read(syntax.MOST_BYTES + 1)
+
+    return load
+
+
+def _benchmarks(
+    raw: Mapping[str, Any],
+    folder: Path | None,
+    subjects: Sequence[Mapping[str, Any]] | None,
+    problems: Problems,
+) -> tuple[Benchmark, ...]:
     """Those that are right; claims are held against them only when all are."""
-    given = rules.entries(raw, "benchmarks")
     device = "cpu"
     if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
         device = "cuda"
+    planned = {each["benchmark"]: each for each in subjects or ()}
     found = [
-        benchmark(each, here, device, problems) for here, each in given if not problems.below(here)
+        benchmark(each, here, device, _beside(folder), problems)
+        if subjects is None
+        else stated(each, here, planned.get(each["id"]), problems)
+        for here, each in rules.entries(raw, "benchmarks")
+        if not problems.below(here)
     ]
     _dataset_names(raw, problems)
     _generators(raw, problems)

@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule import schema
 from capsule.manifest.problems import Problems, instead, shown
+from capsule.manifest.subjects import ENDINGS
 
 _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
 
@@ -107,6 +108,11 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
+        for subject in ("operator", "network"):
+            named = each.get(subject)
+            for form, path in named.items() if isinstance(named, dict) else ():
+                if form in ENDINGS and isinstance(path, str):
+                    yield f"{here}/{subject}/{form}", path
 
 
 def _path_problem(path: str, folder: Path | None) -> str | None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from capsule import summary
-from capsule.record import Record
+from capsule.errors import ExecutionError
+from capsule.record import Attempt, Record
 from capsule.report.contents import head
 from capsule.report.style import Path, table, text
 from capsule.verdict import wording
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
+    import pathlib
+
     from rich.console import RenderableType
 
 _ROWS = 20
+# what `levels` says of a framework that it does not find
+_ABSENT = "is not installed in this image"
 
 
 def sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
@@ -42,3 +47,27 @@ def sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
     if len(claims) > _ROWS:
         told.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
     return (*told, *(text(f"note: {note}") for note in record.notes))
+
+
+def failure(record: Record, target: pathlib.Path) -> ExecutionError:
+    """The error that tells of a sealed record's failed attempts, of which there is at least one."""
+    failed = [each for each in record.attempts if each.outcome == "failed"]
+    first = failed[0]
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    advice = f"failures count as outcomes and are sealed in {target}; its logs/ tell more"
+    absent = {_framework(each) for each in failed if _ABSENT in each.message}
+    there = {_framework(each) for each in record.attempts} - absent
+    if absent and there:
+        advice += (
+            f"\n  {', '.join(sorted(absent))} left out, the rest is measured by"
+            f" --frameworks {','.join(sorted(there))}"
+        )
+    return ExecutionError(
+        f"failed ({first.reason}){more}: {first.message.strip()}",
+        where=first.trial,
+        advice=advice,
+    )
+
+
+def _framework(attempt: Attempt) -> str:
+    return attempt.trial.split("/")[2]

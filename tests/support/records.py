@@ -223,6 +223,7 @@ def make_plan(manifest, seeds, fresh=(), verifies=None):
         "manifest": str(digest.of_bytes(manifest.source)),
         "determinism": "default",
         "verifies": verifies,
+        "subjects": [],
         "groups": groups,
     }
 

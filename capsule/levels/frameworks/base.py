@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Callable, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Protocol
+
+if TYPE_CHECKING:
+    from ..networks.graph import Graph
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -68,6 +71,25 @@ class Framework(Protocol):
         upstream: tuple[Any, ...],
     ) -> Call:
         """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
+
+    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """Yields the tuple of `graph.outputs`, each time it is called.
+
+        Args:
+            graph: A network, or one node of it.
+            values: Tensors of all inputs and parameters by name, made by `from_numpy`.
+
+        Raises:
+            FrameworkError: It lacks an operator of the network.
+        """
+
+    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """Yields (loss, *gradients by `graph.trained`), forward and backward each time.
+
+        Raises:
+            FrameworkError: It lacks an operator of the network, or does not differentiate.
+            ValueError: The network has no loss.
+        """
 
     def seed(self, seed: int) -> None:
         """Seed every generator that the framework's operations draw from, 32 bits."""

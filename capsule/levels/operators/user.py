@@ -26,7 +26,7 @@ and returns it by ctypes, as it returns a `.so` that was built before: one sourc
 framework, in a second. `context.build("mine.cpp", ...)` compiles with torch's own extension builder
 and returns the module that their PYBIND11_MODULE defines, in a minute or more; `.cu` sources are
 compiled by nvcc. A framework without a function of its name cannot run the operator; numpy then
-runs the formula.
+runs the formula. Those frameworks are torch and numpy (`catalog_users.NATIVE`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .. import catalog
+from .. import catalog, catalog_users
 from .base import Calculator, Operator, Sizes, Tensor
 from .rounding import EXACT
 
 _COMPILER = os.environ.get("CXX", "c++")
-
-NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
 
 
 class UserOperator(Operator):
@@ -102,12 +100,13 @@ class Context:
         if path.suffix == ".so":
             return ctypes.CDLL(str(path))
         _check_tools([path], _COMPILER)
-        built = Path(tempfile.mkdtemp(prefix="capsule-build-")) / f"{path.stem}.so"
-        words = [_COMPILER, "-O3", "-shared", "-fPIC", "-o", str(built), str(path)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(words)} failed: {done.stderr[-1500:]}")
-        return ctypes.CDLL(str(built))
+        with _folder() as folder:
+            built = f"{folder}/{path.stem}.so"
+            words = [_COMPILER, "-O3", "-shared", "-fPIC", "-o", built, str(path)]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(f"{' '.join(words)} failed: {done.stderr[-1500:]}")
+            return ctypes.CDLL(built)
 
     def build(self, *sources: str) -> Any:
         """Compile C++ and CUDA sources into a Python module, in a folder of this process alone.
@@ -121,17 +120,23 @@ class Context:
         _check_tools(paths, _COMPILER, "ninja", *(["nvcc"] if cuda else []))
         from torch.utils import cpp_extension
 
-        return cpp_extension.load(
-            name="capsule_user_" + "_".join(path.stem for path in paths),
-            sources=[str(path) for path in paths],
-            build_directory=tempfile.mkdtemp(prefix="capsule-build-"),
-        )
+        with _folder() as folder:
+            return cpp_extension.load(
+                name="capsule_user_" + "_".join(path.stem for path in paths),
+                sources=[str(path) for path in paths],
+                build_directory=folder,
+            )
 
     def _found(self, source: str) -> Path:
         path = self.folder / source
         if not path.is_file():
             raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
         return path
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """For what is built: a library that is loaded stays when its file goes."""
+    return tempfile.TemporaryDirectory(prefix="capsule-build-")
 
 
 def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog.Operator]:
@@ -146,39 +151,32 @@ def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog
         ValueError: The file lacks something, or has no function for the framework.
     """
     module = _module(source)
-    if missing := [each for each in NEEDED if not hasattr(module, each)]:
+    if missing := [each for each in catalog_users.NEEDED if not hasattr(module, each)]:
         raise ValueError(f"{source} does not define {', '.join(missing)}")
     operator = UserOperator(name, module)
-    package = framework.replace("-", "_")
-    native = getattr(module, package, None)
-    if native is None and framework != "numpy":
-        raise ValueError(f"{source} defines no function {package}: it cannot run there")
+    entry = _entry(name, module)
+    if framework not in entry.frameworks:
+        raise ValueError(f"{source} defines no function {framework}: it cannot run there")
+    native = getattr(module, framework, None)
     context = Context(source.parent)
 
     def operation(sizes: Sizes, *tensors: Any) -> Any:
-        if native is None:
+        if not callable(native):
             return operator.forward, (EXACT, sizes, *tensors)
         return native(context, sizes, *tensors)
 
-    folder = import_module(f"..frameworks.{package}.operators", __package__)
+    folder = import_module(f"..frameworks.{framework}.operators", __package__)
     folder.OPERATIONS[name] = operation
     if framework == "numpy":
         folder.USERS[name] = operator
-    return operator, _entry(name, module)
+    return operator, entry
 
 
 def _entry(name: str, module: Any) -> catalog.Operator:
+    # a module that the file imports has a framework's name too, and is no function
+    functions = [each for each in vars(module) if callable(getattr(module, each))]
     options = getattr(module, "options", {})
-    return catalog.Operator(
-        name=name,
-        module="user",
-        level=0,
-        parameters=tuple(module.parameters),
-        options=tuple(catalog.Option(each, value, 0, None) for each, value in options.items()),
-        cases={},
-        metrics=catalog.FORWARD_METRICS,
-        frameworks=tuple(catalog.FRAMEWORKS),
-    )
+    return catalog_users.operator(name, module.parameters, options, functions)
 
 
 def _module(source: Path) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy
 
+from ...networks.graph import Graph
 from .. import blas
 from ..base import Call, FrameworkError
-from . import operators
+from . import networks, operators
 
 
 class Numpy:
@@ -51,6 +52,14 @@ class Numpy:
     ) -> Call:
         """The derivative's formula in the tensors' dtype: numpy differentiates nothing itself."""
         return operators.gradient(name, sizes, tensors, upstream)
+
+    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """The formulas in the arrays' dtype."""
+        return networks.inference(graph, values)
+
+    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """The formulas and their derivatives in the arrays' dtype."""
+        return networks.training(graph, values)
 
     def seed(self, seed: int) -> None:
         """Seed Python's and numpy's global generators."""

@@ -23,6 +23,7 @@ def serialized(
     inputs: Mapping[str, Any],
     outputs: Mapping[str, str],
     constants: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> bytes:
     """A model with these nodes, in the order that they run.
 
@@ -31,6 +32,7 @@ def serialized(
         inputs: Name and example array of each input; its dtype and shape become the input's own.
         outputs: Name and numpy dtype of each output.
         constants: Name and array of each constant.
+        metadata: Words that go with it.
     """
     graph = helper.make_graph(
         list(nodes),
@@ -42,6 +44,7 @@ def serialized(
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION
     )
+    helper.set_model_props(model, dict(metadata or {}))
     written: bytes = model.SerializeToString()
     return written
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable
@@ -11,7 +12,10 @@ from typing import Any, Callable
 import numpy
 import tensorflow
 
+from ... import catalog
+from ...networks.graph import Graph, Node
 from ..base import Call, FrameworkError
+from .networks import Plan
 from .operations import Axes, Case, Native, Transposed, inverse
 from .operators import OPERATIONS
 
@@ -36,6 +40,8 @@ class TensorFlow:
         self.name = name
         self._deterministic = determinism == "strict"
         self._compiled = compiled
+        # by the identity of a graph: parts of a minibatch share what is compiled for their size
+        self._plans: dict[Any, tuple[Plan, Any]] = {}
 
     def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
         """A copy of the array, whole numbers as they are."""
@@ -71,7 +77,7 @@ class TensorFlow:
         """
         native = _native(name, Case(sizes, self._compiled, False))
         operands = native.prepared(tensors)
-        function = self._built(native, operands)
+        function = self._ready(self._compilable(native.function), operands)
         axes = native.output
         if axes is None:
             return function, operands
@@ -93,7 +99,7 @@ class TensorFlow:
         native = _native(name, Case(sizes, self._compiled, True))
         operands = native.prepared(tensors)
         sources = tuple(operands[place] for place in wrt)
-        function = self._built(native, operands)
+        function = self._ready(self._compilable(native.function), operands)
         with tensorflow.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
             tape.watch(sources)
             results = function(*operands)
@@ -106,13 +112,60 @@ class TensorFlow:
 
         return run, ()
 
-    def _built(self, native: Native, operands: tuple[Any, ...]) -> Callable[..., Any]:
+    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """The outputs, call by call or from one compiled function, with channels last inside.
+
+        Raises:
+            FrameworkError: TensorFlow lacks an operator of the network, or its dtype.
+        """
+        return self._whole(graph, graph.inference, graph.outputs, (), values)
+
+    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """The loss and its gradients, from a tape that is new in every call.
+
+        Raises:
+            FrameworkError: See `inference`.
+            ValueError: The network has no loss.
+        """
+        return self._whole(graph, graph.training, (str(graph.loss),), graph.trained, values)
+
+    def _whole(
+        self,
+        graph: Graph,
+        nodes: tuple[Node, ...],
+        results: tuple[str, ...],
+        trained: tuple[str, ...],
+        values: Mapping[str, Any],
+    ) -> Call:
+        known = catalog.FRAMEWORKS[self.name].dtypes
+        found = {each.dtype.name for each in values.values() if each.dtype.is_floating}
+        if other := ", ".join(sorted(found - set(known))):
+            raise FrameworkError(f"{self.name} runs networks in {', '.join(known)}, not in {other}")
+        key = (id(graph), results, trained)
+        if key not in self._plans:
+            plan = Plan(graph, nodes, results, trained, compiled=self._compiled)
+            function = self._compilable(plan.gradients if trained else plan.forward)
+            self._plans[key] = plan, function
+            weakref.finalize(graph, self._plans.pop, key)
+        plan, function = self._plans[key]
+        operands = plan.operands(values)
+        ready = self._ready(function, operands)
+        return lambda *operands: plan.in_order(ready(*operands)), operands
+
+    def _compilable(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if not self._compiled:
-            return native.function
-        function = tensorflow.function(native.function, jit_compile=True, autograph=False)
-        concrete: Callable[..., Any] = function.get_concrete_function(*operands)
-        concrete(*operands)  # XLA compiles at the first call
-        return concrete
+            return function
+        made: Callable[..., Any] = tensorflow.function(function, jit_compile=True, autograph=False)
+        return made
+
+    def _ready(self, function: Any, operands: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function for such operands, compiled before the clock starts, once for all alike."""
+        if not self._compiled:
+            ready: Callable[..., Any] = function
+            return ready
+        ready = function.get_concrete_function(*operands)
+        ready(*operands)  # XLA compiles at the first call
+        return ready
 
     def seed(self, seed: int) -> None:
         """Seed Python's, numpy's and TensorFlow's global generators."""

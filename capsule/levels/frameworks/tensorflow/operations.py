@@ -62,7 +62,10 @@ class Native:
 
 
 class Transposed:
-    """A result whose axes are put in the operator's order once the clock has stopped."""
+    """A result whose axes are put in the operator's order once the clock has stopped.
+
+    It can be scaled, and added to one of the same axes, as gradients of micro-batches are.
+    """
 
     __slots__ = ("axes", "tensor")
 
@@ -74,6 +77,14 @@ class Transposed:
     def shape(self) -> tuple[int, ...]:
         """In the operator's order."""
         return tuple(self.tensor.shape[axis] for axis in self.axes)
+
+    def __mul__(self, scale: Any) -> Transposed:
+        return Transposed(self.tensor * scale, self.axes)
+
+    def __add__(self, other: Transposed) -> Transposed:
+        if other.axes != self.axes:
+            raise ValueError(f"axes held as {self.axes} and as {other.axes} do not add up")
+        return Transposed(self.tensor + other.tensor, self.axes)
 
 
 def channels_last(rank: int) -> tuple[int, ...]:

@@ -10,9 +10,10 @@ from typing import Any, Callable
 import numpy
 import torch
 
+from ...networks.graph import Graph
 from .. import blas
 from ..base import Call, FrameworkError
-from . import operators
+from . import networks, operators
 
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "threads": torch.get_num_threads,
@@ -118,6 +119,14 @@ class Torch:
 
         return backward, ()
 
+    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """torch's own functions one after the other."""  # noqa: D403
+        return networks.inference(graph, values)
+
+    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+        """The same, and `torch.autograd.grad`."""
+        return networks.training(graph, values)
+
     def seed(self, seed: int) -> None:
         """Seed Python's, numpy's and torch's generators, those of every device included."""
         random.seed(seed)
@@ -166,6 +175,16 @@ def create(device: str, threads: int | None, determinism: str) -> Torch:
     Raises:
         FrameworkError: This torch sees no such device.
     """
+    prepare(device, threads, determinism)
+    return Torch(device)
+
+
+def prepare(device: str, threads: int | None, determinism: str) -> None:
+    """Bring torch into the state that `create` promises.
+
+    Raises:
+        FrameworkError: See there.
+    """
     if device != "cpu" and not (device == "cuda" and torch.cuda.is_available()):
         raise FrameworkError(f"torch {torch.__version__} sees no device {device!r} here")
     if threads is not None:
@@ -176,4 +195,3 @@ def create(device: str, threads: int | None, determinism: str) -> Torch:
         torch.backends.cudnn.deterministic = True
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cuda.matmul.allow_tf32 = False
-    return Torch(device)

@@ -1,0 +1,178 @@
+"""For each kind of ONNX node the operation of Level 0 that it is, or why there is none."""
+
+from __future__ import annotations
+
+from math import isclose, prod, sqrt
+from typing import Any, Callable
+
+import numpy
+
+from . import moves, spatial
+from .nodes import How, epsilon, inputs, none, out, shaped, write
+from .patterns import MEAN_SQUARED_ERROR
+from .reader import Reader, Refused
+
+
+def _layer_norm(r: Reader, node: Any, how: How) -> None:
+    x, w, *bias = inputs(node)
+    epsilon(how)
+    shape = r.shape(x)
+    axis = how.get("axis", -1) % len(shape)
+    rows, columns = prod(shape[:axis]), prod(shape[axis:])
+    if not bias:
+        bias = [f"{out(node)}/bias"]
+        r.constants[bias[0]] = numpy.zeros(columns, numpy.float32)
+    given = [r.view(r.real(x), (rows, columns), f"{out(node)}/rows")]
+    given += [r.view(r.real(each), (columns,), f"{each}/flat") for each in (w, *bias)]
+    shaped(r, node, "layer_norm", given, {"rows": rows, "columns": columns}, shape)
+
+
+def _elementwise(operator: str) -> Callable[[Reader, Any, How], None]:
+    def elementwise(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+        (x,) = inputs(node)
+        write(r, node, operator, (x,), {"n": prod(r.shape(x))})
+
+    return elementwise
+
+
+def _gelu(r: Reader, node: Any, how: How) -> None:
+    (x,) = inputs(node)
+    approximate = int(how.get("approximate", b"none") == b"tanh")
+    write(r, node, "gelu", (x,), {"n": prod(r.shape(x)), "approximate": approximate})
+
+
+def _softmax(r: Reader, node: Any, how: How) -> None:
+    (x,) = inputs(node)
+    *rows, columns = shape = r.shape(x)
+    if how.get("axis", -1) % len(shape) != len(shape) - 1:
+        raise Refused("only the softmax along the last axis is supported")
+    given = r.view(r.real(x), (prod(rows), columns), f"{out(node)}/rows")
+    shaped(r, node, "softmax", [given], {"rows": prod(rows), "columns": columns}, shape)
+
+
+def _gemm(r: Reader, node: Any, how: How) -> None:
+    a, b, *c = inputs(node)
+    none(how, ("alpha", 1.0), ("beta", 1.0))
+    ta, tb = how.get("transA", 0), how.get("transB", 0)
+    (m, k), n = r.shape(a)[:: -1 if ta else 1], r.shape(b)[0 if tb else 1]
+    sizes = {"m": m, "n": n, "k": k, "ta": ta, "tb": tb, "bias": len(c)}
+    given = [r.real(a), r.real(b)]
+    if c:
+        if r.shape(c[0]) not in ((n,), (1, n)):
+            raise Refused(f"its C has the shape {r.shape(c[0])}; ({n},) is supported")
+        given.append(r.view(r.real(c[0]), (n,), f"{c[0]}/flat"))
+    shaped(r, node, "gemm", given, sizes, (m, n))
+
+
+def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    a, b = inputs(node)
+    (*rows, k), (*others, _, n) = r.shape(a), r.shape(b)
+    shape = (*rows, n)
+    if not others:
+        sizes = {"m": prod(rows), "n": n, "k": k}
+        given = [r.view(r.real(a), (prod(rows), k), f"{out(node)}/rows"), r.real(b)]
+        shaped(r, node, "gemm", given, sizes, shape)
+        return
+    *batch, m = rows
+    if batch != others:
+        raise Refused(f"{r.shape(a)} times {r.shape(b)} would have to be spread over more axes")
+    count = prod(batch)
+    given = [
+        r.view(r.real(a), (count, m, k), f"{out(node)}/left"),
+        r.view(r.real(b), (count, k, n), f"{out(node)}/right"),
+    ]
+    shaped(r, node, "matmul", given, {"batch": count, "m": m, "n": n, "k": k}, shape)
+
+
+def _add(r: Reader, node: Any, how: How) -> None:
+    a, b = inputs(node)
+    if r.shape(a) == r.shape(b):
+        _sum(r, node, how)
+        return
+    if prod(r.shape(a)) < prod(r.shape(b)):
+        a, b = b, a
+    shape, row = r.shape(a), r.shape(b)
+    while row and row[0] == 1:
+        row = row[1:]
+    if not row or shape[len(shape) - len(row) :] != row:
+        raise Refused(
+            f"of the shapes {r.shape(a)} and {r.shape(b)} one must be the other or end it"
+        )
+    columns = prod(row)
+    rows = prod(shape) // columns
+    given = [
+        r.view(r.real(a), (rows, columns), f"{out(node)}/rows"),
+        r.view(r.real(b), (columns,), f"{out(node)}/row"),
+    ]
+    shaped(r, node, "add", given, {"rows": rows, "columns": columns}, shape)
+
+
+def _sum(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    values = inputs(node)
+    if len(values) == 1:
+        r.alias(out(node), r.real(values[0]))
+        return
+    write(r, node, "sum", values, {"n": prod(r.shape(values[0])), "count": len(values)})
+
+
+def _gather(r: Reader, node: Any, how: How) -> None:
+    table, index = inputs(node)
+    if how.get("axis", 0) or len(r.shape(table)) != 2:
+        raise Refused("only rows of a matrix can be gathered, as in an embedding")
+    rows, width = r.shape(table)
+    shape = r.shape(index)
+    given = [r.real(table), r.whole(index, rows)]
+    sizes = {"rows": rows, "width": width, "count": prod(shape)}
+    shaped(r, node, "embedding", given, sizes, (*shape, width))
+
+
+def _attention(r: Reader, node: Any, how: How) -> None:
+    given = inputs(node)
+    shapes = {r.shape(each) for each in given}
+    if len(given) != 3 or len(shapes) != 1 or len(r.shape(given[0])) != 4 or len(node.output) > 1:
+        raise Refused(
+            "only q, k and v of one shape (batch, heads, length, width), without mask and past,"
+            f" are supported; found {', '.join(map(str, sorted(shapes)))}"
+        )
+    sizes = dict(zip(("batch", "heads", "length", "width"), shapes.pop()))
+    scale = 1 / sqrt(sizes["width"])
+    if not isclose(how.get("scale", scale), scale, rel_tol=1e-6):
+        raise Refused(f"its scale is {how['scale']:g}, not 1/sqrt(width)")
+    none(how, ("softcap", 0.0), ("qk_matmul_output_mode", 0))
+    write(r, node, "attention", given, {**sizes, "causal": how.get("is_causal", 0)})
+
+
+def _softmax_cross_entropy(r: Reader, node: Any, how: How) -> None:
+    given = inputs(node)
+    none(how, ("reduction", b"mean"))
+    if len(given) != 2 or "ignore_index" in how or len(node.output) > 1:
+        raise Refused("weights, ignore_index and a second output are not supported")
+    if len(r.shape(given[0])) != 2:
+        raise Refused(f"its scores have the shape {r.shape(given[0])}, not (rows, classes)")
+    rows, columns = r.shape(given[0])
+    values = [r.real(given[0]), r.whole(given[1], columns)]
+    shaped(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())
+
+
+def _mean_squared_error(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    write(r, node, "mean_squared_error", inputs(node), {"n": prod(r.shape(node.input[0]))})
+
+
+KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
+    **moves.KINDS,
+    **spatial.KINDS,
+    "Add": _add,
+    "Attention": _attention,
+    "Gather": _gather,
+    "Gelu": _gelu,
+    "Gemm": _gemm,
+    "LayerNormalization": _layer_norm,
+    "MatMul": _matmul,
+    "Relu": _elementwise("relu"),
+    "Sigmoid": _elementwise("sigmoid"),
+    "Softmax": _softmax,
+    "SoftmaxCrossEntropyLoss": _softmax_cross_entropy,
+    "Sum": _sum,
+    "Tanh": _elementwise("tanh"),
+    MEAN_SQUARED_ERROR: _mean_squared_error,
+}

@@ -1,0 +1,147 @@
+"""ONNX nodes that know of channels and space: convolutions, pools and their normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Callable
+
+from ...operators.convolution import AXES, WINDOWS
+from .nodes import How, epsilon, inputs, none, out, shaped, write
+from .reader import Reader, Refused
+
+
+def _conv(r: Reader, node: Any, how: How) -> None:
+    x, w, *bias = inputs(node)
+    n, c, *spatial = r.shape(x)
+    k, _, *window = r.shape(w)
+    sizes = {**_places(c, k, spatial, window), "n": n, "groups": how.get("group", 1)}
+    sizes.update(_window(how, spatial, window), bias=len(bias))
+    write(r, node, f"conv{len(window)}d", (x, w, *bias), sizes)
+
+
+def _conv_transpose(r: Reader, node: Any, how: How) -> None:
+    x, w, *bias = inputs(node)
+    n, c, *spatial = r.shape(x)
+    _, share, *window = r.shape(w)
+    groups = how.get("group", 1)
+    none(how, ("auto_pad", b"NOTSET"), ("output_padding", [0] * len(window)))
+    if "output_shape" in how:
+        raise Refused("it has an output_shape; pads are supported")
+    sizes = {**_places(c, share * groups, spatial, window), "n": n, "groups": groups}
+    sizes.update(_window(how, spatial, window), bias=len(bias))
+    write(r, node, f"conv_transpose{len(window)}d", (x, w, *bias), sizes)
+
+
+def _pool(operator: str) -> Callable[[Reader, Any, How], None]:
+    def pool(r: Reader, node: Any, how: How) -> None:
+        (x,) = inputs(node)
+        window = how["kernel_shape"]
+        if len(window) != 2 or len(node.output) > 1:
+            raise Refused("only pooling over two axes with one output is supported")
+        n, c, *spatial = r.shape(x)
+        found = _window(how, spatial, window)
+        if found.pop("dilation") != 1:
+            raise Refused("dilations of a pool are not supported")
+        if found["padding"] and operator == "average_pool2d":
+            none(how, ("count_include_pad", 0))
+        rests = [
+            (length + 2 * found["padding"] - each) % found["stride"]
+            for length, each in zip(spatial, window)
+        ]
+        if how.get("ceil_mode") and any(rests):
+            raise Refused("ceil_mode is 1, and the last window reaches over the edge")
+        sizes = dict(zip("nchw", (n, c, *spatial)), r=window[0], s=window[1], **found)
+        write(r, node, operator, (x,), sizes)
+
+    return pool
+
+
+def _global_average_pool(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    (x,) = inputs(node)
+    write(r, node, "global_average_pool", (x,), _image(r, x))
+
+
+def _reduce_mean(r: Reader, node: Any, how: How) -> None:
+    x, *given = inputs(node)
+    n, c, *spatial = r.shape(x)
+    axes = [int(each) for each in r.constant(given[0])] if given else how.get("axes", [])
+    if len(spatial) != 2 or sorted(axis % 4 for axis in axes) != [2, 3]:
+        raise Refused("only the mean over the last two axes of four is supported")
+    if how.get("keepdims", 1):
+        _global_average_pool(r, node, how)
+        return
+    mean = r.node("global_average_pool", (r.real(x),), _image(r, x), f"{out(node)}/mean")
+    r.alias(out(node), r.view(mean, (n, c), out(node)))
+
+
+def _batch_norm(r: Reader, node: Any, how: How) -> None:
+    x, w, b, mean, variance = inputs(node)
+    epsilon(how)
+    n, c, *rest = r.shape(x)
+    shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
+    given = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
+    if how.get("training_mode", 0):
+        operator = "batch_norm"
+    else:
+        operator = "batch_norm_inference"
+        given += [r.real(mean, trained=False), r.real(variance, trained=False)]
+    shaped(r, node, operator, given, dict(zip("nchw", shape)), r.shape(x))
+
+
+def _group_norm(r: Reader, node: Any, how: How) -> None:
+    x, w, b = inputs(node)
+    epsilon(how)
+    n, c, *rest = r.shape(x)
+    if r.shape(w) != (c,):
+        raise Refused("its scale must have one number per channel, as from opset 21 on")
+    shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
+    given = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
+    sizes = {**dict(zip("nchw", shape)), "groups": how["num_groups"]}
+    shaped(r, node, "group_norm", given, sizes, r.shape(x))
+
+
+def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str, int]:
+    """Stride, padding and dilation of a window, which here are the same along each axis."""
+    rank = len(window)
+    strides, dilations = how.get("strides", [1] * rank), how.get("dilations", [1] * rank)
+    pads = list(how.get("pads", [0] * 2 * rank))
+    automatic = how.get("auto_pad", b"NOTSET").decode()
+    if automatic.startswith("SAME"):
+        reach = [d * (w - 1) + 1 for w, d in zip(window, dilations)]
+        # as many positions as strides fit in, and what that needs beyond the edges
+        needs = [
+            max((-(-length // s) - 1) * s + r - length, 0)
+            for length, s, r in zip(spatial, strides, reach)
+        ]
+        pads = [need // 2 for need in needs] + [need - need // 2 for need in needs]
+    found = {"strides": set(strides), "dilations": set(dilations), "pads": set(pads)}
+    uneven = [f"{name} {sorted(each)}" for name, each in found.items() if len(each) > 1]
+    if uneven:
+        raise Refused(f"{' and '.join(uneven)} differ between axes or ends")
+    return {"stride": strides[0], "padding": pads[0], "dilation": dilations[0]}
+
+
+def _places(c: int, k: int, spatial: Sequence[int], window: Sequence[int]) -> dict[str, int]:
+    if len(window) not in AXES:
+        raise Refused(f"it has {len(window)} spatial axes; 1, 2 and 3 are supported")
+    names = zip(AXES[len(window)], spatial), zip(WINDOWS[len(window)], window)
+    return {"c": c, "k": k, **dict(names[0]), **dict(names[1])}
+
+
+def _image(r: Reader, x: str) -> dict[str, int]:
+    if len(r.shape(x)) != 4:
+        raise Refused(f"its input has the shape {r.shape(x)}, not (n, c, h, w)")
+    return dict(zip("nchw", r.shape(x)))
+
+
+KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
+    "AveragePool": _pool("average_pool2d"),
+    "BatchNormalization": _batch_norm,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "GlobalAveragePool": _global_average_pool,
+    "GroupNormalization": _group_norm,
+    "MaxPool": _pool("max_pool2d"),
+    "ReduceMean": _reduce_mean,
+}

@@ -1,0 +1,97 @@
+"""Level 1: whole networks, written once as graphs of Level 0 operators.
+
+    graph           what a network is: inputs, parameters, nodes, outputs, loss
+    builder         how one is written; `convolutional`, `residual`, `unet`, `transformer` do
+    structure       operators that networks need beside Level 0's
+    values          inputs and weights from a seed
+    reference       forward and backward in numpy, in more bits than the dtype has
+    bounds          how far a right implementation can be off
+
+A network of one's own is a `.onnx` file, or a Python file that defines at its top level:
+
+    parameters = ("batch",)             names of its sizes
+    options = {"width": 64}             optional: further whole numbers >= 0, with defaults
+
+    def network(g, sizes):              writes the network with a `builder.Builder` and returns
+        ...                             `g.graph(outputs, loss)`; see `builder` for an example
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+from .. import catalog, catalog_users
+from .builder import Builder
+from .graph import Graph
+
+__all__ = ["Builder", "Graph", "build", "find"]
+
+
+def find(name: str, source: str | None = None) -> catalog.Operator:
+    """The entry of a network of the catalogue, or of the user's one that a file defines.
+
+    Args:
+        name: As the trial calls it.
+        source: Path of a user's `.py` or `.onnx` file.
+
+    Raises:
+        ValueError: There is none, or the file does not define one.
+    """
+    if source is None:
+        if name not in catalog.NETWORKS:
+            raise ValueError(f"no network {name!r}; there are {', '.join(catalog.NETWORKS)}")
+        return catalog.NETWORKS[name]
+    path = Path(source)
+    if path.suffix == ".onnx":
+        return catalog_users.exchanged(name)
+    module = _module(path)
+    try:
+        return catalog_users.network(name, module.parameters, getattr(module, "options", {}))
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+
+
+def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Graph:
+    """A network for one batch size.
+
+    Args:
+        name: As the trial calls it.
+        sizes: `batch`, and any of the options that `find` lists.
+        source: See `find`.
+
+    Raises:
+        ValueError: There is no such network, the file does not define one, or sizes are wrong.
+    """
+    complete = catalog.completed(find(name, source), sizes)
+    if source is None:
+        module = import_module(f".{catalog.NETWORKS[name].module}", __package__)
+        write = module.NETWORKS[name]
+    elif source.endswith(".onnx"):
+        from ..frameworks.onnxruntime import exchange
+
+        return exchange.load(source, complete)
+    else:
+        write = _module(Path(source)).network
+    graph = write(Builder(name), complete)
+    if not isinstance(graph, Graph):
+        raise ValueError(f"network() of {source} returned {type(graph).__name__}, not g.graph(...)")
+    return graph
+
+
+def _module(source: Path) -> Any:
+    if not source.is_file():
+        raise ValueError(f"no network file {source}")
+    if source.suffix != ".py":
+        raise ValueError(f"{source} is neither a .py nor a .onnx file")
+    # a name of its own: the file must not become `torch` or `random` for whoever imports those
+    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{source} is not a Python file")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if missing := [each for each in catalog_users.NETWORK_NEEDED if not hasattr(module, each)]:
+        raise ValueError(f"{source} does not define {', '.join(missing)}")
+    return module

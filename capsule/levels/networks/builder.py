@@ -1,0 +1,360 @@
+"""Write a network down, layer by layer, as a `graph.Graph`: shapes are inferred, parameters named.
+
+Each method adds one operation and returns the name of its value, which later ones take:
+
+    def network(g, sizes):
+        x = g.input("image", (sizes["batch"], 1, 28, 28))
+        x = g.relu(g.conv2d(x, 8, 3, padding=1))
+        x = g.linear(g.flat(x), 10)
+        labels = g.labels("label", sizes["batch"], 10)
+        return g.graph([x], loss=g.softmax_cross_entropy(x, labels))
+
+One graph serves inference and training. They differ where a network normalizes by batch: training
+takes mean and variance from the batch, inference those that were kept from training. So whatever
+depends on a `batch_norm` is there twice, once for the loss and once for the outputs (its name ends
+in `.inference`), with the same weights; what neither needs is left out. The kept ones are
+parameters that are not trained; training, here forward and backward alone, does not move them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod, sqrt
+from typing import Any, Literal
+
+from .. import catalog
+from . import structure
+from .graph import Graph, Input, Node, Parameter
+
+_ANY_SHAPE = ("relu", "sigmoid", "tanh", "gelu", "sum", "dropout")
+"""Operators of n elements that keep the shape of their first input."""
+
+
+class Builder:
+    """A graph under construction.
+
+    Attributes:
+        name: Of the network.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._inputs: dict[str, Input] = {}
+        self._parameters: dict[str, Parameter] = {}
+        self._nodes: dict[str, Node] = {}
+        self._counts: dict[str, int] = {}
+        # what inference takes instead of a value that depends on a batch's statistics
+        self._inference: dict[str, str] = {}
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The shape of an input, a parameter or a value.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        for known in (self._nodes, self._inputs, self._parameters):
+            if value in known:
+                return known[value].shape
+        raise ValueError(f"{self.name} has no value {value!r} here")
+
+    def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
+        """Something that each call is given, the batch first; whole numbers with `below`."""
+        self._inputs[self._new(name)] = Input(tuple(shape), below)
+        return name
+
+    def labels(self, name: str, rows: int, classes: int) -> str:
+        """The right class of each row, for a loss: whole numbers of shape (rows,)."""
+        return self.input(name, (rows,), classes)
+
+    def parameter(
+        self,
+        name: str,
+        shape: Iterable[int],
+        initial: Literal["uniform", "ones", "zeros"] = "zeros",
+        bound: float = 0.0,
+        *,
+        trained: bool = True,
+        value: Any = None,
+    ) -> str:
+        """A weight or a constant; see `graph.Parameter`."""
+        found = Parameter(tuple(shape), initial, bound, trained, value)
+        self._parameters[self._new(name)] = found
+        return name
+
+    def node(
+        self,
+        operator: str,
+        inputs: Iterable[str],
+        sizes: Mapping[str, Any],
+        name: str | None = None,
+    ) -> str:
+        """Any operator of Level 0 or of `structure`, on values that are there.
+
+        Args:
+            operator: Its name.
+            inputs: In the order of the operator's `tensors`.
+            sizes: Its case; options of Level 0 may be left out.
+            name: Of the node; None for the operator's with a number.
+
+        Raises:
+            ValueError: There is no such operator or value, the sizes are wrong, or shapes differ
+                from those that the operator takes.
+        """
+        taken = tuple(inputs)
+        value = self._append(operator, taken, sizes, self._named(operator, name))
+        twins = tuple(self._inference.get(each, each) for each in taken)
+        if twins != taken:
+            self._inference[value] = self._append(operator, twins, sizes, f"{value}.inference")
+        return value
+
+    def graph(self, outputs: Iterable[str], loss: str | None = None) -> Graph:
+        """The network.
+
+        Args:
+            outputs: What inference yields.
+            loss: The scalar that training lowers.
+
+        Raises:
+            ValueError: There is no such value, no output, or the loss is no scalar.
+        """
+        chosen = tuple(outputs) if not isinstance(outputs, str) else (outputs,)
+        for each in chosen:
+            self.shape(each)
+        if not chosen:
+            raise ValueError(f"{self.name} has no outputs")
+        if loss is not None and self.shape(loss) != ():
+            raise ValueError(f"the loss of {self.name} has the shape {self.shape(loss)}, not ()")
+        everything = Graph(
+            self.name,
+            self._inputs,
+            self._parameters,
+            tuple(self._nodes.values()),
+            tuple(self._inference.get(each, each) for each in chosen),
+            loss,
+        )
+        return _pruned(everything)
+
+    def conv2d(
+        self,
+        x: str,
+        channels: int,
+        window: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+        gain: float = sqrt(2),
+    ) -> str:
+        """A convolution with `channels` kernels of window x window, of (n, c, h, w).
+
+        The initial weights make the result `gain` times the size of x; the usual one is that of
+        He et al. (ICCV 2015), which makes up for a relu.
+        """
+        n, c, h, w = self.shape(x)
+        name = self._named("conv2d")
+        fan = c // groups * window * window
+        given = [x, self._weight(name, (channels, c // groups, window, window), fan, gain)]
+        if bias:
+            given.append(self._bias(name, channels, fan))
+        sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
+        how = {"stride": stride, "padding": padding, "groups": groups, "bias": int(bias)}
+        return self.node("conv2d", given, {**sizes, **how}, name)
+
+    def conv_transpose2d(
+        self, x: str, channels: int, window: int, *, stride: int = 1, bias: bool = True
+    ) -> str:
+        """A transposed convolution: (n, c, h, w) becomes `stride` times as high and wide."""
+        n, c, h, w = self.shape(x)
+        name = self._named("conv_transpose2d")
+        given = [x, self._weight(name, (c, channels, window, window), c, 1)]
+        if bias:
+            given.append(self._bias(name, channels, c))
+        sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
+        return self.node(
+            "conv_transpose2d", given, {**sizes, "stride": stride, "bias": int(bias)}, name
+        )
+
+    def batch_norm(self, x: str) -> str:
+        """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones."""
+        name = self._named("batch_norm")
+        sizes = dict(zip("nchw", self.shape(x)))
+        w, b = self._affine(name, sizes["c"])
+        kept = (
+            self.parameter(f"{name}.mean", (sizes["c"],), "zeros", trained=False),
+            self.parameter(f"{name}.variance", (sizes["c"],), "ones", trained=False),
+        )
+        value = self._append("batch_norm", (x, w, b), sizes, name)
+        twins = (self._inference.get(x, x), w, b, *kept)
+        self._inference[value] = self._append(
+            "batch_norm_inference", twins, sizes, f"{value}.inference"
+        )
+        return value
+
+    def layer_norm(self, x: str) -> str:
+        """Over the columns of (rows, columns)."""
+        name = self._named("layer_norm")
+        rows, columns = self.shape(x)
+        given = (x, *self._affine(name, columns))
+        return self.node("layer_norm", given, {"rows": rows, "columns": columns}, name)
+
+    def linear(self, x: str, width: int, *, bias: bool = True, weight: str | None = None) -> str:
+        """(rows, k) times the transpose of a (width, k) weight, plus a bias.
+
+        Args:
+            x: The rows.
+            width: Columns of the result.
+            bias: Whether there is one.
+            weight: A parameter to share; None for one of its own.
+        """
+        rows, k = self.shape(x)
+        name = self._named("linear")
+        given = [x, weight or self._weight(name, (width, k), k, 1)]
+        if bias:
+            given.append(self._bias(name, width, k))
+        sizes = {"m": rows, "n": width, "k": k, "tb": 1, "bias": int(bias)}
+        return self.node("gemm", given, sizes, name)
+
+    def embedding(self, index: str, table: str) -> str:
+        """Rows of a parameter, by whole numbers of shape (count,)."""
+        rows, width = self.shape(table)
+        (count,) = self.shape(index)
+        sizes = {"rows": rows, "width": width, "count": count}
+        return self.node("embedding", (table, index), sizes)
+
+    def attention(self, q: str, k: str, v: str, *, causal: bool = False) -> str:
+        """Scaled dot product attention of (batch, heads, length, width)."""
+        sizes = dict(zip(("batch", "heads", "length", "width"), self.shape(q)))
+        return self.node("attention", (q, k, v), {**sizes, "causal": int(causal)})
+
+    def relu(self, x: str) -> str:
+        """The larger of x and 0."""
+        return self._elementwise("relu", x)
+
+    def tanh(self, x: str) -> str:
+        """The hyperbolic tangent."""
+        return self._elementwise("tanh", x)
+
+    def gelu(self, x: str, *, approximate: bool = False) -> str:
+        """The Gaussian error linear unit, or its form with a tanh."""
+        return self._elementwise("gelu", x, approximate=int(approximate))
+
+    def sum(self, *values: str) -> str:
+        """x0 + x1 + ... of one shape."""
+        count = len(values)
+        return self.node("sum", values, {"n": prod(self.shape(values[0])), "count": count})
+
+    def add_rows(self, x: str, row: str) -> str:
+        """A vector added to each row of (rows, columns)."""
+        rows, columns = self.shape(x)
+        return self.node("add", (x, row), {"rows": rows, "columns": columns})
+
+    def max_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
+        """The largest of each window."""
+        return self._pool("max_pool2d", x, window, stride, padding)
+
+    def average_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
+        """The mean of each window."""
+        return self._pool("average_pool2d", x, window, stride, padding)
+
+    def global_average_pool(self, x: str) -> str:
+        """(n, c, h, w) to (n, c, 1, 1)."""
+        return self.node("global_average_pool", (x,), dict(zip("nchw", self.shape(x))))
+
+    def softmax(self, x: str) -> str:
+        """Along the rows of (rows, columns)."""
+        return self.node("softmax", (x,), dict(zip(("rows", "columns"), self.shape(x))))
+
+    def view(self, x: str, shape: Iterable[int]) -> str:
+        """The same elements in another shape, in C order."""
+        return self.node("view", (x,), {"of": self.shape(x), "shape": tuple(shape)})
+
+    def flat(self, x: str) -> str:
+        """(n, ...) as (n, elements)."""
+        n, *rest = self.shape(x)
+        return self.view(x, (n, prod(rest)))
+
+    def transpose(self, x: str, axes: Iterable[int]) -> str:
+        """Axes in another order."""
+        return self.node("transpose", (x,), {"of": self.shape(x), "axes": tuple(axes)})
+
+    def concat(self, values: Iterable[str], axis: int) -> str:
+        """One after the other along an axis."""
+        parts = tuple(values)
+        return self.node("concat", parts, {"of": tuple(map(self.shape, parts)), "axis": axis})
+
+    def softmax_cross_entropy(self, x: str, labels: str) -> str:
+        """The mean loss of (rows, classes) logits; a scalar."""
+        sizes = dict(zip(("rows", "columns"), self.shape(x)))
+        return self.node("softmax_cross_entropy", (x, labels), sizes)
+
+    def mean_squared_error(self, a: str, b: str) -> str:
+        """The mean of (a - b)**2; a scalar."""
+        return self.node("mean_squared_error", (a, b), {"n": prod(self.shape(a))})
+
+    def _elementwise(self, operator: str, x: str, **options: int) -> str:
+        return self.node(operator, (x,), {"n": prod(self.shape(x)), **options})
+
+    def _pool(self, operator: str, x: str, window: int, stride: int, padding: int) -> str:
+        how = {"r": window, "s": window, "stride": stride, "padding": padding}
+        return self.node(operator, (x,), {**dict(zip("nchw", self.shape(x))), **how})
+
+    def _weight(self, name: str, shape: tuple[int, ...], fan: int, gain: float) -> str:
+        # a uniform distribution of variance gain**2 / fan
+        return self.parameter(f"{name}.weight", shape, "uniform", gain * sqrt(3 / fan))
+
+    def _bias(self, name: str, width: int, fan: int) -> str:
+        return self.parameter(f"{name}.bias", (width,), "uniform", 1 / sqrt(fan))
+
+    def _affine(self, name: str, width: int) -> tuple[str, str]:
+        return (
+            self.parameter(f"{name}.weight", (width,), "ones"),
+            self.parameter(f"{name}.bias", (width,), "zeros"),
+        )
+
+    def _named(self, operator: str, name: str | None = None) -> str:
+        if name is None:
+            self._counts[operator] = self._counts.get(operator, 0) + 1
+            name = f"{operator}{self._counts[operator]}"
+        return name
+
+    def _new(self, name: str) -> str:
+        if name in self._inputs or name in self._parameters or name in self._nodes:
+            raise ValueError(f"{self.name} has two values {name!r}")
+        return name
+
+    def _append(
+        self, operator: str, inputs: tuple[str, ...], sizes: Mapping[str, Any], name: str
+    ) -> str:
+        formula = structure.load(operator)
+        if operator in catalog.OPERATORS:
+            sizes = catalog.complete(operator, sizes)
+        found = [self.shape(each) for each in inputs]
+        due = [each.shape for each in formula.tensors(sizes).values()]
+        flat = operator in _ANY_SHAPE or operator == "mean_squared_error"
+        same = (
+            [(prod(each),) for each in found] == due and len(set(found)) == 1
+            if flat
+            else found == due
+        )
+        if not same:
+            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {found}")
+        shape = found[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
+        self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape)
+        return name
+
+
+def _pruned(graph: Graph) -> Graph:
+    """The graph without what neither its outputs nor its loss depend on."""
+    kept = {each.name: each for each in graph.inference}
+    if graph.loss is not None:
+        kept.update({each.name: each for each in graph.training})
+    read = {name for each in kept.values() for name in each.inputs} | set(graph.outputs)
+    return Graph(
+        graph.name,
+        {name: each for name, each in graph.inputs.items() if name in read},
+        {name: each for name, each in graph.parameters.items() if name in read},
+        tuple(each for each in graph.nodes if each.name in kept),
+        graph.outputs,
+        graph.loss,
+    )

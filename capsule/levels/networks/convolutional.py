@@ -1,0 +1,59 @@
+"""LeNet-5 and AlexNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .builder import Builder
+from .graph import Graph
+
+
+def lenet(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proc. IEEE 86, 1998) in its simple modern form.
+
+    Images (batch, 1, side, side) of the data set's 28 x 28, padded by 2 as in the paper; tanh, and
+    plain averages for sub-sampling; the second convolution sees all channels, and the last layer is
+    linear with a softmax loss: 61,706 parameters for 10 classes, the paper's form has 60,000.
+    """
+    batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
+    x = g.input("image", (batch, 1, side, side))
+    x = g.tanh(g.conv2d(x, 6, 5, padding=2))
+    x = g.average_pool2d(x, 2, stride=2)
+    x = g.tanh(g.conv2d(x, 16, 5))
+    x = g.average_pool2d(x, 2, stride=2)
+    x = g.flat(x)
+    x = g.tanh(g.linear(x, 120))
+    x = g.tanh(g.linear(x, 84))
+    return classified(g, g.linear(x, classes))
+
+
+def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """AlexNet on one device (Krizhevsky, arXiv:1404.5997, 2014), as torchvision has it.
+
+    Images (batch, 3, side, side); 61,100,840 parameters at side 224 with 1000 classes, where its
+    adaptive pooling does nothing; there is none here, so other sides have other widths. Dropout is
+    off: it is the identity in inference, and its masks would have to be inputs in training.
+    """
+    batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
+    x = g.input("image", (batch, 3, side, side))
+    x = g.relu(g.conv2d(x, 64, 11, stride=4, padding=2))
+    x = g.max_pool2d(x, 3, stride=2)
+    x = g.relu(g.conv2d(x, 192, 5, padding=2))
+    x = g.max_pool2d(x, 3, stride=2)
+    for channels in (384, 256, 256):
+        x = g.relu(g.conv2d(x, channels, 3, padding=1))
+    x = g.max_pool2d(x, 3, stride=2)
+    x = g.flat(x)
+    for _ in range(2):
+        x = g.relu(g.linear(x, 4096))
+    return classified(g, g.linear(x, classes))
+
+
+def classified(g: Builder, logits: str) -> Graph:
+    """The network of (rows, classes) logits, its loss against a label per row."""
+    rows, classes = g.shape(logits)
+    labels = g.labels("label", rows, classes)
+    return g.graph([logits], loss=g.softmax_cross_entropy(logits, labels))
+
+
+NETWORKS = {"lenet": lenet, "alexnet": alexnet}

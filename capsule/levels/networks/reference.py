@@ -1,0 +1,134 @@
+"""Run a network by the formulas of its operators: the reference, and numpy's own way.
+
+`forward` and `backward` compute in more bits than the dtype has (float64 for all that networks
+offer); `evaluate` and `differentiate` in whatever the arrays have, in steps that `bounds` replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
+
+from ..operators import ARITHMETIC, EXACT, several
+from ..operators.base import Calculator
+from . import structure
+from .graph import Graph, Node
+
+Values = Mapping[str, Any]
+
+Formula = Callable[..., Any]
+"""Takes a calculator and arrays, returns an array or several."""
+
+Step = Callable[..., tuple[Any, ...]]
+"""Takes a label that is unique in the run, a formula and its arrays, returns its results."""
+
+
+def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
+    """The value of every node, for the outputs and for the loss.
+
+    Args:
+        graph: The network.
+        values: Inputs and parameters by name, numpy arrays.
+        dtype: A key of `ARITHMETIC`, that of the values.
+
+    Returns:
+        Arrays by the nodes' names, in `ARITHMETIC[dtype].wider`.
+    """
+    return evaluate(graph.nodes, widened(values, dtype))
+
+
+def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
+    """The gradient of the loss by every trained parameter, in `ARITHMETIC[dtype].wider`.
+
+    Raises:
+        ValueError: The network has no loss.
+    """
+    exact = widened(values, dtype)
+    return differentiate(graph, exact, evaluate(graph.training, exact))
+
+
+def widened(values: Values, dtype: str) -> dict[str, Any]:
+    """The same numbers in more bits; whole numbers as they are."""
+    wider = ARITHMETIC[dtype].wider
+    return {
+        name: each.astype(wider) if each.dtype.kind == "f" else each
+        for name, each in values.items()
+    }
+
+
+def exactly(label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:  # noqa: ARG001
+    """A step as it is: the formula on the arrays."""
+    return several(function(EXACT, *arrays))
+
+
+def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dict[str, Any]:
+    """The value of each of these nodes, in the dtype of `values`."""
+    found: dict[str, Any] = {}
+    for node in nodes:
+        (found[node.name],) = step(node.name, _forward(node), *_met(node, values, found))
+    return found
+
+
+def differentiate(
+    graph: Graph, values: Values, found: Values, step: Step = exactly
+) -> dict[str, Any]:
+    """The gradient of the loss by each trained parameter, zeros where it does not depend on one.
+
+    Args:
+        graph: The network.
+        values: Inputs and parameters.
+        found: What `evaluate` found for `graph.training`.
+        step: How to compute; see `Step`.
+    """
+    import numpy
+
+    gradients = {graph.loss: numpy.ones_like(found[graph.loss])}
+    for node, wanted in _backward_order(graph):
+        given = (gradients.pop(node.name), *_met(node, values, found))
+        parts = step(f"{node.name} backward", _backward(node), *given)
+        for name, part in zip(_differentiated(node), parts):
+            if name in gradients:
+                (gradients[name],) = step(f"{name} after {node.name}", _sum, gradients[name], part)
+            elif name in wanted:
+                gradients[name] = part
+    return {name: gradients.get(name, numpy.zeros_like(values[name])) for name in graph.trained}
+
+
+def _forward(node: Node) -> Formula:
+    formula = structure.load(node.operator)
+    return lambda c, *inputs: formula.forward(c, node.sizes, *inputs)
+
+
+def _backward(node: Node) -> Formula:
+    formula = structure.load(node.operator)
+    return lambda c, upstream, *inputs: formula.backward(c, node.sizes, upstream, *inputs)
+
+
+def _sum(c: Calculator, one: Any, other: Any) -> Any:
+    """Of the gradients that a value gets from two places."""
+    return c.store(one + other)
+
+
+def _backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
+    """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
+    depending = set(graph.trained)
+    for node in graph.training:
+        if depending & set(_differentiated(node)):
+            depending.add(node.name)
+    reached, order = {graph.loss}, []
+    for node in reversed(graph.training):
+        if node.name in reached & depending:
+            wanted = depending & set(_differentiated(node))
+            reached |= wanted
+            order.append((node, wanted))
+    return order
+
+
+def _differentiated(node: Node) -> list[str]:
+    """Names of the inputs that the operator is differentiated by, in the order of its gradients."""
+    return [node.inputs[index] for index in structure.load(node.operator).wrt(node.sizes)]
+
+
+def _met(node: Node, values: Values, found: Values) -> list[Any]:
+    """What a node is given: values of earlier nodes, inputs and parameters."""
+    return [found[each] if each in found else values[each] for each in node.inputs]

@@ -1,0 +1,90 @@
+"""Residual networks (He, Zhang, Ren and Sun, CVPR 2016): ResNet-18, ResNet-50, and ResNet-44."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Callable
+
+from .builder import Builder
+from .convolutional import classified
+from .graph import Graph
+
+Block = Callable[[Builder, str, int, int], str]
+"""Takes the builder, a value, channels and a stride, and returns a value."""
+
+
+def resnet18(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """ResNet-18 for ImageNet: 11,689,512 parameters with 1000 classes."""
+    return _imagenet(g, sizes, _basic, (2, 2, 2, 2))
+
+
+def resnet50(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """ResNet-50 for ImageNet: 25,557,032 parameters with 1000 classes.
+
+    The stride is at the 3 x 3 convolution of a block, as in torchvision and in MLPerf ("v1.5").
+    """
+    return _imagenet(g, sizes, _bottleneck, (3, 4, 6, 3))
+
+
+def resnet44(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """ResNet-44 for CIFAR-10 (section 4.2): 3 stages of 7 blocks with 16, 32 and 64 channels.
+
+    Shortcuts that change the shape are projections (the paper's option B; its CIFAR networks pad
+    with zeros instead): 661,338 parameters with 10 classes, where the paper rounds to 0.66 M.
+    """
+    batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
+    x = g.input("image", (batch, 3, side, side))
+    x = g.relu(_convolved(g, x, 16, 3))
+    for stage, channels in enumerate((16, 32, 64)):
+        x = _stage(g, x, _basic, channels, 7, 1 if stage == 0 else 2)
+    return _head(g, x, classes)
+
+
+def _imagenet(g: Builder, sizes: Mapping[str, int], block: Block, counts: tuple[int, ...]) -> Graph:
+    batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
+    x = g.input("image", (batch, 3, side, side))
+    x = g.relu(_convolved(g, x, 64, 7, stride=2))
+    x = g.max_pool2d(x, 3, stride=2, padding=1)
+    for stage, count in enumerate(counts):
+        x = _stage(g, x, block, 64 * 2**stage, count, 1 if stage == 0 else 2)
+    return _head(g, x, classes)
+
+
+def _stage(g: Builder, x: str, block: Block, channels: int, count: int, stride: int) -> str:
+    for index in range(count):
+        x = block(g, x, channels, stride if index == 0 else 1)
+    return x
+
+
+def _basic(g: Builder, x: str, channels: int, stride: int) -> str:
+    y = g.relu(_convolved(g, x, channels, 3, stride=stride))
+    y = _convolved(g, y, channels, 3)
+    return _joined(g, x, y, stride)
+
+
+def _bottleneck(g: Builder, x: str, channels: int, stride: int) -> str:
+    y = g.relu(_convolved(g, x, channels, 1))
+    y = g.relu(_convolved(g, y, channels, 3, stride=stride))
+    y = _convolved(g, y, 4 * channels, 1)
+    return _joined(g, x, y, stride)
+
+
+def _joined(g: Builder, x: str, y: str, stride: int) -> str:
+    """The block's result plus its input, projected where the shape changed."""
+    if g.shape(x) != g.shape(y):
+        x = _convolved(g, x, g.shape(y)[1], 1, stride=stride)
+    return g.relu(g.sum(y, x))
+
+
+def _convolved(g: Builder, x: str, channels: int, window: int, stride: int = 1) -> str:
+    # normalization by the batch undoes any gain; by initial kept statistics, 0 and 1, a larger one
+    # would make inference grow from block to block beyond what 16 bits hold
+    how = {"stride": stride, "padding": window // 2}
+    return g.batch_norm(g.conv2d(x, channels, window, **how, bias=False, gain=1))
+
+
+def _head(g: Builder, x: str, classes: int) -> Graph:
+    return classified(g, g.linear(g.flat(g.global_average_pool(x)), classes))
+
+
+NETWORKS = {"resnet18": resnet18, "resnet44": resnet44, "resnet50": resnet50}

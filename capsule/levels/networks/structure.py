@@ -1,0 +1,161 @@
+"""Operators that networks need beside those of Level 0: they move elements and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from .. import operators
+from ..catalog import OPERATORS as LEVEL0
+from ..operators.base import Calculator, Operator, Tensor
+
+Sizes = Mapping[str, Any]
+
+
+class View(Operator):
+    """x as an array of another shape, elements in C order.
+
+    Sizes: `of`, the shape of x; `shape`, that of the result.
+    """
+
+    name = "view"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x."""
+        return {"x": Tensor(sizes["of"])}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """`shape`.
+
+        Raises:
+            ValueError: It has another number of elements.
+        """
+        if prod(sizes["of"]) != prod(sizes["shape"]):
+            raise ValueError(f"{sizes['of']} cannot be viewed as {sizes['shape']}")
+        return (tuple(sizes["shape"]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The same elements."""
+        return c.select(lambda each: each.reshape(sizes["shape"]), inputs[0])
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """The upstream gradient in the old shape."""
+        return (c.select(lambda each: each.reshape(sizes["of"]), upstream),)
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
+class Transpose(Operator):
+    """x with its axes in another order: axis i of the result is axis `axes[i]` of x.
+
+    Sizes: `of`, the shape of x; `axes`.
+    """
+
+    name = "transpose"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x."""
+        return {"x": Tensor(sizes["of"])}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The lengths in the new order.
+
+        Raises:
+            ValueError: `axes` is no order of the axes of x.
+        """
+        if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
+            raise ValueError(f"{sizes['axes']} is no order of the axes of {sizes['of']}")
+        return (tuple(sizes["of"][each] for each in sizes["axes"]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The same elements."""
+        return c.select(lambda each: each.transpose(sizes["axes"]), inputs[0])
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """The upstream gradient with its axes back in place."""
+        back = sorted(range(len(sizes["axes"])), key=lambda each: sizes["axes"][each])
+        return (c.select(lambda each: each.transpose(back), upstream),)
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
+class Concat(Operator):
+    """Arrays one after the other along an axis.
+
+    Sizes: `of`, the shape of each; `axis`, counted from 0.
+    """
+
+    name = "concat"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """x0, x1, ..."""
+        return {f"x{index}": Tensor(shape) for index, shape in enumerate(sizes["of"])}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The shape of x0, but for `axis`, where lengths add up.
+
+        Raises:
+            ValueError: There is no such axis, or shapes differ elsewhere.
+        """
+        axis, shapes = sizes["axis"], sizes["of"]
+        rests = {(*each[:axis], *each[axis + 1 :]) for each in shapes}
+        if len(rests) != 1 or not 0 <= axis < min(map(len, shapes)):
+            raise ValueError(f"{shapes} cannot be concatenated along axis {axis}")
+        (first, *_) = shapes
+        return ((*first[:axis], sum(each[axis] for each in shapes), *first[axis + 1 :]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """A sum of arrays that are zero outside of their places: no calculator knows several."""
+        (shape,) = self.outputs(sizes)
+        parts = [
+            c.select(lambda each, where=where: _placed(each, shape, where), x)
+            for where, x in zip(self._places(sizes), inputs)
+        ]
+        return sum(parts[1:], parts[0])
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """The parts of the upstream gradient."""
+        return tuple(
+            c.select(lambda each, where=where: each[where], upstream)
+            for where in self._places(sizes)
+        )
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+    def _places(self, sizes: Sizes) -> list[Any]:
+        axis, start, found = sizes["axis"], 0, []
+        for shape in sizes["of"]:
+            found.append((*(slice(None),) * axis, slice(start, start + shape[axis])))
+            start += shape[axis]
+        return found
+
+
+def _placed(array: Any, shape: tuple[int, ...], where: Any) -> Any:
+    import numpy
+
+    found = numpy.zeros(shape, array.dtype)
+    found[where] = array
+    return found
+
+
+def load(name: str) -> Operator:
+    """An operator of this module or of Level 0.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if name in OPERATORS:
+        return OPERATORS[name]
+    if name not in LEVEL0:
+        raise ValueError(f"no operator {name!r}; there are {', '.join((*LEVEL0, *OPERATORS))}")
+    return operators.load(name)
+
+
+OPERATORS: dict[str, Operator] = {each.name: each for each in (View(), Transpose(), Concat())}

@@ -1,0 +1,69 @@
+"""A manifest with some of its frameworks alone, so that one manifest serves several images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from capsule.errors import UsageError
+from capsule.levels import catalog
+from capsule.manifest.model import Benchmark, Manifest
+from capsule.manifest.paths import match, metric_paths
+from capsule.manifest.problems import nearest
+
+
+def narrowed(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
+    """The text of a manifest without the other frameworks, and whether that left anything out.
+
+    Benchmarks that no framework is left for go too, and claims that then match no metric. The text
+    is the same whenever manifest and frameworks are; where nothing is left out it is the author's.
+
+    Args:
+        manifest: The whole one.
+        frameworks: Those to keep, `command` for commands; all of them where it is empty.
+
+    Raises:
+        UsageError: No benchmark uses one of them, with the nearest right name.
+    """
+    used = list(dict.fromkeys(name for each in manifest.benchmarks for name in each.frameworks))
+    for name in frameworks:
+        if name not in used:
+            raise _unused(name, used)
+    if not frameworks or set(frameworks) == set(used):
+        return manifest.source, False
+    kept = [_kept(each, frameworks) for each in manifest.benchmarks]
+    paths = [path for path, _ in metric_paths(each for each in kept if each.frameworks)]
+    raw: dict[str, Any] = json.loads(manifest.source)
+    raw["benchmarks"] = [
+        _narrowed(entry, each)
+        for entry, each in zip(raw["benchmarks"], kept, strict=True)
+        if each.frameworks
+    ]
+    if "claims" in raw:
+        raw["claims"] = [
+            claim for claim in raw["claims"] if any(match(claim["metric"], path) for path in paths)
+        ]
+    return (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode(), True
+
+
+def _kept(benchmark: Benchmark, frameworks: Sequence[str]) -> Benchmark:
+    return replace(
+        benchmark, frameworks=tuple(name for name in benchmark.frameworks if name in frameworks)
+    )
+
+
+def _narrowed(entry: Mapping[str, Any], kept: Benchmark) -> dict[str, Any]:
+    if kept.command is not None:
+        return dict(entry)
+    return {**entry, "frameworks": list(kept.frameworks)}
+
+
+def _unused(name: str, used: Sequence[str]) -> UsageError:
+    there = f"they use {', '.join(used)}"
+    if name in (*catalog.FRAMEWORKS, "command"):
+        return UsageError(f"no benchmark of the manifest uses {name!r}", advice=there)
+    meant = nearest(name, used) or nearest(name, catalog.FRAMEWORKS)
+    advice = f"did you mean {meant!r}? {there}" if meant else there
+    return UsageError(f"unknown framework {name!r}", advice=advice)

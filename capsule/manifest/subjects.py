@@ -1,0 +1,93 @@
+"""What a benchmark measures: an operator or network of the catalogue, or one of the user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from capsule.levels import catalog, catalog_users
+from capsule.manifest import syntax
+from capsule.manifest.problems import Problems, instead, shown
+
+Raw = Mapping[str, Any]
+Files = Callable[[str], bytes]
+"""The bytes of an input file, by its path as the manifest has it; an OSError where it is not."""
+
+ENDINGS = {"file": ".py", "onnx": ".onnx"}
+
+
+def kind(raw: Raw) -> str:
+    """The field that names a benchmark's subject: `operator` or `network`."""
+    return "network" if raw["level"] == 1 else "operator"
+
+
+def source(raw: Raw) -> tuple[str, str] | None:
+    """Which kind of file a benchmark's subject comes from, and its path; None for the catalogue's.
+
+    >>> source({"level": 1, "network": {"onnx": "nets/small.onnx"}})
+    ('onnx', 'nets/small.onnx')
+    """
+    named = raw[kind(raw)]
+    if isinstance(named, str):
+        return None
+    ((form, path),) = named.items()
+    return form, path
+
+
+def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Operator | None:
+    """The subject of an entry that fits the schema, or None after noting what is wrong with it.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        files: Where a user's file is read from.
+        problems: Collects what is found.
+    """
+    field, given = kind(raw), source(raw)
+    where = f"{here}/{field}"
+    if given is None:
+        known = catalog.NETWORKS if field == "network" else catalog.OPERATORS
+        if raw[field] not in known:
+            told = f"unknown {field} {shown(raw[field])}; {instead(raw[field], known)}"
+            problems.add(where, told)
+        if "inputs" in raw:
+            problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
+        return known.get(raw[field])
+    form, path = given
+    where = f"{where}/{form}"
+    if not path.endswith(ENDINGS[form]):
+        problems.add(where, f"{shown(path)} does not end in {ENDINGS[form]}")
+    if not any(path == each or path.startswith(f"{each}/") for each in raw.get("inputs", ())):
+        problems.add(where, f"{shown(path)} is not among this benchmark's inputs, nor below one")
+    if problems.below(where):
+        return None
+    if form == "onnx":
+        return catalog_users.exchanged(path)
+    try:
+        return _read(field, path, files)
+    except OSError as error:
+        problems.add(where, f"{path} cannot be read: {error.strerror}")
+    except ValueError as error:
+        problems.add(where, f"{path}, {error}")
+    return None
+
+
+def _read(field: str, path: str, files: Files) -> catalog.Operator:
+    """The entry of a user's file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It lacks something, with its line.
+    """
+    needed = catalog_users.NEEDED if field == "operator" else catalog_users.NETWORK_NEEDED
+    found = syntax.definitions(files(path), ("parameters", "options"))
+    if missing := [each for each in needed if each not in found.lines]:
+        raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
+    given = found.values["parameters"], found.values.get("options", {})
+    try:
+        if field == "network":
+            return catalog_users.network(path, *given)
+        return catalog_users.operator(path, *given, found.lines)
+    except ValueError as error:
+        line = found.line(str(error).partition(" ")[0])
+        raise ValueError(f"line {line}: {error}") from None

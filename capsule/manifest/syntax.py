@@ -1,0 +1,78 @@
+"""What a user's Python file defines, read from its syntax tree: nothing of it is executed."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definitions:
+    """The names that a file binds at its top level, but for modules that it imports.
+
+    Attributes:
+        lines: Name to the line that binds it last.
+        values: What was asked for and is there, to its value.
+    """
+
+    lines: dict[str, int]
+    values: dict[str, Any]
+
+    def line(self, name: str) -> int:
+        """Where a name is bound, 1 if nowhere."""
+        return self.lines.get(name, 1)
+
+
+def definitions(data: bytes, literals: Sequence[str]) -> Definitions:
+    """Read a file.
+
+    Args:
+        data: Its bytes.
+        literals: Names whose values are wanted.
+
+    Raises:
+        ValueError: With line, why it is no Python, or which value is no literal.
+    """
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    try:
+        with warnings.catch_warnings():
+            # those of the user's own code are for who runs it
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data)
+    except SyntaxError as error:
+        raise ValueError(f"line {error.lineno or 1}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ValueError("line 1: not Python") from None
+    bound = {name: (line, value) for name, line, value in _bound(tree)}
+    values = {name: _literal(name, *bound[name]) for name in literals if name in bound}
+    return Definitions(lines={name: line for name, (line, _) in bound.items()}, values=values)
+
+
+def _bound(tree: ast.Module) -> Iterator[tuple[str, int, ast.expr | None]]:
+    """Name, line and, of an assignment, what is assigned."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node.lineno, None
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((each.asname or each.name, node.lineno, None) for each in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each for each in targets if isinstance(each, ast.Name)]
+            yield from ((each.id, node.lineno, node.value) for each in names)
+
+
+def _literal(name: str, line: int, value: ast.expr | None) -> Any:
+    try:
+        if value is None:
+            raise ValueError
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError(
+            f"line {line}: {name} is no literal, and this file is read without being run"
+        ) from None

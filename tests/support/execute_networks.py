@@ -1,0 +1,151 @@
+"""Run networks in TensorFlow as a user of its two methods would, and print what was seen as JSON.
+
+Started by `test_executors_tensorflow`, in whatever Python has TensorFlow.
+"""
+
+import json
+import sys
+
+import numpy
+
+from capsule.levels import catalog, check, frameworks, memory, networks
+from capsule.levels.networks import Builder, Graph, bounds, reference, values
+from capsule.levels.networks.graph import Input, Node
+
+FRAMEWORK = frameworks.load(sys.argv[1], "cpu", 1, "default")
+MIB = 2**20
+
+
+def everything():
+    """Each operator that reads the order of axes, behind ones that hold channels last."""
+    g = Builder("everything")
+    x = g.conv2d(g.input("image", (2, 3, 8, 8)), 4, 3, padding=1)
+    both = g.concat([g.relu(x), x], 1)
+    pooled = g.max_pool2d(both, 2, stride=2)
+    rows = g.linear(g.flat(pooled), 6)
+    pixels = g.linear(g.view(g.transpose(g.sum(pooled, pooled), (0, 2, 3, 1)), (32, 8)), 5)
+    table = g.parameter("table", (7, 5), "uniform", 1.0)
+    g.parameter("unread by the loss", (5, 8), "uniform", 1.0)
+    words = g.embedding(g.input("tokens", (32,), below=7), table)
+    mixed = g.add_rows(g.sum(pixels, words), g.parameter("row", (5,), "uniform", 1.0))
+    # weights that two read, one of them in another layout
+    again = g.linear(mixed, 7, bias=False, weight=table)
+    other = g.linear(rows, 3)
+    back = g.view(g.transpose(g.view(again, (2, 4, 4, 7)), (0, 3, 1, 2)), (2, 7, 4, 4))
+    more = g.conv2d(back, 2, 1)
+    far = g.linear(g.flat(g.global_average_pool(both)), 5, weight="unread by the loss")
+    loss = g.softmax_cross_entropy(again, g.labels("label", 32, 7))
+    return g.graph([both, other, more, far, g.transpose(x, (1, 0, 2, 3))], loss)
+
+
+def drawn(graph, dtype, seed=17):
+    return {**values.inputs(graph, dtype, seed), **values.parameters(graph, dtype, seed)}
+
+
+def native(given, dtype):
+    return {name: FRAMEWORK.from_numpy(each, dtype) for name, each in given.items()}
+
+
+def facts(results):
+    shapes = [list(map(int, each.shape)) for each in results]
+    return {"shapes": shapes, "dtypes": [FRAMEWORK.dtype_of(each) for each in results]}
+
+
+def compared(graph, dtype):
+    """Ratios of both methods, shapes and dtypes beside those that are due."""
+    given = drawn(graph, dtype)
+    tensors = native(given, dtype)
+    right = reference.forward(graph, given, dtype)
+    gradients = reference.backward(graph, given, dtype)
+    limits = bounds.bounds(graph, given, dtype, 17)
+    call, operands = FRAMEWORK.inference(graph, tensors)
+    outputs = call(*operands)
+    train, trained_operands = FRAMEWORK.training(graph, tensors)
+    step = train(*trained_operands)
+    due = [right[graph.loss], *(gradients[name] for name in graph.trained)]
+    allowed = (limits.loss, *(limits.gradients[name] for name in graph.trained))
+    arrays = [tuple(map(FRAMEWORK.to_numpy, each)) for each in (outputs, step)]
+    again = [
+        tuple(map(FRAMEWORK.to_numpy, each)) for each in (call(*operands), train(*trained_operands))
+    ]
+    # by what the loss does not read the gradient is 0, and so is the bound
+    zero = [place for place, bound in enumerate(allowed) if bound == 0]
+    rest = [place for place, bound in enumerate(allowed) if bound > 0]
+    asked = [right[name] for name in graph.outputs]
+    return {
+        "outputs": check.worst_ratio(arrays[0], asked, limits.outputs),
+        "training": check.worst_ratio(
+            *([each[place] for place in rest] for each in (arrays[1], due, allowed))
+        ),
+        "unread": [float(abs(arrays[1][place]).max()) for place in zero],
+        "repeated": all(map(check.same_bits, arrays, again)),
+        "found": [facts(outputs), facts(step)],
+        "shapes": [
+            [list(right[name].shape) for name in graph.outputs],
+            [[], *(list(graph.parameters[name].shape) for name in graph.trained)],
+        ],
+    }
+
+
+def chain(length, side):
+    """Convolutions of one activation of side * side * 64 bytes into the next."""
+    g = Builder("chain")
+    x = g.input("image", (1, 16, side, side))
+    for _ in range(length):
+        x = g.relu(g.conv2d(x, 16, 1))
+    rows = g.flat(g.global_average_pool(x))
+    return g.graph([rows], g.softmax_cross_entropy(rows, g.labels("label", 1, 16)))
+
+
+def peaks():
+    """Growth of peak memory: of one inference, one training step, and ten more of these."""
+    side, length = 512, 30
+    graph = chain(length, side)
+    tensors = native(drawn(graph, "float32"), "float32")
+    found = {"activation": side * side * 64, "length": length}
+    watch = memory.watch(FRAMEWORK)
+
+    def grown(call, operands, times):
+        watch.reset_peak()
+        for _ in range(times):
+            call(*operands)
+        return watch.peak()
+
+    for name, method in (("inference", FRAMEWORK.inference), ("training", FRAMEWORK.training)):
+        call, operands = method(graph, tensors)
+        found[name] = grown(call, operands, 1)
+    found["again"] = grown(call, operands, 10)
+    return found
+
+
+def refused():
+    """What is said of an operator and of a dtype that are not there."""
+    node = Node("y", "spin", {}, ("x",), (2,))
+    graph = Graph("odd", {"x": Input((2,))}, {}, (node,), ("y",), None)
+    told = {}
+    for name, dtype in (("operator", "float32"), ("dtype", "float16")):
+        tensors = {"x": FRAMEWORK.from_numpy(numpy.ones(2, "float32"), dtype)}
+        try:
+            FRAMEWORK.inference(graph, tensors)
+        except frameworks.FrameworkError as error:
+            told[name] = str(error)
+    return told
+
+
+def exchanged():
+    """A network that has been an ONNX file."""
+    from capsule.levels.frameworks.onnxruntime import exchange
+
+    sizes = catalog.completed(networks.find("lenet"), {"batch": 2})
+    graph = networks.build("lenet", sizes)
+    written = exchange.dump(graph, values.parameters(graph, "float32", 17))
+    return compared(exchange.load(written, sizes), "float32")
+
+
+DOES = {
+    "everything": lambda dtype: compared(everything(), dtype),
+    "peaks": peaks,
+    "refused": refused,
+    "exchanged": exchanged,
+}
+print(json.dumps(DOES[sys.argv[2]](*sys.argv[3:])))

@@ -1,0 +1,102 @@
+"""Faults planted in torch, each in another operator; copied into a torch that tests then run.
+
+The last line of that torch's `__init__.py` imports this (see tests/test_faults_verdict.py), so it
+stands for a build that is wrong: nothing of capsule's is changed.
+"""
+
+import functools
+
+import torch
+from torch.nn import functional
+
+
+def replaces(owner, name):
+    """A function of torch that the decorated one, which gets the right one first, stands in for."""
+    right = getattr(owner, name)
+
+    def plant(wrong):
+        setattr(owner, name, functools.wraps(right)(functools.partial(wrong, right)))
+
+    return plant
+
+
+@replaces(torch, "mm")
+def sums_in_the_dtype_of_the_operands(_right, a, b):
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
+    for k in range(a.shape[1]):
+        total = total + torch.outer(a[:, k], b[k])
+    return total
+
+
+@replaces(torch, "addmm")
+def bias_without_a_gradient(right, bias, a, b):
+    return right(bias.detach() + 0 * bias, a, b)
+
+
+@replaces(functional, "conv2d")
+def convolution_instead_of_correlation(right, x, w, *rest):
+    return right(x, w.flip(2, 3), *rest)
+
+
+@replaces(functional, "conv1d")
+def gradient_through_flipped_weights(right, x, w, bias, *rest):
+    wrong = w.detach().flip(2) + w - w.detach()
+    found = right(x, w, bias, *rest)
+    return found.detach() + (right(x, wrong, bias, *rest) - right(x, wrong, bias, *rest).detach())
+
+
+@replaces(torch, "softmax")
+def wrong_axis(right, x, dim):
+    return right(x, 1 - dim)
+
+
+@replaces(functional, "layer_norm")
+def unbiased_variance(_right, x, shape, w, b, epsilon):
+    variance, mean = torch.var_mean(x, -1, keepdim=True, unbiased=True)
+    return (x - mean) / torch.sqrt(variance + epsilon) * w + b
+
+
+@replaces(functional, "batch_norm")
+def statistics_of_each_sample(_right, x, _mean, _variance, w, b, _training, _momentum, epsilon):
+    variance, mean = torch.var_mean(x, (2, 3), keepdim=True, unbiased=False)
+    w, b = w.reshape(-1, 1, 1), b.reshape(-1, 1, 1)
+    return (x - mean) / torch.sqrt(variance + epsilon) * w + b
+
+
+@replaces(functional, "cross_entropy")
+def no_softmax(_right, x, labels):
+    return functional.nll_loss(x, labels)
+
+
+@replaces(functional, "gelu")
+def approximate_form(right, x, approximate):
+    return right(x, approximate="tanh")
+
+
+@replaces(torch, "sigmoid")
+def half_the_gradient(right, x):
+    return right(0.5 * x + 0.5 * x.detach())
+
+
+@replaces(functional, "embedding")
+def off_by_one(right, index, table):
+    return right((index + 1) % len(table), table)
+
+
+@replaces(functional, "scaled_dot_product_attention")
+def not_scaled(right, q, k, v, is_causal):
+    return right(q, k, v, is_causal=is_causal, scale=1.0)
+
+
+@replaces(torch, "lstm_cell")
+def gates_in_another_order(right, x, state, wx, wh, bx, bh):
+    def moved(weights):
+        i, f, g, o = weights.chunk(4)
+        return torch.cat((f, i, g, o))
+
+    return right(x, state, *map(moved, (wx, wh, bx, bh)))
+
+
+@replaces(torch, "tanh")
+def wrong_type(right, x):
+    return right(x).double()

@@ -1,0 +1,95 @@
+"""The measuring program with TensorFlow and ONNX Runtime: on this machine where they are
+installed, and always in the image of `images/tensorflow`."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+import capsule.levels
+
+LEVELS = Path(capsule.levels.__file__).parent
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine's Python."""
+
+    def python(self, folder, *words, **variables):
+        path = f"{folder}:{LEVELS.parent.parent}"
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": path, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def levels(self, folder, *words):
+        return self.python(folder, str(LEVELS), *words)
+
+
+@dataclass(frozen=True)
+class Image:
+    """That of the image, with `levels` bound in."""
+
+    def python(self, folder, *words, **variables):
+        reference = os.environ["CAPSULE_TEST_TENSORFLOW_IMAGE"].removeprefix("docker://")
+        settings = {"PYTHONPATH": "/out:/code", **variables}
+        return subprocess.run(
+            ["docker", "run", "--rm", "--network", "none", "--workdir", "/out"]
+            + ["--volume", f"{LEVELS}:/code/capsule/levels:ro", "--volume", f"{folder}:/out"]
+            + [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
+            + [reference, "python3", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def levels(self, folder, *words):
+        return self.python(folder, "/code/capsule/levels", *words)
+
+
+PROGRAMS = [
+    pytest.param(
+        Here(),
+        id="here",
+        marks=[
+            pytest.mark.tensorflow,
+            pytest.mark.skipif(
+                not all(map(util.find_spec, ("tensorflow", "onnxruntime", "onnx"))),
+                reason="TensorFlow and ONNX Runtime are not installed here;"
+                " the same tests run in their image",
+            ),
+        ],
+    ),
+    pytest.param(Image(), id="image", marks=pytest.mark.engines),
+]
+
+
+def run(program, folder, framework, work, plant=None, **fields):
+    """Values by trial and metric, and the first event.
+
+    `plant` is Python code that runs before the program, which it may break.
+    """
+    head = {"format": "capsule-job/1", "determinism": "default", "device": "cpu", "threads": 1}
+    job = {**head, "framework": framework, "seed": 17, "trials": work, **fields}
+    (folder / "job.json").write_text(json.dumps(job))
+    if plant:
+        (folder / "sitecustomize.py").write_text(plant)
+    done = program.levels(folder, "run", "job.json", "journal.jsonl")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    failed = [each for each in events if each["event"] == "end" and each["reason"]]
+    assert not failed, done.stderr
+    values = {each["id"]: {} for each in work}
+    for event in events:
+        if event["event"] == "samples":
+            values[event["trial"]][event["metric"]] = [float(each) for each in event["values"]]
+    return values, events[0]

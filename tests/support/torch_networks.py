@@ -1,0 +1,203 @@
+"""The catalogue's networks written by hand with torch.nn, parameters in the order of their use."""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class _LeNet(nn.Sequential):
+    def __init__(self, sizes):
+        side = (sizes["side"] // 2 - 4) // 2
+        super().__init__(
+            nn.Conv2d(1, 6, 5, padding=2),
+            nn.Tanh(),
+            nn.AvgPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.Tanh(),
+            nn.AvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(16 * side * side, 120),
+            nn.Tanh(),
+            nn.Linear(120, 84),
+            nn.Tanh(),
+            nn.Linear(84, sizes["classes"]),
+        )
+
+
+class _AlexNet(nn.Sequential):
+    def __init__(self, sizes):
+        side = (sizes["side"] - 7) // 4 + 1
+        for _ in range(3):
+            side = (side - 3) // 2 + 1
+        super().__init__(
+            nn.Conv2d(3, 64, 11, stride=4, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2),
+            nn.Conv2d(64, 192, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2),
+            nn.Conv2d(192, 384, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(384, 256, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(256, 256, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2),
+            nn.Flatten(),
+            nn.Linear(256 * side * side, 4096),
+            nn.ReLU(),
+            nn.Linear(4096, 4096),
+            nn.ReLU(),
+            nn.Linear(4096, sizes["classes"]),
+        )
+
+
+def _normed(before, after, window, stride=1):
+    convolution = nn.Conv2d(before, after, window, stride, padding=window // 2, bias=False)
+    return [convolution, nn.BatchNorm2d(after)]
+
+
+class _Block(nn.Module):
+    """A basic block, or with `expansion` 4 a bottleneck."""
+
+    def __init__(self, before, channels, stride, expansion):
+        super().__init__()
+        after = expansion * channels
+        if expansion == 1:
+            first, last = _normed(before, channels, 3, stride), _normed(channels, after, 3)
+            middle = []
+        else:
+            first, last = _normed(before, channels, 1), _normed(channels, after, 1)
+            middle = [*_normed(channels, channels, 3, stride), nn.ReLU()]
+        self.path = nn.Sequential(*first, nn.ReLU(), *middle, *last)
+        changes = stride != 1 or before != after
+        self.shortcut = nn.Sequential(*(_normed(before, after, 1, stride) if changes else []))
+
+    def forward(self, x):
+        return functional.relu(self.path(x) + self.shortcut(x))
+
+
+class _ResNet(nn.Sequential):
+    def __init__(self, stem, widths, counts, expansion, classes):
+        blocks = []
+        before = widths[0]
+        for stage, (channels, count) in enumerate(zip(widths, counts, strict=True)):
+            for index in range(count):
+                stride = 2 if stage and not index else 1
+                blocks.append(_Block(before, channels, stride, expansion))
+                before = expansion * channels
+        pool = nn.AdaptiveAvgPool2d(1)
+        super().__init__(*stem, *blocks, pool, nn.Flatten(), nn.Linear(before, classes))
+
+
+def _imagenet(counts, expansion):
+    def made(sizes):
+        stem = [*_normed(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+        return _ResNet(stem, (64, 128, 256, 512), counts, expansion, sizes["classes"])
+
+    return made
+
+
+def _resnet44(sizes):
+    return _ResNet([*_normed(3, 16, 3), nn.ReLU()], (16, 32, 64), (7, 7, 7), 1, sizes["classes"])
+
+
+class _UNet(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        widths = [sizes["width"] * 2**level for level in range(5)]
+        pairs = list(zip([1, *widths], widths, strict=False))
+        self.down = nn.ModuleList(self._twice(*each) for each in pairs)
+        rising = []
+        for low, high in reversed(list(pairwise(widths))):
+            rising.append(
+                nn.ModuleList([nn.ConvTranspose2d(high, low, 2, 2), self._twice(high, low)])
+            )
+        self.up = nn.ModuleList(rising)
+        self.last = nn.Conv2d(widths[0], sizes["classes"], 1)
+
+    @staticmethod
+    def _twice(before, after):
+        first, second = (
+            nn.Conv2d(before, after, 3, padding=1),
+            nn.Conv2d(after, after, 3, padding=1),
+        )
+        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
+
+    def forward(self, x):
+        skipped = []
+        for index, each in enumerate(self.down):
+            x = each(functional.max_pool2d(x, 2) if index else x)
+            skipped.append(x)
+        skipped.pop()
+        for raised, each in self.up:
+            x = each(torch.cat([skipped.pop(), raised(x)], dim=1))
+        return self.last(x)
+
+
+class _Decoder(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+        width = sizes["width"]
+        self.tokens = nn.Embedding(sizes["vocabulary"], width)
+        self.places = nn.Embedding(sizes["length"], width)
+        self.blocks = nn.ModuleList(self._block(width) for _ in range(sizes["layers"]))
+        self.norm = nn.LayerNorm(width)
+
+    @staticmethod
+    def _block(width):
+        layers = [nn.LayerNorm(width), *(nn.Linear(width, width) for _ in range(4))]
+        layers += [nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]
+        return nn.ModuleList(layers)
+
+    def forward(self, tokens):
+        batch, length, heads = (self.sizes[each] for each in ("batch", "length", "heads"))
+        x = self.tokens(tokens.reshape(batch, length)) + self.places.weight
+        for norm, query, key, value, out, second, wide, narrow in self.blocks:
+            y = norm(x)
+            q, k, v = (
+                each(y).unflatten(2, (heads, -1)).transpose(1, 2) for each in (query, key, value)
+            )
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + out(y.transpose(1, 2).flatten(2))
+            x = x + narrow(functional.gelu(wide(second(x)), approximate="tanh"))
+        return (self.norm(x) @ self.tokens.weight.T).reshape(batch * length, -1)
+
+
+MODELS = {
+    "lenet": _LeNet,
+    "alexnet": _AlexNet,
+    "resnet18": _imagenet((2, 2, 2, 2), 1),
+    "resnet44": _resnet44,
+    "resnet50": _imagenet((3, 4, 6, 3), 4),
+    "unet": _UNet,
+    "transformer": _Decoder,
+}
+
+
+def results(graph, sizes, values, dtype=torch.float64):
+    """Outputs of inference, the loss, and gradients by the graph's names, as numpy arrays."""
+    model = MODELS[graph.name](sizes).to(dtype)
+    with torch.no_grad():
+        for name, each in zip(graph.trained, model.parameters(), strict=True):
+            assert tuple(each.shape) == graph.parameters[name].shape, name
+            each.copy_(torch.from_numpy(values[name]))
+    first, labels = (torch.from_numpy(values[each]) for each in graph.inputs)
+    first = first.to(dtype) if first.is_floating_point() else first
+    model.eval()
+    with torch.no_grad():
+        outputs = model(first)
+    model.train()
+    logits = model(first)
+    if logits.ndim == 4:
+        logits = logits.permute(0, 2, 3, 1).flatten(0, 2)
+    loss = functional.cross_entropy(logits, labels)
+    loss.backward()
+    gradients = {
+        name: each.grad.double().numpy()
+        for name, each in zip(graph.trained, model.parameters(), strict=True)
+    }
+    return outputs.double().numpy(), loss.item(), gradients

@@ -1,0 +1,120 @@
+"""Operators and networks of one's own, from the manifest beside them to a stranger's verdict."""
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import User, write_manifest
+from tests.support.engines import engine_cache, torch_image
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "manifests" / "own-operator"
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no c++ here")
+
+
+def sealed(author: User, *words: str) -> Path:
+    """The capsule of the worked example, whose files are then gone."""
+    shutil.copytree(EXAMPLE, author.folder / EXAMPLE.name)
+    manifest = shutil.copy(EXAMPLE.with_suffix(".json"), author.folder)
+    ended = author.run("run", manifest, *words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    shutil.rmtree(author.folder / EXAMPLE.name)
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    return capsule
+
+
+@needs_compiler
+def test_the_worked_example_is_sealed_and_reproduced_on_the_host(author, stranger):
+    capsule = sealed(author, "--runtime", "host", "--frameworks", "numpy")
+    with zipfile.ZipFile(capsule) as opened:
+        held = opened.read("data/inputs/own-operator/cube.cpp")
+        plan = json.loads(opened.read("data/records/plan.json"))
+    assert held == (EXAMPLE / "cube.cpp").read_bytes()
+    assert plan["groups"][0]["trials"][0]["source"] == "own-operator/cube.py"
+    shown = author.json("show", capsule)
+    assert {path.split("/")[2] for path in shown["metrics"]} == {"numpy"}
+    assert any("measured with numpy alone" in note for note in shown["notes"])
+
+    refused = stranger.run("verify", capsule)
+    assert refused.returncode == 4
+    assert "cube: the author's operator own-operator/cube.py" in refused.stderr
+    verdict = stranger.json("verify", capsule, "--trust", "--allow-host")
+    judged = [each for each in verdict["claims"] if each["verdict"] != "REPORTED"]
+    assert {each["verdict"] for each in judged} == {"REPRODUCED"}
+    assert len(judged) == 6
+
+
+@needs_compiler
+def test_a_kernel_that_is_wrong_fails_its_claims(author):
+    capsule = sealed(author, "--runtime", "host", "--frameworks", "numpy")
+    shutil.copytree(EXAMPLE, author.folder / EXAMPLE.name)
+    kernel = author.folder / EXAMPLE.name / "cube.cpp"
+    kernel.write_text(kernel.read_text().replace("y[i] = x[i]", "y[i] = 1.001f * x[i]"))
+    manifest = author.folder / "own-operator.json"
+    author.run("run", manifest, "--frameworks", "numpy", "--output", "wrong.capsule.zip")
+    verdict = author.json("diff", capsule, author.folder / "wrong.capsule.zip", code=1)
+    wrong = {each["metric"] for each in verdict["claims"] if each["verdict"] == "DIFFERENT"}
+    assert {path.split("/")[3] for path in wrong} == {"l2_error_ratio"}
+
+
+NETWORK = """
+parameters = ("batch",)
+options = {"width": 16}
+
+def network(g, sizes):
+    x = g.relu(g.linear(g.input("x", (sizes["batch"], 12)), sizes["width"]))
+    x = g.linear(x, 10)
+    return g.graph([x], loss=g.softmax_cross_entropy(x, g.labels("y", sizes["batch"], 10)))
+"""
+
+
+def test_a_network_of_one_s_own_is_measured_and_reproduced(author):
+    (author.folder / "net.py").write_text(NETWORK)
+    own = {
+        "id": "own",
+        "level": 1,
+        "network": {"file": "net.py"},
+        "inputs": ["net.py"],
+        "cases": {"batch": [4], "width": [8, 16]},
+        "frameworks": ["numpy"],
+        "repetitions": 2,
+        "warmup": 1,
+    }
+    claims = [
+        {"metric": "own/*/*/l2_error_ratio", "type": "threshold", "at_most": 1},
+        {"metric": "own/*/*/parameters", "type": "exact"},
+        {"metric": "own/*/*/layer_time", "type": "ratio", "primary": False},
+    ]
+    manifest = write_manifest(author.folder, benchmarks=[own], claims=claims, seeds=[1, 2])
+    ended = author.run("run", manifest)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    metrics = author.json("show", capsule)["metrics"]
+    runs = metrics["own/batch4/numpy/parameters"]["runs"]
+    assert [run["value"] for run in runs] == [12 * 16 + 16 + 16 * 10 + 10] * 2
+    with zipfile.ZipFile(capsule) as opened:
+        lines = map(json.loads, opened.read("data/results/samples.jsonl").splitlines())
+        layers = {
+            each["metric"]: len(each["values"])
+            for each in lines
+            if each["metric"].endswith("layer_time")
+        }
+    # linear, relu, linear
+    assert layers == {"own/batch4/numpy/layer_time": 3, "own/batch4width8/numpy/layer_time": 3}
+    ended = author.run("verify", capsule)
+    assert (ended.returncode, ended.stdout[:10]) == (0, "REPRODUCED"), ended.stderr
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(("first", "second"), [("docker", "apptainer")])
+def test_it_is_reproduced_in_the_torch_image(author, stranger, monkeypatch, first, second):
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    capsule = sealed(author, "--runtime", first, "--image", torch_image())
+    ended = stranger.run("verify", capsule, "--runtime", second, "--trust")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.startswith("REPRODUCED")
+    assert "cube/n1000/torch/grad_l2_error_ratio" in ended.stdout
