@@ -149,7 +149,6 @@ def ours(row: Row) -> Callable[[int], Block]:
     from capsule.levels import timing
 
     def block(calls: int) -> Block:
-        gc.collect()  # so that both of the next ones find nothing to do
         readings = [perf_counter_ns()]
         for call, each in ((_identity, 1), (row.call, 1 + calls)):
             operands = row.operands if call is row.call else row.operands[:1]
@@ -256,9 +255,6 @@ def measured(
     fitting = _BLOCK_US * 1e3 / ways[0](3).wall
     # whole groups of Deep500's ten
     calls = 10 * round(fitting / 10) if fitting > 10 else max(1, round(fitting))
-    # the collection before each of our blocks has little to do then
-    gc.collect()
-    gc.freeze()
     found: list[tuple[list[float], list[float]]] = [([], []) for _ in ways]
     end = perf_counter_ns() + _ROW_SECONDS * 10**9
     for index in itertools.count():
@@ -301,15 +297,11 @@ def main() -> int:
     # before any library starts its threads
     os.environ.update(dict.fromkeys(_VARIABLES, "1"))
     import numpy
-    import scipy.stats  # noqa: F401  (its objects must be there before they are set aside)
     import torch
 
     torch.set_num_threads(1)
     deep500 = load_deep500(arguments.deep500) if arguments.deep500 else None
     every = list(rows())
-    start = perf_counter_ns()
-    gc.collect()
-    collection = (perf_counter_ns() - start) / 1e6
     gc.disable()
     print(
         f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__},"
@@ -346,7 +338,6 @@ def main() -> int:
                 f"{row.name}: {what} {words}"
                 for words in verdict(native_us, each, two_sided=two_sided)
             ]
-    print(f"once per trial, outside every duration: {collection:.0f} ms for a garbage collection")
     print("\n".join([*unmeasured, *missed]) or "no limit is missed")
     return int(bool(missed))
 

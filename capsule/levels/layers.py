@@ -17,8 +17,9 @@ def seconds(
 ) -> list[float]:
     """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
-    Each node runs as a network of its own, once to yield the value that the next ones take (which
-    compiles it, too), then `calls` times. A value is let go of with its last reader.
+    Each node runs as a network of its own (by `Framework.alone`), once to yield the value that the
+    next ones take (which compiles it, too), then `calls` times. A value is let go of with its last
+    reader.
 
     Args:
         graph: The network.
@@ -27,6 +28,7 @@ def seconds(
         dtype: Of the values.
         calls: Timed calls of each node, at least 1.
     """
+    framework = framework.alone or framework
     nodes = graph.inference
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     held: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -66,6 +67,9 @@ def _run(job: Mapping[str, Any], journal: Journal) -> None:
             journal.begin(trial["id"])
             journal.end(trial["id"], *_failure(error), seconds=0.0)
     else:
+        # a framework's hundred thousands of objects stay: no collection need look at them again
+        gc.collect()
+        gc.freeze()
         journal.hello(software, _environment(job, framework.settings()))
         for trial in job["trials"]:
             _run_trial(trial, framework, job, journal)

@@ -30,7 +30,6 @@ def measure(
         Every duration in nanoseconds, in order; what the last call returned.
     """
     collected = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         if synchronize is None:

@@ -38,11 +38,13 @@ class Framework(Protocol):
         name: As in the catalogue.
         synchronize: Waits until the device is idle; None where calls return when they are done.
         memory: Of the device; None where tensors live in the host's memory.
+        alone: Runs one node of a network on its own; None where that is this framework too.
     """
 
     name: str
     synchronize: Callable[[], None] | None
     memory: Memory | None
+    alone: Framework | None
 
     def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
         """A tensor on the job's device with the values of a numpy array, as `dtype`.

@@ -21,6 +21,7 @@ class Numpy:
     name = "numpy"
     synchronize = None
     memory = None
+    alone = None
 
     def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
         """The array itself, if it has or needs no other dtype."""

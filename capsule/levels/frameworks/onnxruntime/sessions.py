@@ -24,6 +24,7 @@ class OnnxRuntime:
     name = "onnxruntime"
     synchronize = None
     memory = None
+    alone = None
 
     def __init__(self, threads: int | None, determinism: str) -> None:
         self._threads = threads or 0

@@ -35,6 +35,7 @@ class TensorFlow:
 
     synchronize = None
     memory = None
+    alone = None
 
     def __init__(self, name: str, determinism: str, compiled: bool = False) -> None:
         self.name = name

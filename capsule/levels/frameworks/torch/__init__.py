@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 
 from ...networks.graph import Graph
 from .. import blas
-from ..base import Call, FrameworkError
+from ..base import Call, Framework, FrameworkError
 from . import networks, operators
 
 _SETTINGS: dict[str, Callable[[], Any]] = {
@@ -56,6 +57,7 @@ class Torch:
     """
 
     name = "torch"
+    alone: Framework | None = None
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
@@ -161,7 +163,8 @@ class _CudaMemory:
         return int(left + reserved - torch.cuda.memory_allocated(self._device))
 
     def reset_peak(self) -> None:
-        """Start to watch the peak."""
+        """Start to watch the peak; tensors in garbage would be in it."""
+        gc.collect()
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def peak(self) -> int:

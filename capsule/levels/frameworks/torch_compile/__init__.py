@@ -26,6 +26,11 @@ class TorchCompile(eager.Torch):
 
     name = "torch-compile"
 
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        # one node alone has nothing to be compiled with
+        self.alone = eager.Torch(device)
+
     def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:  # noqa: ARG002
         """None.
 
