@@ -85,6 +85,7 @@ def _trial(trial: Trial, inputs: str) -> dict[str, Any]:
         "operator": benchmark.operator,
         "network": benchmark.network,
         "source": f"{inputs}/{benchmark.source}" if benchmark.source else None,
+        "trains": benchmark.trains if benchmark.network else None,
     }
     return {
         "id": trial.id,

@@ -137,13 +137,25 @@ def test_a_network_s_file_has_a_batch_and_options(folder):
     assert "no set of cases" in told(folder, own)
 
 
-def test_an_onnx_file_is_not_opened_and_only_infers(folder):
-    own = {**RESNET, "network": {"onnx": "ops/net.onnx"}, "inputs": ["ops/net.onnx"]}
-    found = read(folder, {**own, "cases": {"batch": [1, 8]}}).benchmarks[0]
-    assert found.source == "ops/net.onnx"
+@pytest.mark.parametrize(
+    ("network", "trains"),
+    [
+        ({"onnx": "ops/net.onnx"}, False),
+        ({"onnx": "ops/net.onnx", "trains": True}, True),
+        ({"file": "ops/net.py"}, True),
+        ({"file": "ops/net.py", "trains": False}, False),
+    ],
+)
+def test_a_network_of_one_s_own_trains_where_it_is_asked_to(folder, network, trains):
+    own = {**RESNET, "network": network, "inputs": ["ops"], "cases": {"batch": [1, 8]}}
+    found = read(folder, own).benchmarks[0]
+    assert (found.source, found.trains) == (next(iter(network.values())), trains)
     owed = {metric.name for metric in found.due("torch")}
     assert "inference_time" in owed
-    assert not {"training_time", "gradient_check"} & owed
+    assert {"training_time", "gradient_check"} & owed == (
+        {"training_time", "gradient_check"} if trains else set()
+    )
+    assert "training_time" not in {metric.name for metric in found.due("onnxruntime")}
 
 
 @pytest.mark.parametrize(
@@ -153,6 +165,7 @@ def test_an_onnx_file_is_not_opened_and_only_infers(folder):
         ({"network": {}}, ["/0/network", "exactly one of file and onnx"]),
         ({"network": {"file": "a.py", "onnx": "a.onnx"}}, ["exactly one of file and onnx"]),
         ({"network": {"flie": "a.py"}}, ["did you mean 'file'?"]),
+        ({"network": {"trains": True}}, ["exactly one of file and onnx"]),
         ({"network": 3}, ["/0/network", "name of a network"]),
         ({"network": {"file": "net.py"}}, ["/0/network/file", "does not exist"]),
         ({"operator": "gemm"}, ["/0/operator: unknown field"]),

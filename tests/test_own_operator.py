@@ -1,5 +1,6 @@
 """Operators and networks of one's own, from the manifest beside them to a stranger's verdict."""
 
+import dataclasses
 import json
 import shutil
 import zipfile
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from capsule.levels import networks
+from capsule.levels.frameworks.onnxruntime import exchange
+from capsule.levels.networks import values
 from tests.support.command import User, write_manifest
-from tests.support.engines import engine_cache, torch_image
+from tests.support.engines import engine_cache, tensorflow_image, torch_image
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "manifests" / "own-operator"
@@ -118,3 +122,66 @@ def test_it_is_reproduced_in_the_torch_image(author, stranger, monkeypatch, firs
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("REPRODUCED")
     assert "cube/n1000/torch/grad_l2_error_ratio" in ended.stdout
+
+
+EXCHANGED = {
+    "id": "net",
+    "level": 1,
+    "network": {"onnx": "net.onnx", "trains": True},
+    "inputs": ["net.onnx"],
+    "cases": {"batch": [3]},
+    "repetitions": 2,
+    "warmup": 1,
+}
+BOUNDS = [
+    {"metric": f"net/*/*/{metric}", "type": "threshold", "at_most": 1}
+    for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
+]
+
+
+def ratios(author: User, *words: str) -> dict[str, set[str]]:
+    """Framework to the metrics of ours that were within their bounds in every run of the file."""
+    ended = author.run("run", author.folder / "tiny.json", *words, "--output", "c.zip")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found: dict[str, set[str]] = {}
+    for path, each in author.json("show", author.folder / "c.zip")["metrics"].items():
+        _, _, framework, metric = path.split("/")
+        if metric in {bound["metric"].split("/")[3] for bound in BOUNDS}:
+            assert all(0 < run["value"] < 1 for run in each["runs"]), path
+            found.setdefault(framework, set()).add(metric)
+    (author.folder / "c.zip").unlink()
+    return found
+
+
+def write_exchanged(author: User, frameworks: list[str]) -> None:
+    """A network as its author would hand it on: an ONNX file of scores, without a loss."""
+    sizes = {"batch": 3, "side": 12}
+    graph = networks.build("lenet", sizes)
+    scores = dataclasses.replace(graph, nodes=graph.inference, loss=None)
+    file = exchange.dump(scores, values.parameters(graph, "float32", 17))
+    (author.folder / "net.onnx").write_bytes(file)
+    own = {**EXCHANGED, "frameworks": frameworks}
+    write_manifest(author.folder, benchmarks=[own], claims=BOUNDS, seeds=[1, 2])
+
+
+EVERY = {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"}
+
+
+def test_an_onnx_file_infers_and_trains(author):
+    write_exchanged(author, ["numpy", "onnxruntime"])
+    assert ratios(author) == {"numpy": EVERY, "onnxruntime": {"l2_error_ratio"}}
+
+
+@pytest.mark.engines
+def test_one_onnx_file_runs_in_every_framework(author, monkeypatch):
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    write_exchanged(author, ["torch", "tensorflow", "tensorflow-xla", "onnxruntime"])
+    chosen = ["--runtime", "docker", "--image", torch_image(), "--frameworks", "torch"]
+    assert ratios(author, *chosen) == {"torch": EVERY}
+    others = "tensorflow,tensorflow-xla,onnxruntime"
+    chosen = ["--runtime", "docker", "--image", tensorflow_image(), "--frameworks", others]
+    assert ratios(author, *chosen) == {
+        "tensorflow": EVERY,
+        "tensorflow-xla": EVERY,
+        "onnxruntime": {"l2_error_ratio"},
+    }

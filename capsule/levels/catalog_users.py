@@ -53,13 +53,14 @@ def operator(name: str, parameters: object, options: object, defined: Iterable[s
     )
 
 
-def network(name: str, parameters: object, options: object) -> Operator:
+def network(name: str, parameters: object, options: object, *, trains: bool = True) -> Operator:
     """The catalogue's entry of a network that a user's Python file writes.
 
     Args:
         name: How trials call it.
         parameters: The file's `parameters`.
         options: The file's `options`, `{}` where it has none.
+        trains: Whether training is measured too, which needs a loss.
 
     Raises:
         ValueError: `parameters` or `options` is not what it has to be.
@@ -69,14 +70,18 @@ def network(name: str, parameters: object, options: object) -> Operator:
         raise ValueError(f"parameters is {parameters!r}, a network's are {due!r}")
     limit = catalog_networks.LIMIT
     chosen = (*choices(options, taken=(*due, limit.name)), limit)
-    return catalog_networks.network(name, "user", chosen, {})
+    return _network(name, "user", chosen, trains)
 
 
-def exchanged(name: str) -> Operator:
-    """The catalogue's entry of a network that comes as an ONNX file: inference, having no loss."""
-    entry = catalog_networks.network(name, "exchange", (catalog_networks.LIMIT,), {})
-    inferred = tuple(each for each in entry.metrics if each.needs != "gradient")
-    return replace(entry, metrics=inferred)
+def exchanged(name: str, *, trains: bool) -> Operator:
+    """The catalogue's entry of a network that comes as an ONNX file; see `network`."""
+    return _network(name, "exchange", (catalog_networks.LIMIT,), trains)
+
+
+def _network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Operator:
+    entry = catalog_networks.network(name, module, options, {})
+    metrics = tuple(each for each in entry.metrics if trains or each.needs != "gradient")
+    return replace(entry, metrics=metrics)
 
 
 def sizes(parameters: object) -> tuple[str, ...]:

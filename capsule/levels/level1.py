@@ -137,7 +137,7 @@ def measure(
     name, source, dtype = trial["network"], trial.get("source"), trial["dtype"]
     if reason := catalog.unsupported(name, framework.name, dtype, device):
         raise ValueError(reason)
-    subject = networks.find(name, source)
+    subject = networks.find(name, source, trains=trial.get("trains", True))
     sizes = catalog.completed(subject, trial["parameters"])
     due = [each.name for each in catalog.due(subject, framework.name, device)]
     trains = "training_time" in due

@@ -55,10 +55,10 @@ def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benc
     lacking = {name: frozenset(each) for name, each in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
-    named = raw[subjects.kind(raw)]
+    given = subjects.source(raw)
     return _benchmark(
         raw,
-        named if isinstance(named, str) else next(iter(named.values())),
+        given[1] if given else raw[subjects.kind(raw)],
         cases,
         {
             "metrics": tuple(_metric(each["name"], each) for each in subject["metrics"]),
@@ -166,6 +166,7 @@ def _benchmark(
         level=int(raw["level"]),
         **kind,
         source=given[1] if given else None,
+        trains=subjects.trains(raw),
         dtype=raw.get("dtype", "float32"),
         cases=cases,
         frameworks=tuple(raw["frameworks"]),

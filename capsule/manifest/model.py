@@ -97,6 +97,7 @@ class Benchmark:
         operator: Level 0 subject, None otherwise: a name of the catalogue, or `source`.
         network: Level 1 subject, likewise.
         source: Path below the inputs of the user's file that defines the subject.
+        trains: Whether the training of a network is measured too, where the framework trains.
         dtype: Element type of the subject's tensors.
         cases: The sweep, never empty.
         frameworks: Third segment of metric paths; `("command",)` for a `command`.
@@ -116,6 +117,7 @@ class Benchmark:
     operator: str | None = None
     network: str | None = None
     source: str | None = None
+    trains: bool = True
     dtype: str | None = None
     cases: tuple[Case, ...]
     frameworks: tuple[str, ...]

@@ -30,8 +30,19 @@ def source(raw: Raw) -> tuple[str, str] | None:
     named = raw[kind(raw)]
     if isinstance(named, str):
         return None
-    ((form, path),) = named.items()
-    return form, path
+    (form,) = ENDINGS.keys() & named.keys()
+    return form, named[form]
+
+
+def trains(raw: Raw) -> bool:
+    """Whether the training of a network is measured: of an ONNX file's where it is asked for.
+
+    >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
+    False
+    """
+    given = source(raw)
+    usual = given is None or given[0] != "onnx"
+    return usual if given is None else bool(raw[kind(raw)].get("trains", usual))
 
 
 def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Operator | None:
@@ -62,9 +73,9 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     if problems.below(where):
         return None
     if form == "onnx":
-        return catalog_users.exchanged(path)
+        return catalog_users.exchanged(path, trains=trains(raw))
     try:
-        return _read(field, path, files)
+        return _read(raw, path, files)
     except OSError as error:
         problems.add(where, f"{path} cannot be read: {error.strerror}")
     except ValueError as error:
@@ -72,21 +83,22 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     return None
 
 
-def _read(field: str, path: str, files: Files) -> catalog.Operator:
+def _read(raw: Raw, path: str, files: Files) -> catalog.Operator:
     """The entry of a user's file.
 
     Raises:
         OSError: It cannot be read.
         ValueError: It lacks something, with its line.
     """
-    needed = catalog_users.NEEDED if field == "operator" else catalog_users.NETWORK_NEEDED
+    is_network = kind(raw) == "network"
+    needed = catalog_users.NETWORK_NEEDED if is_network else catalog_users.NEEDED
     found = syntax.definitions(files(path), ("parameters", "options"))
     if missing := [each for each in needed if each not in found.lines]:
         raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
     given = found.values["parameters"], found.values.get("options", {})
     try:
-        if field == "network":
-            return catalog_users.network(path, *given)
+        if is_network:
+            return catalog_users.network(path, *given, trains=trains(raw))
         return catalog_users.operator(path, *given, found.lines)
     except ValueError as error:
         line = found.line(str(error).partition(" ")[0])

@@ -96,6 +96,11 @@ def torch_image() -> str:
     return os.environ["CAPSULE_TEST_IMAGE"]
 
 
+def tensorflow_image() -> str:
+    """Reference of the image with TensorFlow and ONNX Runtime, by digest."""
+    return os.environ["CAPSULE_TEST_TENSORFLOW_IMAGE"]
+
+
 def faulty_image() -> str:
     """Reference of the torch image whose matrix products are wrong by 1 %."""
     return os.environ["CAPSULE_TEST_FAULTY_IMAGE"]

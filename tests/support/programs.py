@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import capsule.levels
+from tests.support.engines import tensorflow_image
 
 LEVELS = Path(capsule.levels.__file__).parent
 
@@ -40,7 +41,7 @@ class Image:
     """That of the image, with `levels` bound in."""
 
     def python(self, folder, *words, **variables):
-        reference = os.environ["CAPSULE_TEST_TENSORFLOW_IMAGE"].removeprefix("docker://")
+        reference = tensorflow_image().removeprefix("docker://")
         settings = {"PYTHONPATH": "/out:/code", **variables}
         return subprocess.run(
             ["docker", "run", "--rm", "--network", "none", "--workdir", "/out"]

@@ -30,12 +30,13 @@ from .graph import Graph
 __all__ = ["Builder", "Graph", "build", "find"]
 
 
-def find(name: str, source: str | None = None) -> catalog.Operator:
+def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Operator:
     """The entry of a network of the catalogue, or of the user's one that a file defines.
 
     Args:
         name: As the trial calls it.
         source: Path of a user's `.py` or `.onnx` file.
+        trains: Whether the training of a user's network is measured.
 
     Raises:
         ValueError: There is none, or the file does not define one.
@@ -46,10 +47,11 @@ def find(name: str, source: str | None = None) -> catalog.Operator:
         return catalog.NETWORKS[name]
     path = Path(source)
     if path.suffix == ".onnx":
-        return catalog_users.exchanged(name)
+        return catalog_users.exchanged(name, trains=trains)
     module = _module(path)
+    options = getattr(module, "options", {})
     try:
-        return catalog_users.network(name, module.parameters, getattr(module, "options", {}))
+        return catalog_users.network(name, module.parameters, options, trains=trains)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
