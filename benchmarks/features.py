@@ -84,14 +84,17 @@ ROWS = (
     Row("0", "repeatability", "variance map that is always zero", "five more calls must be the "
         "same bits",
         ("test_operators_faults::test_a_result_that_changes_from_call_to_call_is_told",
+         "test_level1::test_two_processes_with_one_seed_yield_the_same_bits",
          "test_deep500_mistakes::test_one_element_that_varies_in_its_last_bit_is_told")),
     Row("0", "wall time: repetitions, median, raw values", "median of averages; no interval, no "
         "warm-up, no waiting for the device; samples of two calls mixed", "every call's duration "
-        "is kept; warm-up apart; waits for the device; claims with intervals over runs",
+        "is kept; warm-up apart; waits for the device; nonparametric interval and coefficient of "
+        "variation of the calls; claims with intervals over runs",
         ("test_deep500_mistakes::test_every_sample_holds_the_work_of_the_device",
          "test_deep500_mistakes::test_slow_first_calls_are_warm_up",
          "test_deep500_mistakes::test_a_second_trial_has_samples_of_its_own",
-         "test_levels::test_each_trial_has_its_own_calls_warmup_first")),
+         "test_levels::test_each_trial_has_its_own_calls_warmup_first",
+         "test_report::test_show_tells_how_the_calls_of_a_run_lie")),
     Row("0", "DeepBench's shapes", "94 convolutions, 160 products, on CUDA only",
         "the same, and DeepBench's 107 and 75 for inference, on any device",
         ("test_operators_catalog::test_deepbench_is_whole",)),
@@ -103,6 +106,7 @@ ROWS = (
         "overwrites weights that are listed as inputs", "ONNX in and out, operator sets 13 to 23; "
         "weights stay those of the file; classifiers get their loss",
         ("test_onnx_exchange::test_what_torch_exports_runs_everywhere",
+         "test_own_operator::test_one_onnx_file_runs_in_every_framework",
          "test_onnx_exchange::test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax",
          "test_deep500_mistakes::test_weights_of_an_onnx_file_stay_those_of_the_file",
          "test_executors_tensorflow::test_a_network_that_was_an_onnx_file_runs")),
@@ -119,12 +123,13 @@ ROWS = (
          "test_networks_bounds::test_a_wrong_axis_or_option_lies_beyond")),
     Row("1", "overhead of a network against the sum of its operators", "in the paper, in no commit",
         "metric `framework_overhead`, and the time of each layer",
-        ("test_deep500_mistakes::test_every_metric_that_is_due_is_returned",)),
+        ("test_level1::test_every_node_has_its_time_and_the_rest_is_overhead",)),
     Row("1", "micro-batches: a transformed graph, checked", "in the paper, in no commit",
         "minibatches are split to fit a limit of memory, and held to the reference of the whole",
         ("test_microbatch::test_parts_are_held_to_the_reference",
          "test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
          "test_microbatch::test_a_limit_is_kept_and_told",
+         "test_microbatch::test_a_minibatch_that_does_not_fit_is_trained_in_parts",
          "test_executors_tensorflow::test_other_dtypes_and_micro_batches_stay_within_their_bounds")),
     Row("1", "executor events; ONNX backend tests as oracle", "three hooks; 1884 node tests are "
         "listed", "no hooks: each layer's time is a metric; ONNX's own node tests, as far as their "

@@ -97,6 +97,14 @@ def run_value(samples: Samples, few: int = _FEW) -> float | None:
     return median(values if samples.steps is None else values[-1:], few)
 
 
+def calls(run: Run) -> tuple[float, ...]:
+    """The values after warm-up of a run that has several, and is no curve; else none."""
+    if run.samples is None or run.samples.steps is not None:
+        return ()
+    found = run.samples.values[run.samples.warmup :]
+    return found if len(found) > 1 else ()
+
+
 def median(values: Sequence[float], few: int = _FEW) -> float | None:
     """The middle value, the mean of the two middle ones, or None when that is no finite number.
 

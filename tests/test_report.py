@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -241,6 +242,22 @@ def test_show_json_names_the_image_and_the_numbers():
     assert document["attempts"] == {"completed": 5, "failed": 0, "interrupted": 0}
     assert schema.parse(canonical_json(document), where="here") == document
     assert report.show_json(make_record(image=False), None)["image"] is None
+
+
+def test_show_tells_how_the_calls_of_a_run_lie():
+    values = (9.0, *(0.1 * each for each in range(1, 13)))
+    record = make_record(step_times=dict.fromkeys(SEEDS, values))
+    metrics = report.show_json(record, ID)["metrics"]
+    calls = metrics[STEP_TIME]["runs"][0]["calls"]
+    warmup = len(values) - calls["values"]
+    kept = sorted(values[warmup:])
+    assert (warmup, calls["level"]) == (1, 0.95)
+    assert calls["median_interval"] == [pytest.approx(kept[2]), pytest.approx(kept[9])]
+    assert calls["variation"] == pytest.approx(np.std(kept, ddof=1) / np.mean(kept))
+    assert all("calls" not in run for run in metrics[LOSS]["runs"])
+    shown = drawn(report.show(record, ID), 140)
+    assert "cv of calls" in shown
+    assert "55.5%" in shown
 
 
 # start-up

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capsule.stats import effective_sample_size, kolmogorov, mser5
+from capsule.stats import effective_sample_size, kolmogorov, median_interval, mser5, variation
 
 FAST = settings(max_examples=60, deadline=None)
 VALUE = st.floats(-1e9, 1e9).map(lambda v: round(v, 1))
@@ -178,3 +178,40 @@ def test_equal_values_are_worth_their_number(n, expected):
 def test_an_effective_size_lies_between_one_and_the_length():
     assert effective_sample_size([1.0, -1.0] * 50) == 100.0
     assert 1.0 <= effective_sample_size(np.arange(100.0)) <= 10.0
+
+
+# spread
+
+
+@FAST
+@given(st.lists(VALUE, min_size=1, max_size=200), st.sampled_from([0.9, 0.95, 0.99]))
+def test_the_interval_of_a_median_equals_scipy(values, level):
+    due = scipy.stats.quantile_test(values, p=0.5).confidence_interval(level)
+    found = median_interval(values, level=level)
+    if np.isnan(due.low) or np.isnan(due.high):
+        assert found is None
+    else:
+        assert found == (due.low, due.high)
+
+
+def test_the_interval_of_a_median_holds_it_as_often_as_stated():
+    drawn = np.random.default_rng(3).exponential(size=(4000, 30))
+    found = [median_interval(list(row), level=0.95) for row in drawn]
+    held = np.mean([low <= math.log(2) <= high for low, high in found])
+    assert 0.95 - 3 * math.sqrt(0.05 * 0.95 / 4000) <= held <= 0.98
+
+
+@FAST
+@given(AT_LEAST_TWO, st.sampled_from([1e-250, 1.0, 1e250]))
+def test_the_variation_equals_numpy_in_any_unit(values, scale):
+    found = variation([each * scale for each in values])
+    if np.mean(values) == 0:
+        assert found is None
+    else:
+        due = np.std(values, ddof=1) / abs(np.mean(values))
+        assert found == pytest.approx(due, rel=1e-6)
+
+
+def test_a_single_value_has_no_variation():
+    assert (variation([3.0]), variation([]), variation([0.0, 0.0])) == (None, None, None)
+    assert variation([2.0, 2.0]) == 0

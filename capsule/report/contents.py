@@ -107,6 +107,7 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
         ("median", right),
         ("smallest", right),
         ("largest", right),
+        ("cv of calls", right),
         ("unit", {"no_wrap": True}),
         ("runs", right),
         title="Metrics, one value a run",
@@ -119,7 +120,17 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
             number(summary.median(values), 4),
             number(min(values, default=None), 4),
             number(max(values, default=None), 4),
+            _variation(one),
             text(one.unit),
             f"{len(values)} of {len(one.runs)}",
         )
     return rows
+
+
+def _variation(metric: MetricRuns) -> str:
+    """The coefficient of variation of the calls of a run, the median over the runs."""
+    from capsule import stats
+
+    each = [stats.variation(found) for run in metric.runs if (found := summary.calls(run))]
+    middle = summary.median([one for one in each if one is not None])
+    return "" if middle is None else f"{middle:.1%}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,7 @@ from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_
 
 COMPARISON_FORMAT = "capsule-comparison/1"
 SHOW_FORMAT = "capsule-show/1"
+_LEVEL = 0.95
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
@@ -58,9 +60,31 @@ def show_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
         "datasets": [asdict(dataset) for dataset in record.datasets],
         "nodes": [dict(node) for node in record.nodes],
         "claims": [{"metric": one.metric, **_claim(one)} for one in record.claims],
-        "metrics": summary.metrics_document(record)["metrics"],
+        "metrics": _metrics(record),
         "attempts": _attempts(record),
         "notes": list(record.notes),
+    }
+
+
+def _metrics(record: Record) -> dict[str, Any]:
+    """As in `metrics.json`, and of runs of several calls how the calls lie."""
+    found: dict[str, Any] = summary.metrics_document(record)["metrics"]
+    for path, one in summary.run_values(record).items():
+        for told, run in zip(found[path]["runs"], one.runs, strict=True):
+            if calls := summary.calls(run):
+                told["calls"] = _calls(calls)
+    return found
+
+
+def _calls(values: Sequence[float]) -> dict[str, Any]:
+    from capsule import stats
+
+    placed = stats.median_interval(values, level=_LEVEL)
+    return {
+        "values": len(values),
+        "median_interval": [_rounded(end) for end in placed] if placed else None,
+        "level": _LEVEL,
+        "variation": _rounded(stats.variation(values)),
     }
 
 

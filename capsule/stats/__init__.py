@@ -15,7 +15,7 @@ from capsule.stats.planning import narrowest_margin, runs_for_margin
 from capsule.stats.power import Answer, runs_needed, runs_to_confirm
 from capsule.stats.ranks import superiority
 from capsule.stats.runs import Runs
-from capsule.stats.series import effective_sample_size, mser5
+from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
 from capsule.stats.summaries import Summary, summary_shift
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "holm",
     "kolmogorov",
     "location",
+    "median_interval",
     "mser5",
     "narrowest_margin",
     "nominal_alpha",
@@ -48,4 +49,5 @@ __all__ = [
     "shift",
     "summary_shift",
     "superiority",
+    "variation",
 ]
