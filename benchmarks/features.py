@@ -64,6 +64,7 @@ ROWS = (
         "every framework, or torch's extension builder; a prebuilt library is loaded; CUDA sources "
         "go to nvcc, not tested here",
         ("test_operators_user::test_cpp_beside_the_file_is_compiled_and_checked",
+         "test_own_operator::test_torchs_own_extension_builder_compiles_in_the_image",
          "test_own_operator::test_a_kernel_that_is_wrong_fails_its_claims")),
     Row("0", "a framework's own operator without copies; cost per call measured", "0.3 to 0.7 us a "
         "call", "the native function on native tensors; one "

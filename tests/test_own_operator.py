@@ -133,10 +133,13 @@ EXCHANGED = {
     "repetitions": 2,
     "warmup": 1,
 }
-BOUNDS = [
-    {"metric": f"net/*/*/{metric}", "type": "threshold", "at_most": 1}
-    for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
-]
+EVERY = {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"}
+
+
+def bounds(benchmark: str) -> list[dict[str, object]]:
+    """That every one of them is within its bound."""
+    metrics = [f"{benchmark}/*/*/{each}" for each in sorted(EVERY)]
+    return [{"metric": each, "type": "threshold", "at_most": 1} for each in metrics]
 
 
 def ratios(author: User, *words: str) -> dict[str, set[str]]:
@@ -146,7 +149,7 @@ def ratios(author: User, *words: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path, each in author.json("show", author.folder / "c.zip")["metrics"].items():
         _, _, framework, metric = path.split("/")
-        if metric in {bound["metric"].split("/")[3] for bound in BOUNDS}:
+        if metric in EVERY:
             assert all(0 < run["value"] < 1 for run in each["runs"]), path
             found.setdefault(framework, set()).add(metric)
     (author.folder / "c.zip").unlink()
@@ -161,10 +164,7 @@ def write_exchanged(author: User, frameworks: list[str]) -> None:
     file = exchange.dump(scores, values.parameters(graph, "float32", 17))
     (author.folder / "net.onnx").write_bytes(file)
     own = {**EXCHANGED, "frameworks": frameworks}
-    write_manifest(author.folder, benchmarks=[own], claims=BOUNDS, seeds=[1, 2])
-
-
-EVERY = {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"}
+    write_manifest(author.folder, benchmarks=[own], claims=bounds("net"), seeds=[1, 2])
 
 
 def test_an_onnx_file_infers_and_trains(author):
@@ -185,3 +185,53 @@ def test_one_onnx_file_runs_in_every_framework(author, monkeypatch):
         "tensorflow-xla": EVERY,
         "onnxruntime": {"l2_error_ratio"},
     }
+
+
+SQUARED = """
+parameters = ("n",)
+
+def tensors(sizes):
+    return {"x": (sizes["n"],)}
+
+def outputs(sizes):
+    return ((sizes["n"],),)
+
+def flops(sizes):
+    return sizes["n"]
+
+def forward(c, sizes, x):
+    return c.store(x * x)
+
+def backward(c, sizes, upstream, x):
+    return (c.store(upstream * x * 2),)
+
+def torch(context, sizes, x):
+    return context.build("squared.cpp").squared, (x,)
+"""
+SQUARED_CPP = """
+#include <torch/extension.h>
+torch::Tensor squared(torch::Tensor x) { return x * x; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("squared", &squared); }
+"""
+
+
+@pytest.mark.engines
+def test_torchs_own_extension_builder_compiles_in_the_image(author, monkeypatch):
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    (author.folder / "own").mkdir()
+    (author.folder / "own" / "squared.py").write_text(SQUARED)
+    own = {
+        "id": "squared",
+        "level": 0,
+        "operator": {"file": "own/squared.py"},
+        "inputs": ["own"],
+        "cases": [{"n": 1000}],
+        "frameworks": ["torch"],
+        "repetitions": 2,
+        "warmup": 1,
+    }
+    write_manifest(author.folder, benchmarks=[own], claims=bounds("squared"), seeds=[1])
+    source = author.folder / "own" / "squared.cpp"
+    source.write_text(SQUARED_CPP)
+    chosen = ["--runtime", "apptainer", "--image", torch_image()]
+    assert ratios(author, *chosen) == {"torch": EVERY}
