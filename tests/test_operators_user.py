@@ -141,7 +141,7 @@ def test_what_a_file_lacks_is_named(tmp_path, text, framework, message):
 
 
 def test_sources_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(ValueError, match="no operator file"):
+    with pytest.raises(ValueError, match="no file"):
         user.load("mine", tmp_path / "absent.py", "numpy")
     with pytest.raises(FileNotFoundError, match="among the benchmark's inputs"):
         user.Context(tmp_path).library("absent.cpp")

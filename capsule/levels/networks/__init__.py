@@ -19,11 +19,12 @@ A network of one's own is a `.onnx` file, or a Python file that defines at its t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module, util
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .. import catalog, catalog_users
+from ..sources import imported
 from .builder import Builder
 from .graph import Graph
 
@@ -84,16 +85,4 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
 
 
 def _module(source: Path) -> Any:
-    if not source.is_file():
-        raise ValueError(f"no network file {source}")
-    if source.suffix != ".py":
-        raise ValueError(f"{source} is neither a .py nor a .onnx file")
-    # a name of its own: the file must not become `torch` or `random` for whoever imports those
-    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{source} is not a Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if missing := [each for each in catalog_users.NETWORK_NEEDED if not hasattr(module, each)]:
-        raise ValueError(f"{source} does not define {', '.join(missing)}")
-    return module
+    return imported(source, catalog_users.NETWORK_NEEDED)

@@ -36,12 +36,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from importlib import import_module, util
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .. import catalog, catalog_users
+from ..sources import imported
 from .base import Calculator, Operator, Sizes, Tensor
 from .rounding import EXACT
 
@@ -150,9 +151,7 @@ def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog
     Raises:
         ValueError: The file lacks something, or has no function for the framework.
     """
-    module = _module(source)
-    if missing := [each for each in catalog_users.NEEDED if not hasattr(module, each)]:
-        raise ValueError(f"{source} does not define {', '.join(missing)}")
+    module = imported(source, catalog_users.NEEDED)
     operator = UserOperator(name, module)
     entry = _entry(name, module)
     if framework not in entry.frameworks:
@@ -177,18 +176,6 @@ def _entry(name: str, module: Any) -> catalog.Operator:
     functions = [each for each in vars(module) if callable(getattr(module, each))]
     options = getattr(module, "options", {})
     return catalog_users.operator(name, module.parameters, options, functions)
-
-
-def _module(source: Path) -> Any:
-    if not source.is_file():
-        raise ValueError(f"no operator file {source}")
-    # a name of its own: the file must not become `torch` or `random` for whoever imports those
-    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{source} is not a Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _check_tools(paths: list[Path], *needed: str) -> None:

@@ -1,0 +1,31 @@
+"""Import the Python files in which users define operators and networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+
+
+def imported(source: Path, needed: Iterable[str]) -> ModuleType:
+    """Run a user's file.
+
+    Args:
+        source: A `.py` file.
+        needed: Names that it has to define.
+
+    Raises:
+        ValueError: It is no such file, or does not define all of them.
+    """
+    if not source.is_file():
+        raise ValueError(f"no file {source}")
+    # a name of its own: the file must not become `torch` or `random` for whoever imports those
+    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{source} is not a .py file")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if missing := [each for each in needed if not hasattr(module, each)]:
+        raise ValueError(f"{source} does not define {', '.join(missing)}")
+    return module
