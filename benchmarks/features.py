@@ -130,8 +130,7 @@ ROWS = (
         ("test_microbatch::test_parts_are_held_to_the_reference",
          "test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
          "test_microbatch::test_a_limit_is_kept_and_told",
-         "test_microbatch::test_a_minibatch_that_does_not_fit_is_trained_in_parts",
-         "test_executors_tensorflow::test_other_dtypes_and_micro_batches_stay_within_their_bounds")),
+         "test_microbatch::test_a_minibatch_that_does_not_fit_is_trained_in_parts")),
     Row("1", "executor events; ONNX backend tests as oracle", "three hooks; 1884 node tests are "
         "listed", "no hooks: each layer's time is a metric; ONNX's own node tests, as far as their "
         "operators are ours",

@@ -318,6 +318,19 @@ def test_launched_work_is_in_the_time_of_its_own_call():
     held.set()
 
 
+class Keeping(Numpy):
+    """numpy under the name of a framework that keeps what it allocates."""
+
+    name = "tensorflow"
+
+
+def test_a_framework_that_keeps_its_memory_can_keep_no_limit():
+    with pytest.raises(ValueError, match="tensorflow shows nobody its memory"):
+        level1.measure(network("lenet", batch=2, limit_mib=64), Keeping(), 17)
+    found = [each.metric for each in level1.measure(network("lenet", batch=2), Keeping(), 17)]
+    assert "peak_memory_bytes" not in found
+
+
 def test_a_network_that_cannot_fit_is_refused_before_it_is_made():
     with pytest.raises(MemoryError, match=r"needs \d+\.\d GiB, the machine has \d+\.\d GiB free"):
         measured("lenet", batch=10**9)
