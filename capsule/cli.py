@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -43,7 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.say("interrupted; a run that was under way goes on with --resume and its folder")
         return 143 if isinstance(stop, _Terminated) else 130
     except BrokenPipeError:
-        sys.stderr.close()
+        # what is still to be written goes nowhere, or the interpreter would end with 120
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         return 141
     except Exception as error:
         if arguments.debug:

@@ -20,7 +20,12 @@ def _rich(stream: TextIO, **options: Any) -> Any:
     # rich costs 50 ms to import, and honours NO_COLOR, FORCE_COLOR and TERM=dumb by itself
     from rich.console import Console as RichConsole
 
-    return RichConsole(file=stream, highlight=False, soft_wrap=not stream.isatty(), **options)
+    class Printer(RichConsole):
+        def on_broken_pipe(self) -> None:
+            # rich would end with 1, which is the exit code of DIFFERENT
+            raise BrokenPipeError
+
+    return Printer(file=stream, highlight=False, soft_wrap=not stream.isatty(), **options)
 
 
 class Console:

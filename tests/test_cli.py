@@ -1,11 +1,13 @@
 """The command's own promises: fast help, one exit, no traceback, no colour where none is wanted."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from capsule import cli
+from tests.support.capsules import seal
 
 HEAVY = (
     "numpy",
@@ -77,3 +79,20 @@ def test_data_can_be_made_and_named(author):
     )
     assert other["digest"] != made["digest"]
     assert author.run("data", "hash", "out").stdout == author.run("data", "hash", "two").stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("talk", [subprocess.STDOUT, subprocess.DEVNULL])
+def test_a_reader_that_went_away_is_no_verdict(author, words, talk):
+    capsule = seal(author.folder)
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        author.argv("show", capsule, *words),
+        env=author.environment(),
+        stdout=writing,
+        stderr=talk,
+        check=False,
+    )
+    os.close(writing)
+    assert ended.returncode == 141
