@@ -139,6 +139,18 @@ class Operator:
     dtypes: tuple[str, ...] = DTYPES
 
 
+_ERRORS = (
+    MetricFacts("l1_error", "1", "lower", "portable", 0.0),
+    MetricFacts("l2_error", "1", "lower", "portable", 0.0),
+    MetricFacts("max_error", "1", "lower", "portable", 0.0),
+    MetricFacts("relative_error", "1", "lower", "portable", 0.0),
+    MetricFacts("l2_error_ratio", "1", "lower", "portable", 0.0),
+)
+_GRADIENT_ERRORS = (
+    MetricFacts("grad_l2_error_ratio", "1", "lower", "portable", 0.0, "gradient"),
+    MetricFacts("gradient_check", "1", "lower", "portable", 0.0, "gradient"),
+)
+
 FORWARD_METRICS = (
     MetricFacts("forward_time", "s", "lower", "machine", 1e-9),
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "memory"),
@@ -146,16 +158,11 @@ FORWARD_METRICS = (
     MetricFacts("forward_bytes", "By", "none", "portable", 1.0),
     MetricFacts("forward_flops_per_second", "1/s", "higher", "machine", 0.0, "flops"),
     MetricFacts("forward_bytes_per_second", "By/s", "higher", "machine", 0.0),
-    MetricFacts("l1_error", "1", "lower", "portable", 0.0),
-    MetricFacts("l2_error", "1", "lower", "portable", 0.0),
-    MetricFacts("max_error", "1", "lower", "portable", 0.0),
-    MetricFacts("relative_error", "1", "lower", "portable", 0.0),
-    MetricFacts("l2_error_ratio", "1", "lower", "portable", 0.0),
+    *_ERRORS,
     MetricFacts("error_heatmap", "1", "lower", "portable", 0.0),
     MetricFacts("repeatable", "1", "higher", "portable", 0.0),
     MetricFacts("backward_time", "s", "lower", "machine", 1e-9, "gradient"),
-    MetricFacts("grad_l2_error_ratio", "1", "lower", "portable", 0.0, "gradient"),
-    MetricFacts("gradient_check", "1", "lower", "portable", 0.0, "gradient"),
+    *_GRADIENT_ERRORS,
 )
 
 NETWORK_METRICS = (
@@ -169,14 +176,9 @@ NETWORK_METRICS = (
     MetricFacts("parameters", "1", "none", "portable", 1.0),
     MetricFacts("forward_flops", "1", "none", "portable", 1.0),
     MetricFacts("loss", "1", "none", "portable", 0.0, "gradient"),
-    MetricFacts("l1_error", "1", "lower", "portable", 0.0),
-    MetricFacts("l2_error", "1", "lower", "portable", 0.0),
-    MetricFacts("max_error", "1", "lower", "portable", 0.0),
-    MetricFacts("relative_error", "1", "lower", "portable", 0.0),
-    MetricFacts("l2_error_ratio", "1", "lower", "portable", 0.0),
+    *_ERRORS,
     MetricFacts("repeatable", "1", "higher", "portable", 0.0),
-    MetricFacts("grad_l2_error_ratio", "1", "lower", "portable", 0.0, "gradient"),
-    MetricFacts("gradient_check", "1", "lower", "portable", 0.0, "gradient"),
+    *_GRADIENT_ERRORS,
     MetricFacts("micro_batches", "1", "none", "machine", 1.0, "gradient"),
 )
 """What trials of networks yield: throughputs in examples, training as forward and backward.
