@@ -1,21 +1,16 @@
 """torch.compile of whole networks; it needs a C++ compiler."""
 
-import os
-import shutil
-
 import pytest
 
 from capsule.levels import frameworks
 from capsule.levels.frameworks import FrameworkError
 from capsule.levels.networks import Builder, reference
+from tests.support.compiler import needs_compiler
 from tests.support.networks import distance, ran, tensors
 
 pytest.importorskip("torch")
 pytestmark = [
-    pytest.mark.skipif(
-        shutil.which(os.environ.get("CXX", "g++")) is None,
-        reason="no C++ compiler here; the torch image has one",
-    ),
+    needs_compiler,
     # torch's own compiler uses what torch calls deprecated
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
     pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),

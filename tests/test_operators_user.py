@@ -1,12 +1,12 @@
 """Operators that users bring: a Python file, and C++ that it has compiled."""
 
-import shutil
 from importlib import util
 
 import pytest
 
 from capsule.levels import frameworks, level0
 from capsule.levels.operators import user
+from tests.support.compiler import needs_compiler
 
 PYTHON = """
 parameters = ("n",)
@@ -54,8 +54,6 @@ def numpy(context, sizes, x):
         return y
     return run, (x,)
 """
-
-needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no c++ here")
 
 
 def measured(path, framework="numpy", dtype="float32", **parameters):

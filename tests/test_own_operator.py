@@ -12,12 +12,11 @@ from capsule.levels import networks
 from capsule.levels.frameworks.onnxruntime import exchange
 from capsule.levels.networks import values
 from tests.support.command import User, write_manifest
+from tests.support.compiler import needs_compiler
 from tests.support.engines import engine_cache, tensorflow_image, torch_image
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "manifests" / "own-operator"
-
-needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no c++ here")
 
 
 def sealed(author: User, *words: str) -> Path:
