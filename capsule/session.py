@@ -11,29 +11,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import (
-    archive,
-    datasets,
-    execute,
-    image,
-    inventory,
-    ledger,
-    manifest,
-    payload,
-    runtimes,
-)
+from capsule import archive, datasets, image, inventory, manifest, runtimes
 from capsule import plan as planning
 from capsule import record as records
 from capsule import site as sites
 from capsule.console import Console
 from capsule.errors import DamagedError, UsageError
+from capsule.execute import gather, loop, payload
+from capsule.execute.workload import Setting, environment
+from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest
 from capsule.plan import Plan
 from capsule.record import Dataset, Execution, FrozenClaim, Record, Setup
 from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
-from capsule.workload import Setting, environment
-from capsule.workspace import Workspace
+from capsule.trust import ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +189,9 @@ def perform(session: Session, console: Console) -> None:
     Raises:
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
-    execute.recover(session.workspace, session.plan)
+    loop.recover(session.workspace, session.plan)
     with console.progress(session.total, session.done) as watch:
-        execute.run(session.workspace, session.plan, session.setting, watch)
+        loop.run(session.workspace, session.plan, session.setting, watch)
 
 
 def look(session: Session, runs: int) -> Session:
@@ -230,10 +222,10 @@ def seal(session: Session, target: Path) -> tuple[Record, str]:
     Returns:
         What it holds, and its id.
     """
-    execution = execute.collect(session.workspace, session.plan)
+    execution = gather.collect(session.workspace, session.plan)
     if any(group.trials[0].benchmark.command for group in session.plan.groups):
         software = dict(execution.software)
-        software["command"] = execute.probe(session.workspace, session.setting)
+        software["command"] = gather.probe(session.workspace, session.setting)
         execution = replace(execution, software=software)
     record = assemble(session, execution)
     files = [*payload.carried(session.workspace), *execution.logs]

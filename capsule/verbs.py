@@ -16,7 +16,8 @@ from capsule.errors import UsageError
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Manifest -> plan -> trials -> journal -> record -> capsule."""
-    from capsule import manifest, payload, report, session
+    from capsule import manifest, report, session
+    from capsule.execute import payload
 
     if (arguments.manifest is None) == (arguments.resume is None):
         raise UsageError("name a manifest, or a run folder with --resume")
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         console.data(_text({"capsule": str(target), "id": capsule_id, "failed": len(failed)}))
     else:
-        console.show(*report.sealed(record, capsule_id))
+        console.show(*report.draw_sealed(record, capsule_id))
         console.data(f"sealed {target}")
     if failed:
         raise report.failure(record, target)
@@ -77,7 +78,8 @@ def _dry_run(arguments: argparse.Namespace, console: Console) -> int:
 
 def verify(arguments: argparse.Namespace, console: Console) -> int:
     """Capsule -> checked -> same plan, fresh seeds -> second capsule -> comparison -> verdict."""
-    from capsule import archive, session, trust, verdict
+    from capsule import archive, session, verdict
+    from capsule.trust import policy as trust
 
     opened = archive.read(Path(arguments.capsule))
     trust.require(opened, trust=arguments.trust, console=console)
@@ -107,7 +109,8 @@ def verify(arguments: argparse.Namespace, console: Console) -> int:
 
 def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: Path) -> Any:
     """The request to execute a capsule's plan here."""
-    from capsule import payload, session, verdict
+    from capsule import session, verdict
+    from capsule.execute import payload
 
     levels = payload.OWN_LEVELS
     if arguments.levels == "capsule":
@@ -169,8 +172,8 @@ def _several(
     original: Any, reruns: Sequence[Any], arguments: argparse.Namespace, console: Console
 ) -> int:
     """One original and several re-executions: pairwise verdicts beside the spread of them all."""
+    from capsule import report
     from capsule.diff.several import compare_several
-    from capsule.report import several as telling
     from capsule.verdict import several as judging
 
     opened = [original, *reruns]
@@ -178,9 +181,9 @@ def _several(
         compare_several([each.record for each in opened], [each.id for each in opened])
     )
     if arguments.json:
-        console.data(_text(telling.to_json(judged)))
+        console.data(_text(report.several_to_json(judged)))
     else:
-        console.show(*telling.terminal(judged))
+        console.show(*report.draw_several(judged))
     return judging.exit_code(judged)
 
 
@@ -203,9 +206,9 @@ def show(arguments: argparse.Namespace, console: Console) -> int:
 
     opened = archive.read(Path(arguments.capsule))
     if arguments.json:
-        console.data(_text(report.show_json(opened.record, opened.id)))
+        console.data(_text(report.record_to_json(opened.record, opened.id)))
     else:
-        console.show(*report.show(opened.record, opened.id))
+        console.show(*report.draw_record(opened.record, opened.id))
     return 0
 
 
@@ -232,10 +235,11 @@ def lint(arguments: argparse.Namespace, console: Console) -> int:
     """Check a manifest, and say what its number of seeds lets anybody confirm."""
     from dataclasses import asdict
 
+    from capsule import lint as checking
     from capsule import manifest
 
     asked = manifest.load(Path(arguments.manifest), arguments.frameworks)
-    warnings, outlook = manifest.lint(asked), manifest.outlook(asked)
+    warnings, outlook = checking.warnings(asked), checking.outlook(asked)
     if arguments.json:
         claims = [asdict(one) for one in outlook]
         facts = {"manifest": arguments.manifest, "warnings": list(warnings), "claims": claims}
@@ -331,7 +335,8 @@ def _finish(
         opened: The capsule that it verifies.
         looks: Numbers of fresh seeds after which to look whether every claim is decided.
     """
-    from capsule import execute, session
+    from capsule import session
+    from capsule.execute import gather
 
     target = Path(arguments.output) if arguments.output else Path(session.capsule_name(current))
     console.say(f"run folder {current.workspace.folder} (go on with --resume if it is cut off)")
@@ -342,7 +347,7 @@ def _finish(
             session.perform(stage, console)
             if runs is None:
                 break
-            execution = execute.collect(stage.workspace, stage.plan)
+            execution = gather.collect(stage.workspace, stage.plan)
             judged = _judge(opened, session.assemble(stage, execution), rerun_id=None)
             console.say(f"look after {runs} runs: {judged.word}, {judged.sentence}")
             if all(one.word != "INCONCLUSIVE" for one in judged.claims if one.decisive):
@@ -355,9 +360,9 @@ def _tell(judged: Any, arguments: argparse.Namespace, console: Console) -> None:
     from capsule import report
 
     if arguments.json:
-        console.data(_text(report.to_json(judged)))
+        console.data(_text(report.verdict_to_json(judged)))
     else:
-        console.show(*report.terminal(judged))
+        console.show(*report.draw_verdict(judged))
 
 
 def _text(value: Any) -> str:

@@ -224,7 +224,7 @@ def _put(new: Path, entry: Path) -> None:
 
 
 def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int]:
-    from capsule.levels import generators
+    from capsule.levels.data import generators
 
     if generator not in generators.GENERATORS:
         raise UsageError(
@@ -238,7 +238,7 @@ def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int
 
 def _make(generator: str, parameters: Mapping[str, int], target: Path) -> Digest:
     """Write generated arrays to a folder that is there whole or not at all."""
-    from capsule.levels import generators
+    from capsule.levels.data import generators
 
     partial = target.with_name(f".new-{uuid.uuid4().hex}")
     try:

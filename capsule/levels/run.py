@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Any
 
 from . import frameworks, level0, level1, probe
+from .instruments.calls import Series
 from .journal import Journal
-from .results import Series
 
 FORMAT = "capsule-job/1"
 _ALLOCATION_WORDS = (

@@ -2,12 +2,9 @@
 
 manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept
-manifest.lint(manifest)              what an author should know before a day of measuring
-manifest.outlook(manifest)           for each claim, what its number of runs lets anybody confirm
 manifest.starter(name)               the text that `capsule init` writes
 """
 
-from capsule.manifest.advice import lint
 from capsule.manifest.model import (
     CURVE_SPREADS,
     PRESETS,
@@ -28,7 +25,6 @@ from capsule.manifest.model import (
     Resources,
     Scalar,
 )
-from capsule.manifest.outlook import Outlook, outlook
 from capsule.manifest.reader import load, read
 from capsule.manifest.starter import starter
 
@@ -47,14 +43,11 @@ __all__ = [
     "Manifest",
     "Margin",
     "Metric",
-    "Outlook",
     "Preset",
     "Published",
     "Resources",
     "Scalar",
-    "lint",
     "load",
-    "outlook",
     "read",
     "starter",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError
-from capsule.levels import generators
+from capsule.levels.data import generators
 from capsule.manifest import claims, narrow, rules, syntax
 from capsule.manifest.benchmarks import benchmark, seconds, stated
 from capsule.manifest.lines import scan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from capsule.levels import catalog, catalog_users
+from capsule.levels import catalog
+from capsule.levels.catalog import users
 from capsule.manifest import syntax
 from capsule.manifest.problems import Problems, instead, shown
 
@@ -73,7 +74,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     if problems.below(where):
         return None
     if form == "onnx":
-        return catalog_users.exchanged(path, trains=trains(raw))
+        return users.exchanged(path, trains=trains(raw))
     try:
         return _read(raw, path, files)
     except OSError as error:
@@ -91,15 +92,15 @@ def _read(raw: Raw, path: str, files: Files) -> catalog.Operator:
         ValueError: It lacks something, with its line.
     """
     is_network = kind(raw) == "network"
-    needed = catalog_users.NETWORK_NEEDED if is_network else catalog_users.NEEDED
+    needed = users.NETWORK_NEEDED if is_network else users.NEEDED
     found = syntax.definitions(files(path), ("parameters", "options"))
     if missing := [each for each in needed if each not in found.lines]:
         raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
     given = found.values["parameters"], found.values.get("options", {})
     try:
         if is_network:
-            return catalog_users.network(path, *given, trains=trains(raw))
-        return catalog_users.operator(path, *given, found.lines)
+            return users.network(path, *given, trains=trains(raw))
+        return users.operator(path, *given, found.lines)
     except ValueError as error:
         line = found.line(str(error).partition(" ")[0])
         raise ValueError(f"line {line}: {error}") from None

@@ -1,18 +1,32 @@
-"""Verdicts and records as text for people and as JSON for programs.
+"""Verdicts and records as text for people and as JSON for programs, a folder a medium.
 
-    report.terminal(verdict)           a verdict as rich renderables
-    report.to_json(verdict)            the same as a value of schema comparison-1
-    report.sealed(record, id)          a new record in brief, as rich renderables
-    report.failure(record, path)       the error that tells of its failed attempts
-    report.show(record, id)            a record as rich renderables
-    report.show_json(record, id)       the same as a JSON value
+    report.draw_verdict(verdict)       a verdict as rich renderables
+    report.draw_several(verdict)       that of several re-executions
+    report.draw_sealed(record, id)     a new record in brief
+    report.draw_record(record, id)     a record
+    report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
+    report.several_to_json(verdict)    that of several re-executions, of the schema several-1
+    report.record_to_json(record, id)  a record as a JSON value
+    report.failure(record, path)       the error that tells of a new record's failed attempts
 
 rich is imported only when something is drawn. A verdict is told by its word; colour repeats it.
 """
 
-from capsule.report.comparison import terminal
-from capsule.report.contents import show
-from capsule.report.documents import show_json, to_json
-from capsule.report.sealed import failure, sealed
+from capsule.report.documents.comparison import verdict_to_json
+from capsule.report.documents.record import record_to_json
+from capsule.report.documents.several import several_to_json
+from capsule.report.terminal.comparison import draw_verdict
+from capsule.report.terminal.contents import draw_record
+from capsule.report.terminal.sealed import draw_sealed, failure
+from capsule.report.terminal.several import draw_several
 
-__all__ = ["failure", "sealed", "show", "show_json", "terminal", "to_json"]
+__all__ = [
+    "draw_record",
+    "draw_sealed",
+    "draw_several",
+    "draw_verdict",
+    "failure",
+    "record_to_json",
+    "several_to_json",
+    "verdict_to_json",
+]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from capsule.errors import ManifestError
+from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Claim, Margin
-from capsule.manifest.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest.paths import match
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capsule.diff import Pair
-from capsule.manifest.outlook import UNKNOWN_RUNS
+from capsule.lint.outlook import UNKNOWN_RUNS
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict import advising, sides, within, wording

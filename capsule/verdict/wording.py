@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Margin
-from capsule.manifest.outlook import UNKNOWN_RUNS, spreads
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict.model import Look, Word

@@ -8,9 +8,11 @@ import sys
 
 import numpy
 
-from capsule.levels import catalog, check, frameworks, memory, networks
-from capsule.levels.networks import Builder, Graph, bounds, reference, values
-from capsule.levels.networks.graph import Input, Node
+from capsule.levels import catalog, frameworks, networks
+from capsule.levels.graphs import bounds, reference, values
+from capsule.levels.graphs.graph import Input, Node
+from capsule.levels.instruments import errors, memory
+from capsule.levels.networks import Builder, Graph
 
 FRAMEWORK = frameworks.load(sys.argv[1], "cpu", 1, "default")
 MIB = 2**20
@@ -73,12 +75,12 @@ def compared(graph, dtype):
     rest = [place for place, bound in enumerate(allowed) if bound > 0]
     asked = [right[name] for name in graph.outputs]
     return {
-        "outputs": check.worst_ratio(arrays[0], asked, limits.outputs),
-        "training": check.worst_ratio(
+        "outputs": errors.worst_ratio(arrays[0], asked, limits.outputs),
+        "training": errors.worst_ratio(
             *([each[place] for place in rest] for each in (arrays[1], due, allowed))
         ),
         "unread": [float(abs(arrays[1][place]).max()) for place in zero],
-        "repeated": all(map(check.same_bits, arrays, again)),
+        "repeated": all(map(errors.same_bits, arrays, again)),
         "found": [facts(outputs), facts(step)],
         "shapes": [
             [list(right[name].shape) for name in graph.outputs],
@@ -134,7 +136,7 @@ def refused():
 
 def exchanged():
     """A network that has been an ONNX file."""
-    from capsule.levels.frameworks.onnxruntime import exchange
+    from capsule.levels.graphs.onnx import exchange
 
     sizes = catalog.completed(networks.find("lenet"), {"batch": 2})
     graph = networks.build("lenet", sizes)

@@ -2,7 +2,7 @@
 
 import numpy
 
-from capsule.levels.networks import values
+from capsule.levels.graphs import values
 
 NETWORKS = {
     "lenet": {"batch": 2},

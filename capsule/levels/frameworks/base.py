@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Callable, Protocol
 
 if TYPE_CHECKING:
-    from ..networks.graph import Graph
+    from ..graphs.graph import Graph
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 

@@ -23,10 +23,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .. import catalog, catalog_users
+from .. import catalog
+from ..catalog import users
+from ..graphs.builder import Builder
+from ..graphs.graph import Graph
 from ..sources import imported
-from .builder import Builder
-from .graph import Graph
 
 __all__ = ["Builder", "Graph", "build", "find"]
 
@@ -48,11 +49,11 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
         return catalog.NETWORKS[name]
     path = Path(source)
     if path.suffix == ".onnx":
-        return catalog_users.exchanged(name, trains=trains)
+        return users.exchanged(name, trains=trains)
     module = _module(path)
     options = getattr(module, "options", {})
     try:
-        return catalog_users.network(name, module.parameters, options, trains=trains)
+        return users.network(name, module.parameters, options, trains=trains)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
@@ -73,7 +74,7 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
         module = import_module(f".{catalog.NETWORKS[name].module}", __package__)
         write = module.NETWORKS[name]
     elif source.endswith(".onnx"):
-        from ..frameworks.onnxruntime import exchange
+        from ..graphs.onnx import exchange
 
         return exchange.load(source, complete)
     else:
@@ -85,4 +86,4 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
 
 
 def _module(source: Path) -> Any:
-    return imported(source, catalog_users.NETWORK_NEEDED)
+    return imported(source, users.NETWORK_NEEDED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable
 
-from .builder import Builder
+from ..graphs.builder import Builder
+from ..graphs.graph import Graph
 from .convolutional import classified
-from .graph import Graph
 
 Block = Callable[[Builder, str, int, int], str]
 """Takes the builder, a value, channels and a stride, and returns a value."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .builder import Builder
-from .graph import Graph
+from ..graphs.builder import Builder
+from ..graphs.graph import Graph
 
 
 def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:

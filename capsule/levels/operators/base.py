@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..words import spread, words
+from ..streams import spread, words
 from .rounding import ARITHMETIC, EXACT, Calculator, Rounded, Rounding
 
 Sizes = Mapping[str, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..words import words
+from ..streams import words
 from .base import ARITHMETIC, Calculator, Operator, Sizes, Tensor
 from .correlation import Window, pad
 

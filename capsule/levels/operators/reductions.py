@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..words import words
+from ..streams import words
 from .base import Calculator, Operator, Sizes, Tensor
 
 

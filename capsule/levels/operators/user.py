@@ -26,7 +26,7 @@ and returns it by ctypes, as it returns a `.so` that was built before: one sourc
 framework, in a second. `context.build("mine.cpp", ...)` compiles with torch's own extension builder
 and returns the module that their PYBIND11_MODULE defines, in a minute or more; `.cu` sources are
 compiled by nvcc. A framework without a function of its name cannot run the operator; numpy then
-runs the formula. Those frameworks are torch and numpy (`catalog_users.NATIVE`).
+runs the formula. Those frameworks are torch and numpy (`users.NATIVE`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .. import catalog, catalog_users
+from .. import catalog
+from ..catalog import users
 from ..sources import imported
 from .base import Calculator, Operator, Sizes, Tensor
 from .rounding import EXACT
@@ -151,7 +152,7 @@ def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog
     Raises:
         ValueError: The file lacks something, or has no function for the framework.
     """
-    module = imported(source, catalog_users.NEEDED)
+    module = imported(source, users.NEEDED)
     operator = UserOperator(name, module)
     entry = _entry(name, module)
     if framework not in entry.frameworks:
@@ -175,7 +176,7 @@ def _entry(name: str, module: Any) -> catalog.Operator:
     # a module that the file imports has a framework's name too, and is no function
     functions = [each for each in vars(module) if callable(getattr(module, each))]
     options = getattr(module, "options", {})
-    return catalog_users.operator(name, module.parameters, options, functions)
+    return users.operator(name, module.parameters, options, functions)
 
 
 def _check_tools(paths: list[Path], *needed: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from ...networks.graph import Graph
+from ...graphs.graph import Graph
 from .. import blas
 from ..base import Call, FrameworkError
 from . import networks, operators

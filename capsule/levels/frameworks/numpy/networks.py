@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...networks import reference
-from ...networks.graph import Graph
+from ...graphs import reference
+from ...graphs.graph import Graph
 from ..base import Call
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Callable
 
-from ...networks.graph import Graph
+from ...graphs.graph import Graph
+from ...graphs.onnx import exchange
 from ..base import Call, FrameworkError
-from . import exchange
 
 
 def inference(graph: Graph, values: Mapping[str, Any], session: Callable[[bytes], Any]) -> Call:

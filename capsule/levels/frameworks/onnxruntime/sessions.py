@@ -11,9 +11,10 @@ from typing import Any
 import numpy
 import onnxruntime
 
-from ...networks.graph import Graph
+from ...graphs.graph import Graph
+from ...graphs.onnx import models, operators
 from ..base import Call, FrameworkError
-from . import models, networks, operators
+from . import networks
 
 PROVIDER = "CPUExecutionProvider"
 

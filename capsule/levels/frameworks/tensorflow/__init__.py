@@ -13,7 +13,7 @@ import numpy
 import tensorflow
 
 from ... import catalog
-from ...networks.graph import Graph, Node
+from ...graphs.graph import Graph, Node
 from ..base import Call, FrameworkError
 from .networks import Plan
 from .operations import Axes, Case, Native, Transposed, inverse

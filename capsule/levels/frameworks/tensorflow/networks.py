@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import tensorflow
 
-from ...networks.graph import Graph, Node
+from ...graphs.graph import Graph, Node
 from ..base import FrameworkError
 from .operations import Axes, Case, Transposed, inverse
 from .operators import OPERATIONS

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy
 import torch
 
-from ...networks.graph import Graph
+from ...graphs.graph import Graph
 from .. import blas
 from ..base import Call, Framework, FrameworkError
 from . import networks, operators

@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.nn import functional
 
-from ...networks.graph import Graph, Node
+from ...graphs.graph import Graph, Node
 from ..base import Call, FrameworkError
 from . import operators
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._inductor import config
 
-from ...networks.graph import Graph
+from ...graphs.graph import Graph
 from .. import torch as eager
 from ..base import Call, FrameworkError
 from ..torch import networks

@@ -1,0 +1,346 @@
+"""What the harness adds to a native call: `levels.timing.measure` against timeit's bare loop.
+
+    python benchmarks/harness/overhead.py [--rounds N] [--deep500 SITE_PACKAGES]
+
+Both run the same native function on the same operands, in one process with one thread, in short
+blocks that take turns. `added` is the wall time of a block through our harness less that of the
+bare loop, per call; `bias` is the mean of the durations that the harness records less the bare
+loop's time per call. Each is the median over rounds of the difference within a round, with its
+nonparametric 95 % interval (order statistics).
+
+Ends with 1 when one of them misses its limit by more than its interval: 1 us per call, from calls
+of 10 us on 1 % (the stricter one up to 100 us; beyond, nobody resolves 1 us). `spin` is a call
+that returns when a clock says that 10 us are over: the second limit's foot, free of noise.
+
+--deep500 names a folder where `pip install --target` has put `deep500==0.2.0 six jinja2 networkx`:
+the times that it records (`test_nativeop_forward` and `WallclockTime` as they come, averages of 10
+calls) are then measured in the same rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import collections.abc
+import contextlib
+import gc
+import io
+import itertools
+import os
+import platform
+import resource
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from timeit import Timer
+from typing import Any
+
+LIMIT_US = 1.0
+LIMIT_PERCENT = 1.0
+FROM_US = 10.0
+_BLOCK_US = 1_000
+_ROW_SECONDS = 6
+_TRIES = 20
+_FEWEST = 6  # with fewer values no two of them enclose the median with 95 %
+_SPIN_NS = 10_000
+_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One native call, as our harness gets it and as one would write it by hand."""
+
+    name: str
+    call: Callable[..., Any]
+    operands: tuple[Any, ...]
+    statement: str
+    names: Mapping[str, Any]
+
+    def bare(self) -> Timer:
+        """The statement in timeit's loop, with local names for all that it uses."""
+        setup = "; ".join(f"{name} = given[{name!r}]" for name in self.names)
+        return Timer(self.statement, setup or "pass", globals={"given": dict(self.names)})
+
+
+def rows() -> Iterator[Row]:
+    """Calls from nothing to milliseconds; torch and numpy by the catalogue's operators."""
+    import torch
+    from torch.nn import functional
+
+    x = torch.zeros(1)
+    yield Row("identity", _identity, (x,), "f(x)", {"f": _identity, "x": x})
+    yield Row("spin 10 us", _spin, (x,), "f(x)", {"f": _spin, "x": x})
+    for size in (8, 64, 128, 512):
+        sizes = {"m": size, "n": size, "k": size}
+        yield _row("torch", "gemm", sizes, f"matmul {size}^3", "f(a, b)", torch.mm)
+    for size in (1_000, 50_000):
+        yield _row("torch", "relu", {"n": size}, f"relu {size}", "f(a)", torch.relu)
+    conv = {"n": 1, "c": 16, "h": 32, "w": 32, "k": 16, "r": 3, "s": 3, "padding": 1, "bias": 1}
+    statement = "f(a, b, c, 1, 1, 1, 1)"
+    yield _row("torch", "conv2d", conv, "conv 3x3 16 of 32^2", statement, functional.conv2d)
+    import numpy
+
+    for size in (8, 64, 512):
+        sizes = {"m": size, "n": size, "k": size}
+        yield _row("numpy", "gemm", sizes, f"matmul {size}^3", "f(a, b)", numpy.matmul)
+
+
+def _row(
+    framework: str, operator: str, sizes: dict[str, int], name: str, statement: str, native: Any
+) -> Row:
+    from capsule.levels import catalog, frameworks, operators
+
+    loaded = frameworks.load(framework, "cpu", 1, "default")
+    whole = catalog.complete(operator, sizes)
+    tensors = tuple(
+        loaded.from_numpy(each, "float32")
+        for each in operators.load(operator).inputs(whole, "float32", 1)
+    )
+    call, operands = loaded.operation(operator, whole, tensors)
+    if call is not native:
+        raise ValueError(f"{framework} {operator} runs {call}, the bare loop {native}")
+    return Row(
+        f"{framework} {name}",
+        call,
+        operands,
+        statement,
+        {"f": native, **dict(zip("abc", tensors, strict=False))},
+    )
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+def _spin(x: Any) -> Any:
+    end = perf_counter_ns() + _SPIN_NS
+    while perf_counter_ns() < end:
+        pass
+    return x
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one block of calls took, in nanoseconds per call."""
+
+    wall: float
+    recorded: float
+
+
+def bare(row: Row) -> Callable[[int], Block]:
+    """The hand-written loop; it records nothing but its wall time."""
+    timer = row.bare()
+
+    def block(calls: int) -> Block:
+        timer.timeit(1)
+        each = timer.timeit(calls) / calls * 1e9
+        return Block(each, each)
+
+    return block
+
+
+def ours(row: Row) -> Callable[[int], Block]:
+    """The way that every trial of Level 0 goes, with one call to warm up.
+
+    What is done once for all calls is taken off: the wall time of one empty call through the same.
+    """
+    from capsule.levels.instruments import timing
+
+    def block(calls: int) -> Block:
+        readings = [perf_counter_ns()]
+        for call, each in ((_identity, 1), (row.call, 1 + calls)):
+            operands = row.operands if call is row.call else row.operands[:1]
+            recorded, _ = timing.measure(call, operands, each)
+            readings.append(perf_counter_ns())
+        once, wall = readings[1] - readings[0], readings[2] - readings[1]
+        return Block((wall - once - recorded[0]) / calls, sum(recorded[1:]) / calls)
+
+    return block
+
+
+def load_deep500(folder: str) -> Any:
+    """Deep500's PyTorch backend, where it can be had.
+
+    Its 0.2.0 needs two repairs on a Python of today: `collections.Iterator` moved in Python 3.10,
+    and the MPI part, which needs mpi4py when its class is made, gets an empty base.
+    """
+    sys.path.append(folder)
+    collections.Iterator = collections.abc.Iterator  # type: ignore[attr-defined]
+    communication = types.ModuleType("deep500.lv3.communication")
+    communication.CommunicationNetwork = object  # type: ignore[attr-defined]
+    sys.modules[communication.__name__] = communication
+    with contextlib.redirect_stdout(io.StringIO()):
+        import deep500
+        import deep500.frameworks.pytorch
+    return deep500
+
+
+def theirs(deep500: Any, row: Row) -> Callable[[int], Block]:
+    """Deep500's native-operator path; what is no tensor is bound beforehand."""
+    import torch
+
+    count = sum(isinstance(each, torch.Tensor) for each in row.operands)
+    tensors, rest = list(row.operands[:count]), row.operands[count:]
+    call = row.call
+    operator = (lambda *given: call(*given, *rest)) if rest else call
+
+    def block(calls: int) -> Block:
+        call(*row.operands)
+        clock = deep500.WallclockTime(reruns=calls)
+        with contextlib.redirect_stdout(io.StringIO()):
+            start = perf_counter_ns()
+            # its return value leaves the metric's samples out of reach when there are two metrics
+            (recorded,) = deep500.frameworks.pytorch.test_nativeop_forward(
+                operator, tensors, [None], [clock]
+            )
+            wall = perf_counter_ns() - start
+        return Block(wall / calls, 1e9 * sum(recorded) / len(recorded))
+
+    return block
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median over rounds and its 95 % interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        from scipy.stats import binom
+
+        ordered = sorted(values)
+        last = len(ordered) - 1
+        rank = max(int(binom.ppf(0.025, len(ordered), 0.5)) - 1, 0)
+        middle = (ordered[last // 2] + ordered[-(last // 2) - 1]) / 2
+        return cls(middle, ordered[rank], ordered[last - rank])
+
+    def told(self, decimals: int) -> str:
+        low, high = (f"{each:.{decimals}f}" for each in (self.low, self.high))
+        return f"{self.middle:.{decimals}f} [{low}, {high}]"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One way of measuring against the bare loop: us per call, and percent."""
+
+    us: Estimate
+    percent: Estimate
+
+    @classmethod
+    def of(cls, native: Sequence[float], found: Sequence[float]) -> Compared:
+        pairs = list(zip(native, found, strict=True))
+        return cls(
+            Estimate.of([(b - a) / 1e3 for a, b in pairs]),
+            Estimate.of([100 * (b - a) / a for a, b in pairs]),
+        )
+
+    def told(self) -> str:
+        return f"{self.us.told(3)} us, {self.percent.told(2)} %"
+
+
+def measured(
+    ways: Sequence[Callable[[int], Block]], rounds: int
+) -> list[tuple[list[float], list[float]]]:
+    """Walls and recorded means of every way, by rounds; each round starts with another way.
+
+    A block in which the kernel took the processor away says nothing about the harness and is done
+    again; a round with a block that never had the processor for itself is left out.
+    """
+    ways[0](3)
+    fitting = _BLOCK_US * 1e3 / ways[0](3).wall
+    # whole groups of Deep500's ten
+    calls = 10 * round(fitting / 10) if fitting > 10 else max(1, round(fitting))
+    found: list[tuple[list[float], list[float]]] = [([], []) for _ in ways]
+    end = perf_counter_ns() + _ROW_SECONDS * 10**9
+    for index in itertools.count():
+        if len(found[0][0]) == rounds or perf_counter_ns() > end:
+            break
+        order = [(index + turn) % len(ways) for turn in range(len(ways))]
+        blocks = {which: _undisturbed(ways[which], calls) for which in order}
+        if index and None not in blocks.values():  # the first round warms every way
+            for which, (walls, recorded) in enumerate(found):
+                walls.append(blocks[which].wall)
+                recorded.append(blocks[which].recorded)
+    return found
+
+
+def _undisturbed(block: Callable[[int], Block], calls: int) -> Block | None:
+    for _ in range(_TRIES):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        found = block(calls)
+        if resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw == before:
+            return found
+    return None
+
+
+def verdict(native_us: float, found: Compared, *, two_sided: bool) -> list[str]:
+    """The limits that are missed by more than the interval, in words."""
+    percent = native_us >= FROM_US
+    unit, each, limit = (
+        ("%", found.percent, LIMIT_PERCENT) if percent else ("us", found.us, LIMIT_US)
+    )
+    if each.low <= limit and (not two_sided or each.high >= -limit):
+        return []
+    return [f"{each.told(3)} {unit} where {limit:g} {unit} is the limit"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=401)
+    parser.add_argument("--deep500", metavar="SITE_PACKAGES")
+    arguments = parser.parse_args()
+    # before any library starts its threads
+    os.environ.update(dict.fromkeys(_VARIABLES, "1"))
+    import numpy
+    import torch
+
+    torch.set_num_threads(1)
+    deep500 = load_deep500(arguments.deep500) if arguments.deep500 else None
+    every = list(rows())
+    gc.disable()
+    print(
+        f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__},"
+        f" 1 thread, up to {arguments.rounds} rounds, load {os.getloadavg()[0]:.1f};"
+        " median [95 % interval]"
+    )
+    missed: list[str] = []
+    unmeasured: list[str] = []
+    print(
+        "| call | rounds | bare loop | added, us and % | bias of what is recorded, us and % |",
+        end="",
+    )
+    print(" bias of Deep500 |" if deep500 else "")
+    print("|---|--:|--:|---|---|" + ("---|" if deep500 else ""))
+    for row in every:
+        ways = [bare(row), ours(row)]
+        compared = deep500 is not None and not row.name.startswith("numpy")
+        if compared:
+            ways.append(theirs(deep500, row))
+        found = measured(ways, arguments.rounds)
+        native = found[0][0]
+        if len(native) < _FEWEST:
+            unmeasured.append(f"{row.name}: not measured, the machine is too busy")
+            continue
+        native_us = Estimate.of(native).middle / 1e3
+        added = Compared.of(native, found[1][0])
+        bias = Compared.of(native, found[1][1])
+        cells = [row.name, f"{len(native)}", f"{native_us:.2f} us", added.told(), bias.told()]
+        if deep500:
+            cells.append(Compared.of(native, found[2][1]).told() if compared else "")
+        print(f"| {' | '.join(cells)} |", flush=True)
+        for what, each, two_sided in (("added", added, False), ("bias", bias, True)):
+            missed += [
+                f"{row.name}: {what} {words}"
+                for words in verdict(native_us, each, two_sided=two_sided)
+            ]
+    print("\n".join([*unmeasured, *missed]) or "no limit is missed")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

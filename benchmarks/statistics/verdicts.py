@@ -1,0 +1,266 @@
+"""Error rates and power of every verdict, by the product's own decisions, against their limits.
+
+    python benchmarks/statistics/verdicts.py [--repetitions N] [--jobs N]
+
+Prints for each row the worst figure of all its cells beside its limit, then the rules that others
+use on the same cells. Same figures for any number of jobs. Ends with 1 when a row misses its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import populations
+import rivals
+from cells import CLAIMS, Advice, Capsules, Curves, Equivalence, Figures, Looks, OneSided
+from exactness import Check
+
+REPETITIONS = 4000
+SHAPES = tuple(populations.SHAPES)
+SIZES = ((3, 3), (5, 5), (10, 10), (30, 30), (30, 5), (5, 30))
+_UNEQUAL = (*SIZES, (10, 3), (3, 10))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the acceptance table: the worst of some figures against a limit.
+
+    Attributes:
+        cells: What is measured; the worst one is named beside the figure.
+        words: Which of a cell's figures count.
+        limit: None for a figure that is only shown.
+        at_least: Whether the figure must reach the limit instead of keeping below.
+        pick: Which of the figures is the row's: for a limit from below the lowest, but of a
+            rival's the worst that it does.
+        unit: What follows the figure.
+    """
+
+    name: str
+    cells: Sequence[Any]
+    words: tuple[str, ...]
+    limit: float | None
+    at_least: bool = False
+    pick: Callable[..., tuple[float, int]] | None = None
+    unit: str = " %"
+
+    def worst(self, found: Mapping[Any, Figures]) -> tuple[float, Any]:
+        """The figure farthest towards the limit, and its cell."""
+        figures = [
+            (found[cell][word], index)
+            for index, cell in enumerate(self.cells)
+            for word in self.words
+        ]
+        figure, index = (self.pick or (min if self.at_least else max))(figures)
+        return figure, self.cells[index]
+
+    def passes(self, figure: float, allowance: float = 0.0) -> bool:
+        """Whether a figure keeps the limit, give or take an allowance."""
+        if self.limit is None:
+            return True
+        if self.at_least:
+            return figure >= self.limit - allowance
+        return figure <= self.limit + allowance
+
+    @property
+    def bound(self) -> str:
+        """The limit as people write it."""
+        if self.limit is None:
+            return ""
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g}{self.unit}"
+
+
+def rows() -> list[Row]:
+    """The acceptance table."""
+    return [*_equivalence(), *_power(), *_other_designs(), *_many(), *_curves(), *_exact()]
+
+
+def _equivalence() -> Iterable[Row]:
+    cells = [Equivalence(*n, s, truth) for n in SIZES for s in SHAPES for truth in (-2.0, 2.0)]
+    equal = [Equivalence(*n, s, 0.0) for n in SIZES for s in SHAPES]
+    alone = [Equivalence(10, 1, s, truth) for s in SHAPES for truth in (-2.0, 2.0)]
+    alone_equal = [Equivalence(10, 1, s, 0.0) for s in SHAPES]
+    name = "margin 2 sd, 3+3 to 30+30 runs, truth on the margin"
+    yield Row(f"{name}: REPRODUCED", cells, ("REPRODUCED",), 6)
+    yield Row(f"{name}: DIFFERENT", cells, ("DIFFERENT",), 6)
+    yield Row("the same without a shift: DIFFERENT", equal, ("DIFFERENT",), 1)
+    yield Row("10+1 runs, truth on the margin: REPRODUCED", alone, ("REPRODUCED",), 6)
+    yield Row("10+1 runs, truth on the margin: DIFFERENT", alone, ("DIFFERENT",), 7.5)
+    yield Row("10+1 runs without a shift: DIFFERENT", alone_equal, ("DIFFERENT",), 1)
+    frozen = [
+        Equivalence(*n, s, truth, None) for n in SIZES for s in SHAPES for truth in (-1.0, 1.0)
+    ]
+    name = "default margin frozen from the runs, truth on it"
+    yield Row(f"{name}: REPRODUCED", frozen, ("REPRODUCED",), 6)
+    yield Row(f"{name}: DIFFERENT", frozen, ("DIFFERENT",), 6)
+
+
+def _power() -> Iterable[Row]:
+    for n, limit in ((5, 65), (6, 80), (10, 97)):
+        cells = [Equivalence(n, n, "normal", 0.0)]
+        name = f"power, normal, no shift, margin 2 sd, {n}+{n}: REPRODUCED"
+        yield Row(name, cells, ("REPRODUCED",), limit, at_least=True)
+    for n, limit in ((5, 80), (10, 98)):
+        cells = [Equivalence(n, n, "normal", truth) for truth in (-4.0, 4.0)]
+        name = f"power, normal, truth at 2 margins, {n}+{n}: DIFFERENT"
+        yield Row(name, cells, ("DIFFERENT",), limit, at_least=True)
+    advised = [
+        Advice(n_a, margin, power)
+        for n_a, margin in ((5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0))
+        for power in (0.8, 0.9)
+    ]
+    name = "advice followed: power reached above the power asked"
+    yield Row(name, advised, ("reached",), -5, at_least=True, unit=" points")
+
+
+def _other_designs() -> Iterable[Row]:
+    both = ("REPRODUCED", "DIFFERENT")
+    skewed = [shape for shape in SHAPES if shape not in populations.SYMMETRIC]
+    name = "any margin, truth on it: either wrong verdict"
+    even, odd = _uneven(populations.SYMMETRIC), _uneven(skewed)
+    yield Row(f"spread 1:3, symmetric, {name}", even, both, 7.5)
+    yield Row(f"normal against another shape, {name}", _mixed(skewed), both, 7.5)
+    yield Row(f"outside the promise: spread 1:3, skewed, {name}", odd, both, None)
+    far = _mixed([populations.FAR])
+    yield Row(f"outside the promise: normal against far modes, {name}", far, both, None)
+    looks = [Looks(n, s, truth) for n in (5, 10) for s in SHAPES for truth in (-2.0, 2.0)]
+    yield Row("three looks, truth on the margin: either wrong verdict", looks, both, 6)
+    equal = [Looks(10, "normal", 0.0)]
+    yield Row("three looks, normal, no shift: REPRODUCED", equal, ("REPRODUCED",), None)
+    yield Row("three looks, normal, no shift: runs used", equal, ("runs",), None, unit=" runs")
+
+
+def _uneven(shapes: Sequence[str]) -> list[OneSided]:
+    return [
+        OneSided(*n, shape, shape, *spreads, direction)
+        for n in _UNEQUAL
+        for shape in shapes
+        for spreads in ((1.0, 3.0), (3.0, 1.0))
+        for direction in ("lower", "higher")
+    ]
+
+
+def _mixed(others: Sequence[str]) -> list[OneSided]:
+    return [
+        OneSided(*n, *shapes, direction=direction)
+        for n in _UNEQUAL
+        for other in others
+        for shapes in (("normal", other), (other, "normal"))
+        for direction in ("lower", "higher")
+    ]
+
+
+def _many() -> Iterable[Row]:
+    one, every = ([Capsules(moved, 3.0, c) for c in (0.0, 0.8)] for moved in (1, CLAIMS))
+    name = f"capsule of {CLAIMS} claims"
+    yield Row(f"{name}, one on the margin: REPRODUCED", one, ("REPRODUCED",), 6)
+    yield Row(f"{name}, all on the margin: DIFFERENT after Holm", every, ("DIFFERENT",), 6)
+    yield Row(f"{name}, all on the margin: any DIFFERENT before Holm", every, ("raw",), None)
+
+
+def _curves() -> Iterable[Row]:
+    runs = (5, 10, 30)
+    bump, offset = ([Curves(n, kind, 1.0) for n in runs] for kind in ("bump", "offset"))
+    yield Row("curves, a bump on the margin: REPRODUCED", bump, ("REPRODUCED",), 6)
+    yield Row("curves, all or some points on the margin: DIFFERENT", [*bump, *offset],
+              ("DIFFERENT",), 5)  # fmt: skip
+
+
+def _exact() -> Iterable[Row]:
+    rival = "t-test (Welch), p > 0.05 same"
+    cells = [rivals.Cell(3, shape, truth) for shape in SHAPES for truth in (-2.0, 2.0)]
+    name = "rival t-test, 3+3, truth on the margin: called the same"
+    yield Row(name, cells, (rival,), 50, at_least=True, pick=max)
+    checks: Sequence[tuple[str, str, int, float | None, str]] = (
+        ("intervals and p values, deviation from scipy", "against_scipy", 200, 1e-12, ""),
+        ("Hodges-Lehmann limits not bracketed by exact tests", "rank_brackets", 200, 0, ""),
+        ("decisions that depend on sides, scale or order", "symmetries", 2000, 0, ""),
+        ("reports that depend on the order of run values", "report_bytes", 200, 0, ""),
+        ("verdicts that verdict.judge decides otherwise", "judgements", 200, 0, ""),
+        ("time of one decision on 10+10 runs", "milliseconds", 2000, None, " ms"),
+    )
+    for name, check, cases, limit, unit in checks:
+        yield Row(name, [Check(check, cases)], ("figure",), limit, unit=unit)
+
+
+def measure(cells: Iterable[Any], repetitions: int, jobs: int) -> dict[Any, Figures]:
+    """The figures of every distinct cell, the same for any number of jobs."""
+    distinct = list(dict.fromkeys(cells))
+    # the long ones first, so that no process is left alone with one at the end
+    slow = (Curves, Capsules, rivals.Cell)
+    distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
+    work = partial(_measured, repetitions=repetitions)
+    if jobs == 1:
+        return dict(zip(distinct, map(work, distinct), strict=True))
+    with ProcessPoolExecutor(jobs) as pool:
+        return dict(zip(distinct, pool.map(work, distinct), strict=True))
+
+
+def _measured(cell: Any, *, repetitions: int) -> Figures:
+    return cell.measure(repetitions)
+
+
+def shown(figure: float, unit: str) -> str:
+    """A figure as the tables print it."""
+    if unit == "":
+        return f"{figure:.0e}" if 0 < figure < 1 else f"{figure:g}"
+    return f"{figure:.2g}{unit}" if unit == " ms" else f"{figure:.1f}{unit}"
+
+
+def standard_error(percentage: float, repetitions: int) -> float:
+    """Of a share counted in so many repetitions, in percentage points."""
+    return math.sqrt(percentage * (100 - percentage) / repetitions)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="in each cell")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    arguments = parser.parse_args()
+    began = time.perf_counter()
+    table = rows()
+    cells = [*(cell for row in table for cell in row.cells), *rivals.cells()]
+    found = measure(cells, arguments.repetitions, arguments.jobs)
+    missed = _print_rows(table, found)
+    _print_rivals(rivals.table(found))
+    seconds = time.perf_counter() - began
+    error = standard_error(5, arguments.repetitions)
+    print(
+        f"\n{arguments.repetitions} repetitions a cell (standard error {error:.2f} points at 5 %),"
+        f" seed {populations.SEED}, {len(found)} cells, {seconds:.0f} s"
+    )
+    print(f"rows that miss their limit: {missed}")
+    return int(missed > 0)
+
+
+def _print_rows(table: Sequence[Row], found: Mapping[Any, Figures]) -> int:
+    missed = 0
+    width = max(len(row.name) for row in table)
+    for row in table:
+        figure, cell = row.worst(found)
+        word = "" if row.limit is None else "ok" if row.passes(figure) else "MISSED"
+        missed += word == "MISSED"
+        told = shown(figure, row.unit)
+        print(f"{row.name:{width}}  {told:>12}  {row.bound:14} {word:6}  {cell}")
+    return missed
+
+
+def _print_rivals(lines: Sequence[rivals.Line]) -> None:
+    print(f"\nother rules at {'/'.join(map(str, rivals.RUNS))} runs a side, in percent")
+    for number, column in enumerate(rivals.COLUMNS, 1):
+        print(f"  ({number}) {column}")
+    for line in lines:
+        columns = ("/".join(f"{share:5.1f}" for share in column) for column in line.columns)
+        print(f"{line.rule:44}", *columns, sep="  ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

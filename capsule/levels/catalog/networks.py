@@ -1,0 +1,124 @@
+"""The networks of Level 1 with their options and sets of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .types import FRAMEWORKS, NETWORK_METRICS, Operator, Option
+
+PARAMETERS = ("batch",)
+
+LIMIT = Option("limit_mib", 0, 0, None)
+"""Device memory in MiB that training may take, 0 without a limit; minibatches are split to fit."""
+
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+"""Not float64: its reference in `longdouble`, without BLAS, would take minutes."""
+
+
+def _network(
+    name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Mapping[str, int]
+) -> Operator:
+    """A network of options with (default, least), and of sets with one case each."""
+    chosen = (*(Option(each, *limits, None) for each, limits in options.items()), LIMIT)
+    return network(
+        name,
+        module,
+        chosen,
+        {each: ((_named(chosen, case), case),) for each, case in sets.items()},
+    )
+
+
+def network(
+    name: str,
+    module: str,
+    options: Iterable[Option],
+    cases: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]],
+) -> Operator:
+    """An entry of `NETWORKS`, or one like it for a user's network."""
+    return Operator(
+        name=name,
+        module=module,
+        level=1,
+        parameters=PARAMETERS,
+        options=tuple(options),
+        cases=cases,
+        metrics=NETWORK_METRICS,
+        frameworks=tuple(each for each, facts in FRAMEWORKS.items() if 1 in facts.levels),
+        dtypes=DTYPES,
+    )
+
+
+def _named(options: Iterable[Option], case: Mapping[str, int]) -> str:
+    usual = {each.name: each.default for each in options}
+    names = (*PARAMETERS, *usual)
+    return "".join(
+        f"{each}{case[each]}" for each in names if each in case and case[each] != usual.get(each)
+    )
+
+
+_NETWORKS = (
+    _network(
+        "lenet",
+        "convolutional",
+        {"side": (28, 12), "classes": (10, 2)},
+        quick={"batch": 4},
+        paper={"batch": 64},
+    ),
+    _network(
+        "alexnet",
+        "convolutional",
+        {"side": (224, 63), "classes": (1000, 2)},
+        quick={"batch": 2, "side": 64, "classes": 10},
+        paper={"batch": 32},
+    ),
+    _network(
+        "resnet18",
+        "residual",
+        {"side": (224, 32), "classes": (1000, 2)},
+        quick={"batch": 2, "side": 64, "classes": 10},
+        paper={"batch": 32},
+    ),
+    _network(
+        "resnet44",
+        "residual",
+        {"side": (32, 8), "classes": (10, 2)},
+        quick={"batch": 4},
+        paper={"batch": 128},
+    ),
+    _network(
+        "resnet50",
+        "residual",
+        {"side": (224, 32), "classes": (1000, 2)},
+        quick={"batch": 2, "side": 64, "classes": 10},
+        paper={"batch": 32},
+    ),
+    _network(
+        "unet",
+        "unet",
+        {"side": (256, 16), "width": (64, 1), "classes": (2, 2)},
+        quick={"batch": 2, "side": 32, "width": 8},
+        paper={"batch": 8},
+    ),
+    _network(
+        "transformer",
+        "transformer",
+        {
+            "layers": (2, 1),
+            "width": (64, 1),
+            "heads": (4, 1),
+            "length": (32, 1),
+            "vocabulary": (256, 2),
+        },
+        quick={"batch": 4},
+        paper={
+            "batch": 8,
+            "layers": 12,
+            "width": 768,
+            "heads": 12,
+            "length": 1024,
+            "vocabulary": 50257,
+        },
+    ),
+)
+
+NETWORKS: dict[str, Operator] = {each.name: each for each in _NETWORKS}

@@ -1,0 +1,290 @@
+"""The operators of Level 0 with their parameters and sets of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from . import deepbench
+from .types import FORWARD_METRICS, FRAMEWORKS, Operator, Option
+
+Point = Mapping[str, int]
+
+_BIAS = Option("bias", 0)
+_CONV = (
+    Option("stride", 1, 1, None),
+    Option("padding", 0, 0, None),
+    Option("dilation", 1, 1, None),
+    Option("groups", 1, 1, None),
+    _BIAS,
+)
+
+
+def _operator(
+    name: str,
+    parameters: str,
+    options: Iterable[Option] = (),
+    *,
+    module: str | None = None,
+    computes: bool = True,
+    **sets: Iterable[Point | tuple[int, ...]],
+) -> Operator:
+    names = tuple(parameters.split())
+    chosen = tuple(options)
+    usual = {each.name: each.default for each in chosen}
+    cases: dict[str, tuple[tuple[str, Point], ...]] = {}
+    for set_name, points in sets.items():
+        written = [
+            dict(each) if isinstance(each, Mapping) else dict(zip(names, each)) for each in points
+        ]
+        cases[set_name.replace("_", "-")] = _named((*names, *usual), usual, written)
+    return Operator(
+        name=name,
+        module=module or name,
+        level=0,
+        parameters=names,
+        options=chosen,
+        cases=cases,
+        metrics=tuple(each for each in FORWARD_METRICS if computes or each.needs != "flops"),
+        frameworks=tuple(
+            each
+            for each, facts in FRAMEWORKS.items()
+            if 0 in facts.levels and name not in facts.lacks
+        ),
+    )
+
+
+def _named(
+    names: tuple[str, ...], usual: Point, points: Iterable[Point]
+) -> tuple[tuple[str, Point], ...]:
+    """Points with their case names; the second of two equal ones ends in `.2`."""
+    found: dict[str, Point] = {}
+    for point in points:
+        parts = (name for name in names if name in point and point[name] != usual.get(name))
+        name = "".join(f"{part}{point[part]}" for part in parts)
+        found[name if name not in found else f"{name}.2"] = point
+    return tuple(found.items())
+
+
+def _points(names: str, rows: Iterable[tuple[int, ...]], **fixed: int) -> list[Point]:
+    return [{**dict(zip(names.split(), row)), **fixed} for row in rows]
+
+
+def _gemms(text: str) -> list[Point]:
+    return _points("m n k ta tb", _rows(text))
+
+
+def _convolutions(text: str) -> list[Point]:
+    return _points("n c h w k r s stride padding", _rows(text))
+
+
+def _rows(text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, row.split())) for row in text.split(";") if row.strip()]
+
+
+_STRIDES = (Option("stride", 1, 1, None), Option("padding", 0, 0, None))
+_IMAGE = "n c h w"
+
+
+def _activation(
+    name: str, options: Iterable[Option] = (), sizes: tuple[int, ...] = (1_000, 100_000)
+) -> Operator:
+    quick = [{"n": n} for n in sizes] + [{"n": 10_000, each.name: 1} for each in options]
+    return _operator(
+        name,
+        "n",
+        options,
+        module="activations",
+        quick=quick,
+        transformer=_points("n", [(8 * 512 * 3072,)]),
+    )
+
+
+_OPERATORS = (
+    _operator(
+        "gemm",
+        "m n k",
+        (Option("ta", 0), Option("tb", 0), _BIAS),
+        quick=(
+            (64, 64, 64),
+            (256, 256, 256),
+            (512, 128, 1024),
+            *_points("m n k ta tb", [(96, 64, 80, 1, 0), (96, 64, 80, 1, 1)]),
+            {"m": 96, "n": 64, "k": 80, "tb": 1, "bias": 1},
+        ),
+        transformer=_points(
+            "m n k", [(4096, 768, 768), (4096, 3072, 768), (4096, 768, 3072)], tb=1, bias=1
+        ),
+        deepbench_train=_gemms(deepbench.GEMM_TRAIN),
+        deepbench_inference=_gemms(deepbench.GEMM_INFERENCE),
+    ),
+    _operator(
+        "matmul",
+        "batch m n k",
+        module="gemm",
+        quick=((1, 32, 48, 64), (12, 64, 64, 64)),
+        transformer=((96, 512, 512, 64), (96, 512, 64, 512)),
+    ),
+    _operator(
+        "conv1d",
+        "n c w k s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c w k s stride padding dilation groups bias",
+            [(4, 8, 200, 16, 5, 1, 0, 1, 1, 0), (4, 8, 201, 12, 4, 3, 2, 2, 4, 1)],
+        ),
+    ),
+    _operator(
+        "conv2d",
+        "n c h w k r s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c h w k r s stride padding dilation groups bias",
+            [(2, 8, 20, 20, 16, 3, 3, 1, 1, 1, 1, 0), (2, 8, 17, 19, 12, 3, 5, 2, 1, 2, 4, 1)],
+        ),
+        deepbench_train=_convolutions(deepbench.CONV_TRAIN),
+        deepbench_inference=_convolutions(deepbench.CONV_INFERENCE),
+    ),
+    _operator(
+        "conv3d",
+        "n c d h w k q r s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c d h w k q r s stride padding dilation groups bias",
+            [
+                (2, 4, 8, 8, 8, 6, 3, 3, 3, 1, 1, 1, 1, 0),
+                (2, 4, 9, 8, 7, 6, 2, 3, 2, 2, 1, 2, 2, 1),
+            ],
+        ),
+    ),
+    _operator(
+        "conv_transpose1d",
+        "n c w k s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c w k s stride padding dilation groups bias",
+            [(4, 8, 100, 6, 4, 2, 1, 1, 1, 0), (4, 8, 101, 12, 3, 3, 2, 2, 4, 1)],
+        ),
+    ),
+    _operator(
+        "conv_transpose2d",
+        "n c h w k r s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c h w k r s stride padding dilation groups bias",
+            [(2, 8, 10, 10, 6, 4, 4, 2, 1, 1, 1, 0), (2, 8, 9, 7, 12, 3, 2, 2, 1, 2, 4, 1)],
+        ),
+    ),
+    _operator(
+        "conv_transpose3d",
+        "n c d h w k q r s",
+        _CONV,
+        module="convolution",
+        quick=_points(
+            "n c d h w k q r s stride padding dilation groups bias",
+            [
+                (2, 4, 5, 5, 5, 3, 2, 2, 2, 2, 0, 1, 1, 0),
+                (2, 4, 5, 4, 6, 6, 3, 2, 3, 2, 1, 2, 2, 1),
+            ],
+        ),
+    ),
+    _operator(
+        "max_pool2d",
+        f"{_IMAGE} r s",
+        _STRIDES,
+        module="pooling",
+        quick=_points(
+            f"{_IMAGE} r s stride padding",
+            [(4, 8, 32, 32, 2, 2, 2, 0), (4, 8, 33, 31, 3, 3, 2, 1)],
+        ),
+    ),
+    _operator(
+        "average_pool2d",
+        f"{_IMAGE} r s",
+        _STRIDES,
+        module="pooling",
+        quick=_points(
+            f"{_IMAGE} r s stride padding",
+            [(4, 8, 32, 32, 2, 2, 2, 0), (4, 8, 33, 31, 3, 3, 2, 1)],
+        ),
+    ),
+    _operator("global_average_pool", _IMAGE, module="pooling", quick=((8, 64, 7, 7),)),
+    _operator("batch_norm", _IMAGE, module="normalization", quick=((8, 16, 14, 14),)),
+    _operator("batch_norm_inference", _IMAGE, module="normalization", quick=((8, 16, 14, 14),)),
+    _operator(
+        "layer_norm",
+        "rows columns",
+        module="normalization",
+        quick=((64, 256), (7, 1_000)),
+        transformer=((4096, 768),),
+    ),
+    _operator(
+        "group_norm",
+        _IMAGE,
+        (Option("groups", 1, 1, None),),
+        module="normalization",
+        quick=_points(f"{_IMAGE} groups", [(4, 16, 14, 14, 4)]),
+    ),
+    _activation("relu", sizes=(1_000, 100_000, 1_000_000)),
+    _activation("sigmoid"),
+    _activation("tanh"),
+    _activation("gelu", (Option("approximate", 0),)),
+    _operator(
+        "softmax",
+        "rows columns",
+        quick=((1, 1_000), (64, 1_000), (16, 32_000)),
+        transformer=((8 * 12 * 512, 512),),
+    ),
+    _operator("cross_entropy", "rows columns", module="losses", quick=((64, 100),)),
+    _operator(
+        "softmax_cross_entropy",
+        "rows columns",
+        module="losses",
+        quick=((64, 100), (16, 1_000)),
+        transformer=((4096, 32_000),),
+    ),
+    _operator("mean_squared_error", "n", module="losses", quick=((10_000,),)),
+    _operator(
+        "attention",
+        "batch heads length width",
+        (Option("causal", 0),),
+        quick=_points("batch heads length width causal", [(2, 4, 64, 32, 0), (2, 4, 64, 32, 1)]),
+        transformer=_points("batch heads length width causal", [(8, 12, 512, 64, 1)]),
+    ),
+    _operator(
+        "embedding",
+        "rows width count",
+        computes=False,
+        quick=((1_000, 64, 500),),
+        transformer=((32_000, 768, 4096),),
+    ),
+    _operator("lstm_cell", "n width hidden", module="recurrent", quick=((16, 32, 48),)),
+    _operator(
+        "dropout",
+        "n",
+        (Option("percent", 50, 0, 99),),
+        module="elementwise",
+        quick=({"n": 100_000}, {"n": 10_000, "percent": 10}),
+        transformer=((8 * 512 * 768,),),
+    ),
+    _operator(
+        "add",
+        "rows columns",
+        module="elementwise",
+        quick=((64, 1_000),),
+        transformer=((4096, 768),),
+    ),
+    _operator("sum", "n count", module="elementwise", quick=((10_000, 2), (10_000, 5))),
+    _operator("reduce_sum", "rows columns", module="reductions", quick=((64, 1_000), (4, 100_000))),
+    _operator("reduce_mean", "rows columns", module="reductions", quick=((64, 1_000),)),
+    _operator("reduce_max", "rows columns", module="reductions", quick=((64, 1_000),)),
+    _operator("reshape", _IMAGE, module="shapes", computes=False, quick=((8, 16, 14, 14),)),
+    _operator("squeeze", "rows columns", module="shapes", computes=False, quick=((64, 1_000),)),
+    _operator("unsqueeze", "rows columns", module="shapes", computes=False, quick=((64, 1_000),)),
+)
+
+OPERATORS: dict[str, Operator] = {each.name: each for each in _OPERATORS}

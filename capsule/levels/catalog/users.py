@@ -1,0 +1,120 @@
+"""What a user's file makes known of its operator or network, by one rule for host and image.
+
+The host takes the names from the file's syntax tree and executes nothing of it, the image takes
+them from the imported module. Both make the same catalogue entry, and so agree on cases, metrics
+and frameworks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from . import networks
+from .types import FORWARD_METRICS, Operator, Option
+
+NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
+"""What an operator's file defines at its top level; see `operators.user`."""
+
+NETWORK_NEEDED = ("parameters", "network")
+"""What a network's file defines at its top level; see `networks`."""
+
+NATIVE = ("torch", "numpy")
+"""Frameworks that a user's function can hand an operation of its own to."""
+
+# letters alone between numbers, so that no two cases have one name
+_NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,31}")
+_RESERVED = "name"  # a case's own
+
+
+def operator(name: str, parameters: object, options: object, defined: Iterable[str]) -> Operator:
+    """The catalogue's entry of a user's operator.
+
+    Args:
+        name: How trials call it.
+        parameters: The file's `parameters`.
+        options: The file's `options`, `{}` where it has none.
+        defined: Names of the file's functions; numpy runs the formula where there is no `numpy`.
+
+    Raises:
+        ValueError: `parameters` or `options` is not what it has to be.
+    """
+    functions = set(defined)
+    return Operator(
+        name=name,
+        module="user",
+        level=0,
+        parameters=sizes(parameters),
+        options=choices(options, taken=sizes(parameters)),
+        cases={},
+        metrics=FORWARD_METRICS,
+        frameworks=tuple(each for each in NATIVE if each in functions or each == "numpy"),
+    )
+
+
+def network(name: str, parameters: object, options: object, *, trains: bool = True) -> Operator:
+    """The catalogue's entry of a network that a user's Python file writes.
+
+    Args:
+        name: How trials call it.
+        parameters: The file's `parameters`.
+        options: The file's `options`, `{}` where it has none.
+        trains: Whether training is measured too, which needs a loss.
+
+    Raises:
+        ValueError: `parameters` or `options` is not what it has to be.
+    """
+    due = networks.PARAMETERS
+    if sizes(parameters) != due:
+        raise ValueError(f"parameters is {parameters!r}, a network's are {due!r}")
+    limit = networks.LIMIT
+    chosen = (*choices(options, taken=(*due, limit.name)), limit)
+    return _network(name, "user", chosen, trains)
+
+
+def exchanged(name: str, *, trains: bool) -> Operator:
+    """The catalogue's entry of a network that comes as an ONNX file; see `network`."""
+    return _network(name, "exchange", (networks.LIMIT,), trains)
+
+
+def _network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Operator:
+    entry = networks.network(name, module, options, {})
+    metrics = tuple(each for each in entry.metrics if trains or each.needs != "gradient")
+    return replace(entry, metrics=metrics)
+
+
+def sizes(parameters: object) -> tuple[str, ...]:
+    """A file's `parameters`.
+
+    Raises:
+        ValueError: They are not names, each there once.
+    """
+    names = list(parameters) if isinstance(parameters, (tuple, list)) else []
+    if not names or not all(map(_is_name, names)) or len(set(names)) < len(names):
+        raise ValueError(
+            'parameters is not a tuple of names such as ("n",), each of letters and _ and there'
+            " once"
+        )
+    return tuple(names)
+
+
+def choices(options: object, taken: tuple[str, ...] = ()) -> tuple[Option, ...]:
+    """A file's `options`.
+
+    Raises:
+        ValueError: They are not names, other than those of `taken`, with whole numbers.
+    """
+    if not isinstance(options, dict) or not all(
+        _is_name(name) and name not in taken and type(value) is int and value >= 0
+        for name, value in options.items()
+    ):
+        raise ValueError(
+            'options is not a dictionary of names and whole numbers >= 0 such as {"stride": 1},'
+            " none of them a parameter"
+        )
+    return tuple(Option(name, value, 0, None) for name, value in options.items())
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(_NAME.fullmatch(value)) and value != _RESERVED

@@ -1,0 +1,221 @@
+"""Datasets made from a seed: the same arrays on every CPU and with every numpy.
+
+Only raw random words, integers and element-wise + - * / on floats are used, in a fixed order. No
+exp, log, FFT, BLAS, reduction or numpy distribution: their last bits depend on the instructions of
+the CPU and on the version. Names and parameters are read without numpy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..streams import fractions, normals, words
+
+Arrays = dict[str, Any]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A whole number that a generator takes."""
+
+    name: str
+    default: int
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A recipe for a dataset.
+
+    Attributes:
+        name: As a manifest's `generator` names it.
+        about: One line: what the arrays are.
+        parameters: What may be given; everything has a default.
+        make: Called with a value for every parameter.
+    """
+
+    name: str
+    about: str
+    parameters: tuple[Parameter, ...]
+    make: Callable[..., Arrays]
+
+
+def generate(name: str, parameters: Mapping[str, object]) -> Arrays:
+    """Make a dataset.
+
+    Args:
+        name: Key of `GENERATORS`.
+        parameters: Any of the generator's parameters; the others take their defaults.
+
+    Returns:
+        Numpy arrays by name.
+
+    Raises:
+        ValueError: The generator or a parameter is unknown, or a value is out of its range.
+
+    >>> {name: array.shape for name, array in generate("regression", {"samples": 3}).items()}
+    {'x': (3, 8), 'y': (3,)}
+    """
+    if name not in GENERATORS:
+        raise ValueError(f"no generator {name!r}; there are {', '.join(GENERATORS)}")
+    return GENERATORS[name].make(**complete(name, parameters))
+
+
+def complete(name: str, parameters: Mapping[str, object]) -> dict[str, int]:
+    """The parameters of `GENERATORS[name]`, checked and with defaults, in the generator's order.
+
+    Raises:
+        ValueError: A parameter is unknown, or its value is not a whole number in its range.
+
+    >>> complete("regression", {"samples": 3})
+    {'samples': 3, 'features': 8, 'seed': 0}
+    """
+    known = GENERATORS[name].parameters
+    unknown = sorted(set(parameters) - {each.name for each in known})
+    if unknown:
+        names = ", ".join(each.name for each in known)
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {names}")
+    return {each.name: _checked(name, each, parameters) for each in known}
+
+
+def _checked(name: str, parameter: Parameter, given: Mapping[str, object]) -> int:
+    value = given.get(parameter.name, parameter.default)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not parameter.minimum <= value <= parameter.maximum
+    ):
+        raise ValueError(
+            f"{parameter.name} of {name} is {value!r}, not a whole number from"
+            f" {parameter.minimum} to {parameter.maximum}"
+        )
+    return value
+
+
+def digest(arrays: Mapping[str, Any]) -> str:
+    r"""Name arrays by what is in them, whatever file holds them: `sha256:` and 64 hex digits.
+
+    SHA-256 over `capsule-arrays-1\n`, then for each array, sorted by name, one ASCII line
+    `<name> <type> <shape>\n` and its elements, little-endian in C order. `<type>` is numpy's type
+    string, always little-endian (`<f4`, `<i8`, `|u1`); `<shape>` is decimal lengths joined by `,`
+    (nothing for a single number).
+
+    Raises:
+        ValueError: A name is not made of lower-case letters, digits and `_`, or an array holds
+            something other than booleans, integers or floats of at most 64 bits.
+
+    >>> digest(generate("regression", {"samples": 3}))[:15]
+    'sha256:fd84c2c8'
+    """
+    found = hashlib.sha256(b"capsule-arrays-1\n")
+    for name in sorted(arrays):
+        array = _plain(name, arrays[name])
+        shape = ",".join(map(str, array.shape))
+        found.update(f"{name} {array.dtype.str} {shape}\n".encode("ascii"))
+        found.update(array.data)
+    return f"sha256:{found.hexdigest()}"
+
+
+def write(arrays: Mapping[str, Any], folder: Path) -> None:
+    """Write each array to `<name>.npy` in an existing folder, the same bytes everywhere.
+
+    The header is written here, in version 1.0 of the format: numpy has changed its padding.
+
+    Raises:
+        ValueError: As `digest`.
+        OSError: A file cannot be written.
+    """
+    for name in sorted(arrays):
+        array = _plain(name, arrays[name])
+        shape = f"({array.shape[0]},)" if array.ndim == 1 else str(tuple(array.shape))
+        header = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+        # magic, length and header together fill whole blocks of 64 bytes, the last byte a newline
+        text = header.encode("ascii").ljust(-(len(header) + 11) % 64 + len(header)) + b"\n"
+        with (folder / f"{name}.npy").open("wb") as file:
+            file.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+            file.write(array.data)
+
+
+def read(folder: Path) -> Arrays:
+    """Read what `write` wrote: every `.npy` file of a folder, by name; nothing is unpickled.
+
+    Raises:
+        ValueError: A file is not a plain array.
+        OSError: A file cannot be read.
+    """
+    import numpy
+
+    return {
+        path.stem: numpy.load(path, allow_pickle=False) for path in sorted(folder.glob("*.npy"))
+    }
+
+
+def _plain(name: str, array: Any) -> Any:
+    import numpy
+
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"array name {name!r} is not lower-case letters, digits and _")
+    array = numpy.asarray(array)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"array {name} holds {array.dtype}, not booleans, integers or floats")
+    return numpy.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+
+
+def _gaussian_blobs(samples: int, features: int, classes: int, seed: int) -> Arrays:
+    import numpy
+
+    label = f"capsule-gaussian-blobs-1\n{seed}\n"
+    centers = 2 * normals(f"{label}centers", classes * features).reshape(classes, features)
+    chosen = words(f"{label}y", samples) % numpy.uint64(classes)
+    y = chosen.astype(numpy.int64)
+    x = normals(f"{label}x", samples * features).reshape(samples, features) + centers[y]
+    return {"x": x.astype(numpy.float32), "y": y}
+
+
+def _regression(samples: int, features: int, seed: int) -> Arrays:
+    import numpy
+
+    label = f"capsule-regression-1\n{seed}\n"
+    x = 2 * fractions(f"{label}x", samples * features, "float32").reshape(samples, features) - 1
+    linear = 2 * fractions(f"{label}linear", features, "float32") - 1
+    quadratic = 2 * fractions(f"{label}quadratic", features, "float32") - 1
+    y = normals(f"{label}noise", samples) * 0.125
+    for index in range(features):
+        column = x[:, index]
+        y = y + column * linear[index]
+        y = y + column * x[:, index - 1] * quadratic[index]
+    return {"x": x.astype(numpy.float32), "y": y.astype(numpy.float32)}
+
+
+_SEED = Parameter("seed", 0, 0, 2**32 - 1)
+
+GENERATORS: dict[str, Generator] = {
+    each.name: each
+    for each in (
+        Generator(
+            "gaussian-blobs",
+            "classification: x float32 (samples, features) around one centre per class, y int64",
+            (
+                Parameter("samples", 1_000, 1, 2**31),
+                Parameter("features", 16, 1, 2**20),
+                Parameter("classes", 4, 2, 2**20),
+                _SEED,
+            ),
+            _gaussian_blobs,
+        ),
+        Generator(
+            "regression",
+            "x float32 (samples, features), y float32: linear and pairwise terms, noise of 1/8",
+            (Parameter("samples", 1_000, 1, 2**31), Parameter("features", 8, 1, 2**20), _SEED),
+            _regression,
+        ),
+    )
+}

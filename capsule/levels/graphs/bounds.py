@@ -1,0 +1,197 @@
+"""How far a right implementation of a network can be off: written down, never tuned.
+
+Worst cases, followed through a deep network, grow without measure, and intervals lose their meaning
+behind the first normalization. So the bound is had in two parts:
+
+1. Of each step (a node forward, a node backward, the sum of two gradients of one value) the largest
+   right error e of each element, for the exact values of its inputs: the rules of
+   `operators.rounding`, but for sums, see below.
+2. What a right implementation computes is then the exact network with the result of each step
+   moved by at most e. How moves reach outputs and gradients is sampled: in `RUNS` runs in float64
+   each element of each step's result is moved by +e or -e, by random bits (Monte Carlo arithmetic:
+   Parker, UCLA CSD-970002, 1997; CESTAC: Vignes, Math. Comput. Simul. 35, 1993). Every second
+   run takes the opposite signs of the one before, for the sake of kinks (relu, maxima): a value so
+   near to one that rounding may carry it across is carried across in one run of nearly each pair.
+
+The bound of an output or gradient is `MARGIN` times the root mean square, over the runs, of the
+L2 norm of its distance from the unmoved one. By Markov's inequality on the square at most one in
+MARGIN**2 = 16 such moved runs lies farther off. Real errors are no such runs: they are mostly far
+smaller than e, and of mixed signs; yet this second part is a statement about random signs, not a
+proof about all. Where the bound comes near the size of the output itself (16-bit types in deep
+networks), a ratio below 1 says little; `relative_error` tells.
+
+Sums. The certain bound of a sum of n products, n a sum|x||y|, is met only if all roundings conspire
+and all partial sums grow; with n in the thousands it is hundreds of times what happens, and would
+let an accumulation in 16 bits pass for float32. So with s the sum and q the root of sum (x y)**2:
+
+    partial sums        m = |s| + q in the root mean square: a share of s, and a random walk (Higham
+                        and Mary, SIAM J. Sci. Comput. 42, 2020, A3427)
+    n additions         L sqrt(n) a m, roundings to nearest being of mean 0 (same, 41, 2019, A2815);
+                        n a m where tensor cores truncate (tf32, bfloat16, float16)
+    p passes            L sqrt(p) u m, where partial sums go through memory in the dtype
+    rounded operands    2 L o q
+
+L = 4 is exceeded with a probability of at most 2 exp(-L**2 / 2) < 0.1 % per element (Hoeffding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..operators import ARITHMETIC, EXACT, several
+from ..operators.rounding import Bilinear, Linear, Rounded, Rounding
+from ..streams import words
+from .graph import Graph
+from .reference import Formula, Values, differentiate, evaluate, widened
+
+RUNS = 4
+MARGIN = 4
+LIKELY = 4
+"""L of the module's rules."""
+TRUNCATED = 2.0**-23
+"""`Arithmetic.inside` where tensor cores truncate float32 sums."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The largest L2 norm that the error of each result can have.
+
+    Attributes:
+        outputs: In the order of `graph.outputs`.
+        loss: Of the loss, None for a network without one.
+        gradients: By the names of `graph.trained`; empty without a loss.
+    """
+
+    outputs: tuple[float, ...]
+    loss: float | None
+    gradients: Mapping[str, float]
+
+
+def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
+    """The bounds of a network's outputs, and of its loss and gradients if it has a loss.
+
+    Args:
+        graph: The network.
+        values: Inputs and parameters by name, numpy arrays.
+        dtype: A key of `ARITHMETIC`.
+        seed: For the signs of the moves; the same seed gives the same bounds, but for the last
+            bits that numpy's BLAS may sum otherwise elsewhere.
+
+    Raises:
+        ValueError: A step has no bound, as a divisor may be 0.
+    """
+    exact = widened(values, dtype)
+    local = _Local(dtype)
+    right = _run(graph, exact, local)
+    squares = dict.fromkeys(right, 0.0)
+    for run in range(RUNS):
+        label = f"capsule-moves-1\n{graph.name}\n{seed}\n{run // 2}\n"
+        moves = _Moved(label, local.errors, opposite=run % 2 == 1)
+        for name, moved in _run(graph, exact, moves).items():
+            squares[name] += float(((moved - right[name]) ** 2).sum()) / RUNS
+    found = {name: MARGIN * square**0.5 for name, square in squares.items()}
+    return Bounds(
+        tuple(found["value", each] for each in graph.outputs),
+        None if graph.loss is None else found["value", graph.loss],
+        {} if graph.loss is None else {each: found["gradient", each] for each in graph.trained},
+    )
+
+
+def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
+    """Outputs, loss and gradients, computed step by step."""
+    found = evaluate(graph.nodes, values, step)
+    results = {("value", each): found[each] for each in graph.outputs}
+    if graph.loss is None:
+        return results
+    results["value", graph.loss] = found[graph.loss]
+    for name, gradient in differentiate(graph, values, found, step).items():
+        results["gradient", name] = gradient
+    return results
+
+
+class _Likely(Rounding):
+    """`Rounding` with the module's rules for sums; errors of what is summed add up as before."""
+
+    def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
+        """A sum of products."""
+        x, y = self._rounded(x), self._rounded(y)
+        value = function(x.value, y.value)
+        walk = function(x.value * x.value, y.value * y.value) ** 0.5
+        error = self._growth(value, walk, terms, passes)
+        error = error + 2 * LIKELY * self._arithmetic.operand * walk
+        ax, ay = abs(x.value), abs(y.value)
+        if x.error.any():
+            error = error + function(x.error, ay + y.error)
+        if y.error.any():
+            error = error + function(ax, y.error)
+        return Rounded(value, error, self._inside)
+
+    def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
+        """A sum."""
+        x = self._rounded(x)
+        value = function(x.value)
+        walk = function(x.value * x.value) ** 0.5
+        error = function(x.error) + self._growth(value, walk, terms, passes)
+        return Rounded(value, error, self._inside)
+
+    def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
+        truncates = self._arithmetic.inside == TRUNCATED
+        additions = terms if truncates else LIKELY * terms**0.5
+        share = additions * self._inside + LIKELY * passes**0.5 * self._arithmetic.storage
+        return share * (abs(value) + walk)
+
+
+class _Local:
+    """Steps that keep the error bound of each result and return the exact one."""
+
+    def __init__(self, dtype: str) -> None:
+        import numpy
+
+        arithmetic = ARITHMETIC[dtype]
+        # the reference has roundings of its own, in the same places
+        self._calculator = _Likely(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+        self.errors: dict[str, tuple[Any, ...]] = {}
+
+    def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:
+        c = self._calculator
+        if all(each.dtype.kind != "f" for each in arrays):
+            return several(function(EXACT, *arrays))
+        given = [c.given(each) if each.dtype.kind == "f" else each for each in arrays]
+        results = several(function(c, *given))
+        self.errors[label] = tuple(each.error for each in results)
+        return tuple(each.value for each in results)
+
+
+class _Moved:
+    """Steps whose results are moved by their error bounds, with random signs."""
+
+    def __init__(
+        self, label: str, errors: Mapping[str, tuple[Any, ...]], *, opposite: bool
+    ) -> None:
+        self._label = label
+        self._errors = errors
+        self._sign = -1 if opposite else 1
+
+    def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:
+        results = several(function(EXACT, *arrays))
+        return (
+            tuple(
+                each + self._sign * error * _signs(f"{self._label}{label}\n{index}\n", error.shape)
+                if error.any()
+                else each
+                for index, (each, error) in enumerate(zip(results, self._errors.get(label, ())))
+            )
+            or results
+        )
+
+
+def _signs(label: str, shape: tuple[int, ...]) -> Any:
+    """Random +1 and -1, int8: one bit of the label's words each."""
+    import numpy
+
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    drawn = words(label, -(-count // 64)).astype("<u8").view(numpy.uint8)
+    bits = numpy.unpackbits(drawn, count=count, bitorder="little")
+    return (bits.astype(numpy.int8) * 2 - 1).reshape(shape)

@@ -1,0 +1,114 @@
+"""A network as a graph of Level 0 operators: one description for every framework.
+
+Nothing here computes. `builder` makes graphs, `reference` runs them in numpy, each framework of
+`levels.frameworks` runs them with its own operations, and `frameworks.onnxruntime.exchange` reads
+and writes them as ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Input:
+    """What one call of the network is given.
+
+    Attributes:
+        shape: Lengths of its axes, the batch first.
+        below: For whole numbers (tokens, class labels), from 0 to `below - 1`; None for reals.
+    """
+
+    shape: tuple[int, ...]
+    below: int | None = None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A weight, or a constant of the network.
+
+    Attributes:
+        shape: Lengths of its axes.
+        initial: `uniform` over +-`bound`, `ones` or `zeros`; ignored where `value` is there.
+        bound: See `initial`.
+        trained: Whether the network is differentiated by it.
+        value: A numpy array, of a network that comes with its weights.
+    """
+
+    shape: tuple[int, ...]
+    initial: Literal["uniform", "ones", "zeros"] = "zeros"
+    bound: float = 0.0
+    trained: bool = True
+    value: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation.
+
+    Attributes:
+        name: Unique in its graph, also that of the value it yields.
+        operator: Name of an operator of Level 0 or of `graphs.structure`.
+        sizes: The operator's case, complete.
+        inputs: Names of graph inputs, parameters and earlier nodes, in the order of the call.
+        shape: Of the value.
+    """
+
+    name: str
+    operator: str
+    sizes: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network for one batch size.
+
+    Attributes:
+        name: As in the catalogue, or that of the user's file.
+        inputs: By name, in the order of the call; labels too, which only the loss reads.
+        parameters: By name.
+        nodes: In an order in which each one's inputs are there before it.
+        outputs: Names of the values that inference yields.
+        loss: Name of the scalar that training lowers, None for a network without one.
+    """
+
+    name: str
+    inputs: Mapping[str, Input]
+    parameters: Mapping[str, Parameter]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    loss: str | None
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the parameters that it is differentiated by, in their order."""
+        return tuple(name for name, each in self.parameters.items() if each.trained)
+
+    @property
+    def inference(self) -> tuple[Node, ...]:
+        """The nodes that the outputs depend on, in order."""
+        return self._needed(self.outputs)
+
+    @property
+    def training(self) -> tuple[Node, ...]:
+        """The nodes that the loss depends on, in order.
+
+        Raises:
+            ValueError: It has no loss.
+        """
+        if self.loss is None:
+            raise ValueError(f"{self.name} has no loss")
+        return self._needed((self.loss,))
+
+    def _needed(self, wanted: tuple[str, ...]) -> tuple[Node, ...]:
+        needed = set(wanted)
+        found = []
+        for node in reversed(self.nodes):
+            if node.name in needed:
+                needed |= set(node.inputs)
+                found.append(node)
+        return tuple(reversed(found))

@@ -1,0 +1,1 @@
+"""Graphs as ONNX models: `exchange` reads and writes files, the rest knows each node."""

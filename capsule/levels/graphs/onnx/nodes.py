@@ -1,0 +1,58 @@
+"""What is the same for many kinds of ONNX nodes: their inputs, and how their result is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isclose
+from typing import Any
+
+from ... import catalog
+from ...operators.normalization import EPSILON
+from .. import structure
+from .reader import Reader, Refused
+
+How = Mapping[str, Any]
+"""A node's attributes."""
+
+
+def none(how: How, *usual: tuple[str, Any]) -> None:
+    """Refuse an attribute that has another value than its usual one."""
+    for name, value in usual:
+        if how.get(name, value) != value:
+            raise Refused(f"{name} is {how[name]!r}, not {value!r}")
+
+
+def epsilon(how: How) -> None:
+    """Refuse a normalization with another epsilon than Level 0's."""
+    if not isclose(how.get("epsilon", 1e-5), EPSILON, rel_tol=1e-3):
+        raise Refused(f"its epsilon is {how['epsilon']:g}; {EPSILON:g} is supported")
+
+
+def inputs(node: Any) -> list[str]:
+    """Names of the inputs that are there, in order."""
+    return [each for each in node.input if each]
+
+
+def out(node: Any) -> str:
+    """Name of the first output."""
+    return str(node.output[0])
+
+
+def write(r: Reader, node: Any, operator: str, values: Sequence[str], sizes: How) -> None:
+    """Write an operation on values of the file, which yields the node's output."""
+    found = r.node(operator, [r.real(each) for each in values], sizes, out(node))
+    r.alias(out(node), found)
+
+
+def shaped(
+    r: Reader,
+    node: Any,
+    operator: str,
+    given: Sequence[str],
+    sizes: How,
+    shape: tuple[int, ...],
+) -> None:
+    """Write an operation on names of the network, whose result the file has in another shape."""
+    (due,) = structure.load(operator).outputs(catalog.complete(operator, sizes))
+    name = out(node) if due == shape else f"{out(node)}/{operator}"
+    r.alias(out(node), r.view(r.node(operator, given, sizes, name), shape, out(node)))

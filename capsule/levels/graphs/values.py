@@ -1,0 +1,81 @@
+"""Inputs and weights of a network: the same on every machine and for every framework."""
+
+from __future__ import annotations
+
+from math import frexp, prod
+from typing import Any
+
+from ..operators import ARITHMETIC
+from ..streams import spread, words
+from .graph import Graph, Parameter
+
+
+def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
+    """What one call is given.
+
+    Args:
+        graph: The network.
+        dtype: A key of `ARITHMETIC`.
+        seed: The trial's seed.
+
+    Returns:
+        C-ordered numpy arrays by name: whole numbers spread evenly, int64; reals spread evenly over
+        (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly.
+    """
+    arithmetic = ARITHMETIC[dtype]
+    found = {}
+    for name, each in graph.inputs.items():
+        label = _label("input", graph, name, each.shape, dtype, seed)
+        if each.below is None:
+            array = spread(label, prod(each.shape), arithmetic.bits) * 4 - 2
+            found[name] = array.astype(arithmetic.stored).reshape(each.shape)
+        else:
+            array = (words(label, prod(each.shape)) >> 11) % each.below
+            found[name] = array.astype("int64").reshape(each.shape)
+    return found
+
+
+def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
+    """Weights and constants by name, in `ARITHMETIC[dtype].stored`.
+
+    Those that the network brings are rounded to the dtype. Uniform ones are whole multiples of a
+    power of two between -`bound` and `bound`, which the dtype holds exactly.
+    """
+    return {
+        name: _parameter(each, _label("parameter", graph, name, each.shape, dtype, seed), dtype)
+        for name, each in graph.parameters.items()
+    }
+
+
+def _parameter(parameter: Parameter, label: str, dtype: str) -> Any:
+    import numpy
+
+    arithmetic = ARITHMETIC[dtype]
+    if parameter.value is not None:
+        return _rounded(numpy.asarray(parameter.value), dtype).reshape(parameter.shape)
+    if parameter.initial != "uniform" or not parameter.bound:
+        filled = float(parameter.initial == "ones")
+        return numpy.full(parameter.shape, filled, arithmetic.stored)
+    significand, exponent = frexp(parameter.bound)
+    most = int(significand * 2**arithmetic.bits)
+    drawn = (words(label, prod(parameter.shape)) % (2 * most + 1)).astype("int64") - most
+    array = drawn.astype("float64") * 2.0 ** (exponent - arithmetic.bits)
+    return array.astype(arithmetic.stored).reshape(parameter.shape)
+
+
+def _rounded(array: Any, dtype: str) -> Any:
+    """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
+    import numpy
+
+    stored = array.astype(ARITHMETIC[dtype].stored)
+    if dtype != "bfloat16":
+        return stored
+    bits = stored.view(numpy.uint32)
+    halves = numpy.uint32(0x7FFF) + ((bits >> numpy.uint32(16)) & numpy.uint32(1))
+    return ((bits + halves) & numpy.uint32(0xFFFF0000)).view(numpy.float32)
+
+
+def _label(
+    kind: str, graph: Graph, name: str, shape: tuple[int, ...], dtype: str, seed: int
+) -> str:
+    return f"capsule-{kind}-1\n{graph.name}\n{name}\n{shape}\n{dtype}\n{seed}\n"

@@ -1,0 +1,125 @@
+"""Refuse a trial that cannot fit before the machine's memory killer does."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ..frameworks import Framework
+from ..graphs.graph import Graph
+from ..operators import ARITHMETIC, Operator
+from ..operators.base import Sizes
+
+_GIB = 2.0**30
+_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def fits(
+    operator: Operator, sizes: Sizes, dtype: str, framework: Framework, differentiates: bool
+) -> None:
+    """Compare what a trial needs at least with what is free, on the device and in the host.
+
+    A tensor counts once for itself, and with a gradient once more on either side. The reference and
+    the bounds hold about four arrays of float64 (or longdouble) per input and output element.
+
+    Raises:
+        MemoryError: It needs more; the message names both figures.
+    """
+    elements = sum(prod(each.shape) for each in operator.tensors(sizes).values())
+    elements += sum(map(prod, operator.outputs(sizes)))
+    arithmetic = ARITHMETIC[dtype]
+    native = elements * arithmetic.bytes * (3 if differentiates else 1)
+    wide = 16 if arithmetic.wider == "longdouble" else 8
+    beside = elements * wide * 4 + operator.workspace(sizes) * wide
+    _compare(framework, native, beside)
+
+
+def network_fits(
+    graph: Graph, checked: Graph, dtype: str, framework: Framework, trains: bool
+) -> None:
+    """`fits` for a network.
+
+    Inputs and parameters count once, trained parameters once more for their gradients. A node's
+    inputs and result are there at once; training keeps what nodes with a trained parameter read.
+    Of `checked` the reference and the bounds hold about four arrays of float64 (or longdouble) per
+    value and per parameter.
+
+    Args:
+        graph: The network for as many examples as run at once.
+        checked: The same for those that are held to the reference.
+        dtype: Of its tensors.
+        framework: Where it runs.
+        trains: Whether it is trained.
+
+    Raises:
+        MemoryError: See `fits`.
+    """
+    arithmetic = ARITHMETIC[dtype]
+    given = [prod(each.shape) for each in (*graph.inputs.values(), *graph.parameters.values())]
+    sizes = {node.name: prod(node.shape) for node in graph.nodes}
+    moving = max(
+        sizes[node.name] + sum(sizes.get(name, 0) for name in {*node.inputs})
+        for node in graph.inference
+    )
+    if trains:
+        trained = set(graph.trained)
+        kept = {name for node in graph.training if trained & {*node.inputs} for name in node.inputs}
+        moving = max(moving, sum(sizes.get(name, 0) for name in kept))
+        moving += sum(prod(graph.parameters[name].shape) for name in trained)
+    native = (sum(given) + moving) * arithmetic.bytes
+    wide = 16 if arithmetic.wider == "longdouble" else 8
+    elements = sum(prod(node.shape) for node in checked.nodes)
+    elements += sum(prod(each.shape) for each in checked.parameters.values())
+    _compare(framework, native, elements * wide * 4)
+
+
+def _compare(framework: Framework, native: int, beside: int) -> None:
+    if framework.memory is None:
+        _refuse("the machine", native + beside, host_free())
+    else:
+        _refuse("the device", native, framework.memory.free())
+        _refuse("the machine", beside, host_free())
+
+
+def host_free() -> int | None:
+    """Bytes that this process can still have: the machine's, or less where a cgroup limits it.
+
+    None where the system does not tell.
+    """
+    found = [value for value in (_available(), _cgroup()) if value is not None]
+    return min(found) if found else None
+
+
+def _refuse(where: str, needed: int, free: int | None) -> None:
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"out of memory before the start: needs {needed / _GIB:.1f} GiB,"
+            f" {where} has {free / _GIB:.1f} GiB free"
+        )
+
+
+def _available() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _cgroup() -> int | None:
+    for limit, usage in _LIMITS:
+        try:
+            most: Any = Path(limit).read_text(encoding="ascii").strip()
+            used = int(Path(usage).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        if most.isdigit():
+            return max(0, int(most) - used)
+    return None

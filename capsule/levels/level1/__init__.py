@@ -1,0 +1,290 @@
+"""One Level 1 trial: make a network, time it whole and node by node, hold it to a reference.
+
+Times, throughputs and memory are those of the case's batch. Results are held to the reference at a
+batch of `CHECKED`, with the same parameters, so that a large case can be afforded. With a limit of
+memory both run in parts; see `microbatch`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from statistics import median
+from typing import Any, Callable
+
+from .. import catalog, networks
+from ..frameworks import Framework
+from ..frameworks.base import Call
+from ..graphs import structure, values
+from ..graphs.graph import Graph, Node
+from ..instruments import capacity, errors, memory
+from ..instruments.calls import Series, arrays, repeatable, timed
+from ..operators import ARITHMETIC, several
+from . import check, layers, microbatch
+from .microbatch import Cost, Part
+
+CHECKED = 2
+"""Examples of the minibatch whose results are held to the reference."""
+
+TRIED = 3
+"""Timed calls of a size of parts that may be chosen."""
+
+Found = Iterator["tuple[str, tuple[float, ...]]"]
+
+_BY_CALL = ("inference_time", "inference_throughput", "training_time", "training_throughput")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A trial with everything made that it needs.
+
+    Attributes:
+        graph: Builds the network for a batch, once.
+        batch: Of the case.
+        parameters: Numpy arrays by name.
+        tensors: The same on the device.
+        trains: Whether training is measured.
+    """
+
+    framework: Framework
+    graph: Callable[[int], Graph]
+    batch: int
+    dtype: str
+    seed: int
+    warmup: int
+    calls: int
+    trains: bool
+    parameters: Mapping[str, Any]
+    tensors: Mapping[str, Any]
+
+    def parts(self, sizes: Sequence[int]) -> tuple[Part, ...]:
+        """A minibatch, made from the seed and split."""
+        whole = self.graph(sum(sizes))
+        inputs = values.inputs(whole, self.dtype, self.seed)
+        return microbatch.split(whole, {each: self.graph(each) for each in sizes}, inputs, sizes)
+
+    def held(self, part: Part) -> dict[str, Any]:
+        """A part's inputs and the parameters, on the device."""
+        inputs = {
+            name: self.framework.from_numpy(array, self.dtype)
+            for name, array in part.inputs.items()
+        }
+        return {**inputs, **self.tensors}
+
+    def call(self, parts: Sequence[Part]) -> Call:
+        """Training, or inference where there is none: what the limit of memory is for."""
+        return self.training(parts) if self.trains else self.inference(parts)
+
+    def inference(self, parts: Sequence[Part]) -> Call:
+        """What yields the outputs of each part."""
+        read = _read(parts[0].graph.inference)
+        return microbatch.inference(self._calls(self.framework.inference, parts, read))
+
+    def training(self, parts: Sequence[Part]) -> Call:
+        """What yields the minibatch's loss and gradients."""
+        import numpy
+
+        stored, read = ARITHMETIC[self.dtype].stored, _read(parts[0].graph.training)
+        shares = [
+            self.framework.from_numpy(numpy.array(part.share, stored), self.dtype) for part in parts
+        ]
+        return microbatch.training(self._calls(self.framework.training, parts, read), shares)
+
+    def _calls(
+        self,
+        make: Callable[[Graph, Mapping[str, Any]], Call],
+        parts: Sequence[Part],
+        read: set[str],
+    ) -> list[Call]:
+        """A call for each part; those of one size share what was compiled, where they can."""
+        found: list[Call] = []
+        firsts: dict[int, tuple[Call, list[Any]]] = {}
+        for part in parts:
+            held = self.held(part)
+            inputs = [held[name] for name in part.inputs if name in read]
+            first = firsts.get(id(part.graph))
+            call = microbatch.again(*first, inputs) if first else None
+            if call is None:
+                call = make(part.graph, held)
+            firsts.setdefault(id(part.graph), (call, inputs))
+            found.append(call)
+        return found
+
+
+def measure(
+    trial: Mapping[str, Any], framework: Framework, seed: int, device: str = "cpu"
+) -> list[Series]:
+    """Run one trial and return its samples.
+
+    Args:
+        trial: An entry of a job's `trials`.
+        framework: Where it runs.
+        seed: The trial's seed.
+        device: `cpu` or `cuda`.
+
+    Returns:
+        The metrics of `catalog.due`, in its order: one value per call for times and throughputs,
+        warm-up first; one value per node for `layer_time`; else one value. Where a minibatch is
+        split, times are those of all its parts, of a node too. `peak_memory_bytes` is that of the
+        timed training calls, of inference where there is no training.
+
+    Raises:
+        MemoryError: It would not fit, or no example fits into the limit that the case sets.
+        ValueError: The framework lacks the dtype, or returned another shape or dtype; or the
+            network cannot be split.
+    """
+    name, source, dtype = trial["network"], trial.get("source"), trial["dtype"]
+    if reason := catalog.unsupported(name, framework.name, dtype, device):
+        raise ValueError(reason)
+    subject = networks.find(name, source, trains=trial.get("trains", True))
+    sizes = catalog.completed(subject, trial["parameters"])
+    due = [each.name for each in catalog.due(subject, framework.name, device)]
+    trains = "training_time" in due
+    limit, batch = sizes["limit_mib"] * microbatch.MIB, sizes["batch"]
+
+    @cache
+    def graph(batch: int) -> Graph:
+        return networks.build(name, {**sizes, "batch": batch}, source)
+
+    if limit:
+        if not catalog.shows_memory(framework.name, device):
+            raise ValueError(f"{framework.name} shows nobody its memory: it can keep no limit_mib")
+        microbatch.check_divisible(graph(1))
+    capacity.network_fits(graph(1 if limit else batch), graph(CHECKED), dtype, framework, trains)
+    parameters = values.parameters(graph(CHECKED), dtype, seed)
+    made = _Trial(
+        framework=framework,
+        graph=graph,
+        batch=batch,
+        dtype=dtype,
+        seed=seed,
+        warmup=trial["warmup"],
+        calls=trial["warmup"] + trial["repetitions"],
+        trains=trains,
+        parameters=parameters,
+        tensors={each: framework.from_numpy(array, dtype) for each, array in parameters.items()},
+    )
+    with framework.arithmetic(dtype):
+        parts = _chosen(made, limit) if limit else (batch,)
+        found = dict(_timed(made, made.parts(parts)))
+        found.update(_checked(made, (1,) * CHECKED if limit else (CHECKED,)))
+    return [
+        Series(each, made.warmup if each in _BY_CALL else 0, tuple(found[each])) for each in due
+    ]
+
+
+def _chosen(trial: _Trial, limit: int) -> tuple[int, ...]:
+    """Sizes of the parts that the minibatch is run in."""
+    watch = memory.watch(trial.framework)
+
+    def cost(size: int) -> Cost:
+        if size == 1:  # the first: what is done but once counts for no size
+            call, arguments = trial.call(trial.parts((1,)))
+            call(*arguments)
+        # parts that follow another one keep its gradients meanwhile
+        parts = trial.parts((size,) if size == trial.batch else (size, size))
+        call, arguments = trial.call(parts)
+        watch.reset_peak()
+        seconds = timed(trial.framework, call, arguments, TRIED)[0]
+        return Cost(median(seconds) / len(parts), watch.peak())
+
+    def peak(sizes: tuple[int, ...]) -> int:
+        call, arguments = trial.call(trial.parts(sizes))
+        watch.reset_peak()
+        timed(trial.framework, call, arguments, 1)
+        return watch.peak()
+
+    trained = trial.graph(1).trained if trial.trains else ()
+    least = ARITHMETIC[trial.dtype].bytes * sum(trial.parameters[each].size for each in trained)
+    return microbatch.choose(trial.batch, limit, least, cost, peak)
+
+
+def _timed(trial: _Trial, parts: Sequence[Part]) -> Found:
+    framework, graph = trial.framework, trial.graph(trial.batch)
+    watch = memory.watch(framework)
+    call, arguments = trial.inference(parts)
+    watch.reset_peak()
+    seconds = timed(framework, call, arguments, trial.calls)[0]
+    peak = watch.peak()
+    yield "inference_time", seconds
+    yield "inference_throughput", _rates(trial.batch, seconds)
+    by_layer = _layers(trial, parts)
+    yield "layer_time", by_layer
+    yield "framework_overhead", (median(seconds[trial.warmup :]) / sum(by_layer) - 1,)
+    if trial.trains:
+        call, arguments = trial.training(parts)
+        watch.reset_peak()
+        seconds = timed(framework, call, arguments, trial.calls)[0]
+        peak = watch.peak()
+        yield "training_time", seconds
+        yield "training_throughput", _rates(trial.batch, seconds)
+        yield "micro_batches", (float(len(parts)),)
+    yield "peak_memory_bytes", (float(peak),)
+    yield "parameters", (float(sum(trial.parameters[each].size for each in graph.trained)),)
+    flops = sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference)
+    yield "forward_flops", (float(flops),)
+
+
+def _layers(trial: _Trial, parts: Sequence[Part]) -> tuple[float, ...]:
+    """Seconds of each node of inference, of all parts together."""
+    calls = trial.calls - trial.warmup
+    firsts = {id(part.graph): part for part in parts}
+    counts = Counter(id(part.graph) for part in parts)
+    totals = [0.0] * len(parts[0].graph.inference)
+    for key, part in firsts.items():
+        held = trial.held(part)
+        found = layers.seconds(part.graph, held, trial.framework, trial.dtype, calls)
+        totals = [total + counts[key] * each for total, each in zip(totals, found)]
+    return tuple(totals)
+
+
+def _checked(trial: _Trial, sizes: Sequence[int]) -> Found:
+    parts = trial.parts(sizes)
+    (whole,) = trial.parts((sum(sizes),))
+    name, framework, dtype = whole.graph.name, trial.framework, trial.dtype
+    due = check.right(parts, whole, trial.parameters, dtype, trial.seed, trial.trains)
+    call, arguments = trial.inference(parts)
+    shapes = [_shapes(part.graph) for part in parts]
+    found = arrays(framework, name, dtype, several(call(*arguments)), chain(*shapes))
+    same = repeatable(framework, call, arguments, found)
+    outputs = _joined(found, len(parts))
+    yield from errors.errors(outputs, due.outputs, due.output_bounds).items()
+    if trial.trains:
+        call, arguments = trial.training(parts)
+        shapes = [(), *(trial.parameters[each].shape for each in whole.graph.trained)]
+        found = arrays(framework, name, dtype, several(call(*arguments)), shapes)
+        same = same and repeatable(framework, call, arguments, found)
+        yield "loss", (float(found[0]),)
+        ratio = errors.worst_ratio(found, due.training, due.training_bounds)
+        yield "grad_l2_error_ratio", (ratio,)
+        run_in = check.separate(parts, whole)
+        limits = due.training_bounds[1:]
+        checked = check.gradient_check(run_in, trial.parameters, found[1:], limits, trial.seed)
+        yield "gradient_check", (checked,)
+    yield "repeatable", (float(same),)
+
+
+def _read(nodes: Iterable[Node]) -> set[str]:
+    """Names of all that nodes take."""
+    return {name for node in nodes for name in node.inputs}
+
+
+def _shapes(graph: Graph) -> list[tuple[int, ...]]:
+    """Of the outputs."""
+    of = {node.name: node.shape for node in graph.nodes}
+    return [of[name] for name in graph.outputs]
+
+
+def _joined(found: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
+    """Outputs of the minibatch, of those of its parts one after the other."""
+    import numpy
+
+    count = len(found) // parts
+    return tuple(numpy.concatenate(found[index::count]) for index in range(count))
+
+
+def _rates(batch: int, seconds: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(batch / max(each, 1e-9) for each in seconds)

@@ -1,0 +1,176 @@
+"""What a network's outputs, loss and gradients have to be, and within which bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..graphs.bounds import Bounds, bounds
+from ..graphs.reference import backward, evaluate, forward
+from ..instruments import errors
+from ..operators import ARITHMETIC
+from .microbatch import Part, couples
+
+MOVE = 2.0**-20
+"""Most that central differences may move the loss by, relative to what it is computed from, and a
+parameter by: a network has many kinks and much curvature, and its gradients can be of any size."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """The reference, in more bits than the dtype has.
+
+    Attributes:
+        outputs: Of the whole minibatch.
+        output_bounds: The largest right L2 norm of the error of each.
+        training: Loss, and gradients in the order of `graph.trained`; empty without a loss.
+        training_bounds: As `output_bounds`.
+    """
+
+    outputs: tuple[Any, ...]
+    output_bounds: tuple[float, ...]
+    training: tuple[Any, ...]
+    training_bounds: tuple[float, ...]
+
+
+def right(
+    parts: Sequence[Part],
+    whole: Part,
+    parameters: Mapping[str, Any],
+    dtype: str,
+    seed: int,
+    trains: bool,
+) -> Right:
+    """What is due of a minibatch that is run in parts.
+
+    Results are those of the whole minibatch, unless examples are coupled: then of the parts. The
+    bounds are the parts' own, and for their sum one rounding of each weighted part and of each
+    partial sum.
+
+    Args:
+        parts: What the minibatch is split in; `whole` alone where it is not.
+        whole: All of it.
+        parameters: Numpy arrays by name.
+        dtype: A key of `ARITHMETIC`, that of the arrays.
+        seed: See `bounds`.
+        trains: Whether loss and gradients are due.
+    """
+    import numpy
+
+    of_parts = [_bounds(each, parameters, dtype, seed, trains) for each in parts]
+    run_in = separate(parts, whole)
+    outputs = []
+    for part in run_in:
+        found = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
+        outputs.append([found[name] for name in part.graph.outputs])
+    norms = numpy.linalg.norm([each.outputs for each in of_parts], axis=0)
+    training: tuple[Any, ...] = ()
+    training_bounds: tuple[float, ...] = ()
+    if trains:
+        terms = [_training(each, parameters, dtype) for each in parts]
+        training = _sums(terms if len(run_in) > 1 else [_training(whole, parameters, dtype)])
+        limits = [(each.loss, *map(each.gradients.get, whole.graph.trained)) for each in of_parts]
+        shares = [each.share for each in parts]
+        training_bounds = tuple(
+            sum(share * limit for share, limit in zip(shares, of_part)) + _adding(of_term, dtype)
+            for of_part, of_term in zip(zip(*limits), zip(*terms))
+        )
+    return Right(
+        tuple(numpy.concatenate(each) for each in zip(*outputs)),
+        tuple(map(float, norms)),
+        training,
+        training_bounds,
+    )
+
+
+def gradient_check(
+    parts: Sequence[Part],
+    parameters: Mapping[str, Any],
+    gradients: tuple[Any, ...],
+    limits: tuple[float, ...],
+    seed: int,
+) -> float:
+    """`errors.derivatives` of the loss by the trained parameters.
+
+    Args:
+        parts: In which the loss is to be computed.
+        parameters: Numpy arrays by name.
+        gradients: What was found, in the order of `graph.trained`.
+        limits: The largest right L2 norm of the error of each of them.
+        seed: For a direction.
+    """
+    graph = parts[0].graph
+    doubles = _doubles(parameters)
+    inputs = [_doubles(each.inputs) for each in parts]
+
+    def scalar(moved: list[Any]) -> tuple[float, float]:
+        given = {**doubles, **dict(zip(graph.trained, moved))}
+        loss, size = 0.0, 0.0
+        for part, each in zip(parts, inputs):
+            found = evaluate(part.graph.training, {**each, **given})
+            loss += part.share * float(found[part.graph.loss])
+            # the loss is a difference of numbers as large as what it is computed from
+            (last,) = [node for node in part.graph.training if node.name == part.graph.loss]
+            size += float(abs(found.get(last.inputs[0], 0.0)).max())
+        return loss, abs(loss) + size
+
+    label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
+    by = [doubles[name] for name in graph.trained]
+    return errors.derivatives(scalar, by, gradients, limits, _step, label)
+
+
+def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:
+    """The parts in which a minibatch's right results are computed: itself, unless it is coupled."""
+    return parts if couples(whole.graph) else [whole]
+
+
+def _step(size: float, slope: float) -> float:
+    return MOVE * min(1.0, size / slope) if 0 < slope < float("inf") else MOVE
+
+
+def _bounds(
+    part: Part, parameters: Mapping[str, Any], dtype: str, seed: int, trains: bool
+) -> Bounds:
+    graph = part.graph if trains else _inferring(part)
+    return bounds(graph, {**part.inputs, **parameters}, dtype, seed)
+
+
+def _inferring(part: Part) -> Any:
+    """The graph without what the loss alone needs."""
+    return replace(part.graph, nodes=part.graph.inference, loss=None)
+
+
+def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any]:
+    """A part's share of the loss and of each gradient."""
+    given = {**part.inputs, **parameters}
+    training = replace(part.graph, nodes=part.graph.training)
+    loss = forward(training, given, dtype)[part.graph.loss]
+    gradients = backward(part.graph, given, dtype)
+    return [part.share * each for each in (loss, *map(gradients.get, part.graph.trained))]
+
+
+def _sums(terms: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    return tuple(sum(each[1:], each[0]) for each in zip(*terms))
+
+
+def _adding(terms: Sequence[Any], dtype: str) -> float:
+    """The largest right L2 norm of the error of summing up weighted parts in the dtype."""
+    import numpy
+
+    if len(terms) == 1:
+        return 0.0
+    arithmetic = ARITHMETIC[dtype]
+    total, norm = 0.0, 0.0
+    for place, term in enumerate(terms):
+        total = total + term
+        # a part weighted, its share rounded to the dtype, and from the second on a sum
+        norm += 2 * float(numpy.linalg.norm(term)) + (float(numpy.linalg.norm(total)) * (place > 0))
+    return arithmetic.storage * norm + 2 * len(terms) * arithmetic.tiny * numpy.size(total) ** 0.5
+
+
+def _doubles(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: each.astype("float64") if each.dtype.kind == "f" else each
+        for name, each in arrays.items()
+    }

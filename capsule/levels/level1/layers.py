@@ -1,0 +1,61 @@
+"""Time each node of a network on its own, with the values that reach it in the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from ..frameworks import Framework
+from ..graphs.graph import Graph, Input, Node
+from ..instruments.calls import timed
+from ..operators import several
+
+
+def seconds(
+    graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, calls: int
+) -> list[float]:
+    """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
+
+    Each node runs as a network of its own (by `Framework.alone`), once to yield the value that the
+    next ones take (which compiles it, too), then `calls` times. A value is let go of with its last
+    reader.
+
+    Args:
+        graph: The network.
+        values: Tensors of all inputs and parameters, by name.
+        framework: Where it runs.
+        dtype: Of the values.
+        calls: Timed calls of each node, at least 1.
+    """
+    framework = framework.alone or framework
+    nodes = graph.inference
+    last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
+    held: dict[str, Any] = {}
+    found = []
+    for place, node in enumerate(nodes):
+        given = {name: held[name] if name in held else values[name] for name in node.inputs}
+        call, arguments = framework.inference(alone(graph, node), given)
+        (result,) = several(call(*arguments))
+        # some frameworks yield other types than they take
+        held[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
+        del result
+        found.append(median(timed(framework, call, arguments, calls)[0]))
+        for name in {node.name, *node.inputs} & set(held):
+            if last.get(name, place) == place:
+                del held[name]
+    return found
+
+
+def alone(graph: Graph, node: Node) -> Graph:
+    """A network of one node; what other nodes yield becomes an input."""
+    shapes = {each.name: each.shape for each in graph.nodes}
+    given = [name for name in node.inputs if name not in graph.parameters]
+    return Graph(
+        node.name,
+        {name: graph.inputs.get(name) or Input(shapes[name]) for name in given},
+        {name: graph.parameters[name] for name in node.inputs if name in graph.parameters},
+        (node,),
+        (node.name,),
+        None,
+    )

@@ -1,0 +1,91 @@
+"""Tell an author, before a day of measuring, what nobody will be able to conclude from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from capsule.lint.outlook import outlook
+from capsule.manifest.model import Claim, Manifest, Metric
+from capsule.manifest.paths import claimed
+
+# a margin of this many steps is no longer moved by where on a step it lies
+_COUNTED_STEPS = 10
+_ON_A_HALF = 1e-6
+_CURVE_SEEDS = 5
+
+
+def warnings(manifest: Manifest) -> list[str]:
+    """Warnings about a manifest that is valid, one sentence each; empty when there are none."""
+    return [*_seed_warnings(manifest), *_claim_warnings(manifest), *_name_warnings(manifest)]
+
+
+def _seed_warnings(manifest: Manifest) -> Iterator[str]:
+    if len(manifest.seeds) == 1:
+        yield "one seed only: the spread between runs stays unknown, so no margin can be confirmed"
+        return
+    for one in outlook(manifest):
+        if one.margin is not None and one.narrowest and one.narrowest[0] > one.margin:
+            wanted = "more seeds than 500" if one.runs[0] is None else f"{one.runs[0]} seeds"
+            yield (
+                f"{one.metric}: with {one.seeds} seeds nobody can confirm a margin narrower than"
+                f" {one.narrowest[0]:.2f} between-run standard deviations, and it asks for"
+                f" {one.margin:g}: use {wanted}, or a wider margin"
+            )
+
+
+def _claim_warnings(manifest: Manifest) -> Iterator[str]:
+    if not manifest.claims:
+        yield "no claims: a re-execution will be measured, but there is nothing to judge"
+    elif not any(claim.primary for claim in manifest.claims):
+        yield "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
+    for claim in manifest.claims:
+        matched = [metric for _, metric in claimed(claim.metric, manifest.benchmarks)]
+        yield from _margin_warnings(claim, matched, manifest)
+
+
+def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) -> Iterator[str]:
+    if claim.type == "equivalence" and any(metric.kind == "machine" for metric in matched):
+        yield (
+            f"{claim.metric}: claims that a number of this machine is the same on another one; "
+            "a claim of type ratio reports it"
+        )
+    if claim.type == "curve" and len(manifest.seeds) < _CURVE_SEEDS:
+        yield f"{claim.metric}: fewer than {_CURVE_SEEDS} seeds hardly ever decide a whole curve"
+    margin = claim.margin.absolute if claim.margin else None
+    step = claim.resolution
+    if step is None:
+        step = max((metric.resolution for metric in matched), default=0.0)
+    if margin is not None and step > 0:
+        yield from (f"{claim.metric}: {told}" for told in _step_warnings(margin, step))
+
+
+def _step_warnings(margin: float, step: float) -> Iterator[str]:
+    """What is wrong with a margin for a number that moves in steps."""
+    steps = margin / step
+    if steps < 1.5:
+        yield (
+            f"the margin {margin:g} is less than 1.5 steps of {step:g}, too few to tell a shift"
+            " from rounding: measure more finely, or allow more"
+        )
+    elif steps < _COUNTED_STEPS and abs(steps % 1 - 0.5) > _ON_A_HALF:
+        better = (math.floor(steps) + 0.5) * step
+        yield (
+            f"the margin {margin:g} does not lie halfway between two steps of {step:g}, which"
+            f" costs power for nothing: {better:g} allows the same"
+        )
+
+
+def _name_warnings(manifest: Manifest) -> Iterator[str]:
+    reference = manifest.image.reference if manifest.image else None
+    if reference and "@sha256:" not in reference:
+        yield (
+            f"{reference} has no digest: its owner can change what it names; "
+            f"`capsule image resolve {reference}` prints the digest"
+        )
+    for dataset in manifest.datasets:
+        if dataset.digest is None:
+            yield (
+                f"dataset {dataset.name} has no digest, so a changed byte goes unseen; "
+                "`capsule data hash` prints it"
+            )

@@ -1,0 +1,1 @@
+"""Verdicts and records as JSON for programs."""

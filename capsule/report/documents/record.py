@@ -1,0 +1,86 @@
+"""A record as JSON, raw samples left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from capsule import summary
+from capsule.record import Record
+from capsule.report.documents.comparison import claim_to_json, rounded
+
+FORMAT = "capsule-show/1"
+_LEVEL = 0.95
+
+
+def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
+    """A record's facts as a JSON value, raw samples left out."""
+    return {
+        "format": FORMAT,
+        "id": capsule_id,
+        "name": record.manifest.name,
+        "title": record.manifest.title,
+        "uuid": record.uuid,
+        "tool": record.tool,
+        "verifies": record.verifies,
+        "started": record.started,
+        "ended": record.ended,
+        "runtime": record.runtime,
+        "contained": record.contained,
+        "image": _image(record),
+        "seeds": list(record.manifest.seeds),
+        "plan_digest": record.plan_digest,
+        "levels": dict(record.levels),
+        "datasets": [asdict(dataset) for dataset in record.datasets],
+        "nodes": [dict(node) for node in record.nodes],
+        "claims": [{"metric": one.metric, **claim_to_json(one)} for one in record.claims],
+        "metrics": _metrics(record),
+        "attempts": _attempts(record),
+        "notes": list(record.notes),
+    }
+
+
+def _metrics(record: Record) -> dict[str, Any]:
+    """As in `metrics.json`, and of runs of several calls how the calls lie."""
+    found: dict[str, Any] = summary.metrics_document(record)["metrics"]
+    for path, one in summary.run_values(record).items():
+        for told, run in zip(found[path]["runs"], one.runs, strict=True):
+            if calls := summary.calls(run):
+                told["calls"] = _calls(calls)
+    return found
+
+
+def _calls(values: Sequence[float]) -> dict[str, Any]:
+    from capsule import stats
+
+    placed = stats.median_interval(values, level=_LEVEL)
+    return {
+        "values": len(values),
+        "median_interval": [rounded(end) for end in placed] if placed else None,
+        "level": _LEVEL,
+        "variation": rounded(stats.variation(values)),
+    }
+
+
+def _image(record: Record) -> dict[str, Any] | None:
+    image = record.image
+    if image is None:
+        return None
+    return {
+        "reference": image.reference,
+        "pinned": image.pinned,
+        "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
+        "index_digest": str(image.index_digest) if image.index_digest else None,
+        "config_digest": str(image.config_digest),
+        "platform": image.platform,
+        "diff_ids": [str(layer.diff_id) for layer in image.layers],
+        "override": record.image_override,
+        "observations": dict(record.image_observations),
+    }
+
+
+def _attempts(record: Record) -> dict[str, int]:
+    counts = Counter(attempt.outcome for attempt in record.attempts)
+    return {name: counts[name] for name in ("completed", "failed", "interrupted")}

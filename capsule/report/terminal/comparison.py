@@ -1,0 +1,213 @@
+"""A verdict on a terminal: the words first, then the numbers, then what else is not the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from capsule.diff import Differences, Side
+from capsule.diff.facts import Fact
+from capsule.report.terminal.style import STYLES, Path, table, text, word
+from capsule.verdict import Counts, Judged, Verdict
+from capsule.verdict.wording import number
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+
+_WIDE = 100
+_REPORTED_ROWS = 12
+_FACT_ROWS = 24
+_FACTS_OF_A_TOPIC = 6
+_FAILURE_ROWS = 3
+_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "REPRODUCED": 2, "REPORTED": 3}
+
+
+def draw_verdict(verdict: Verdict) -> tuple[RenderableType, ...]:
+    """A verdict as rich renderables, to be printed one below the other.
+
+    Readable without colour and at 80 columns. Gravest claims come first; long lists end in how
+    many were left out, which the JSON form has.
+    """
+    return tuple(_parts(verdict))
+
+
+def _parts(verdict: Verdict) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield Text.assemble(
+        (verdict.word, STYLES[verdict.word]), "  ", text(verdict.sentence), no_wrap=False
+    )
+    if verdict.claims:
+        yield _Judgements(verdict.claims, "Claims")
+    if verdict.reported:
+        yield _Judgements(verdict.reported[:_REPORTED_ROWS], "Not claimed, reported only")
+        yield from _more(len(verdict.reported) - _REPORTED_ROWS, "metrics")
+    yield from _beside(verdict.differences)
+    yield from (text(sentence, "dim") for sentence in _footing(verdict))
+
+
+class _Judgements:
+    """Claims and their judgements: a table where there is room for its numbers, else a list."""
+
+    def __init__(self, judged: Sequence[Judged], title: str) -> None:
+        self._judged = sorted(judged, key=lambda each: _GRAVITY[each.word])
+        self._title = title
+
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        yield self._wide() if options.max_width >= _WIDE else self._narrow()
+
+    def _wide(self) -> Table:
+        rows = table(
+            ("verdict", {"no_wrap": True}),
+            ("metric", {"overflow": "fold", "ratio": 1}),
+            ("original", {"justify": "right", "no_wrap": True}),
+            ("re-run", {"justify": "right", "no_wrap": True}),
+            ("runs", {"justify": "right"}),
+            title=self._title,
+        )
+        for one in self._judged:
+            rows.add_row(
+                word(one.word),
+                _body(one, ""),
+                text(_value(one.original, one.unit)),
+                text(_value(one.rerun, one.unit)),
+                _both_runs(one),
+            )
+        return rows
+
+    def _narrow(self) -> Table:
+        rows = table(
+            ("verdict", {"no_wrap": True}),
+            ("metric", {"overflow": "fold", "ratio": 1}),
+            title=self._title,
+        )
+        for one in self._judged:
+            values = f"{_value(one.original, one.unit)} -> {_value(one.rerun, one.unit)}"
+            rows.add_row(word(one.word), _body(one, f"{values}, runs {_both_runs(one)}"))
+        return rows
+
+
+def _body(one: Judged, numbers: str) -> RenderableType:
+    from rich.console import Group
+
+    below = [text(numbers)] if numbers else []
+    below += [text(line, "dim") for line in (one.sentence, *one.notes)]
+    if one.advice:
+        below.append(text(one.advice.sentence, "italic"))
+    if one.claim is not None and one.superiority is not None and one.p_zero is not None:
+        below.append(
+            text(
+                f"for information: P(re-run > original) {number(one.superiority)},"
+                f" p of no shift {number(one.p_zero)}",
+                "dim",
+            )
+        )
+    if one.claim is not None and not one.claim.primary:
+        below.append(text("secondary claim: no part of the capsule's verdict", "dim"))
+    return Group(Path(one.metric), *below)
+
+
+def _both_runs(one: Judged) -> str:
+    return f"{_runs(one.original)} + {_runs(one.rerun)}"
+
+
+def _value(side: Counts, unit: str) -> str:
+    told = number(side.mean, 4)
+    return told if unit == "1" or side.mean is None else f"{told} {unit}"
+
+
+def _runs(side: Counts) -> str:
+    lost = [f"{side.failed} failed"] * bool(side.failed)
+    lost += [f"{side.missing} missing"] * bool(side.missing)
+    return f"{side.values} ({', '.join(lost)})" if lost else str(side.values)
+
+
+def _more(left: int, of: str) -> Iterator[RenderableType]:
+    if left > 0:
+        yield text(f"and {left} more {of}: --json has them all", "dim")
+
+
+def _beside(found: Differences) -> Iterator[RenderableType]:
+    rows = table(
+        ("", {"no_wrap": True}),
+        ("", {"overflow": "fold"}),
+        ("original", {"overflow": "fold"}),
+        ("re-run", {"overflow": "fold"}),
+        title="What is not the same beside the numbers (no cause is implied)",
+    )
+    for topic, what, there, here in _headlines(found.original, found.rerun, found.image):
+        rows.add_row(topic, what, text(there), text(here))
+    others = [fact for fact in found.facts if fact.topic not in ("image", "runtime")]
+    shown = list(_few(others))
+    for fact in shown:
+        rows.add_row(
+            text(fact.topic),
+            Path(fact.pointer.removeprefix("/")),
+            text(_leaf(fact.original)),
+            text(_leaf(fact.rerun)),
+        )
+    yield rows
+    yield from _more(len(others) - len(shown), "differences")
+    for note in found.notes:
+        yield text(f"note: {note}")
+
+
+def _headlines(there: Side, here: Side, relation: str) -> Iterator[tuple[str, str, str, str]]:
+    yield "capsule", "", _short(there.id or there.uuid), _short(here.id or here.uuid)
+    yield "image", relation, _short(there.image or "none"), _short(here.image or "none")
+    yield "runtime", "", _runtime(there), _runtime(here)
+
+
+def _short(name: str) -> str:
+    """Enough of a digest to tell it from another; `show` and the JSON form have all of it."""
+    return name.removeprefix("sha256:")[:12]
+
+
+def _runtime(side: Side) -> str:
+    return side.runtime if side.contained else f"{side.runtime}, not contained"
+
+
+def _few(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """So many of each topic, and so many in all, that the list stays on a screen."""
+    seen: Counter[str] = Counter()
+    for fact in facts:
+        seen[fact.topic] += 1
+        if seen[fact.topic] <= _FACTS_OF_A_TOPIC and seen.total() <= _FACT_ROWS:
+            yield fact
+
+
+def _leaf(value: object) -> str:
+    told = "-" if value is None else str(value)
+    return told if len(told) <= 72 else f"{told[:69]}..."
+
+
+def _footing(verdict: Verdict) -> Iterator[str]:
+    used = {one.seeds for one in verdict.claims}
+    told = {
+        "fresh": "fresh seeds, derived from the original's id",
+        "same": "the original's own seeds (exact and paired claims)",
+        "all": "all seeds of both sides",
+    }
+    if used:
+        yield "Seeds of the re-run: " + "; ".join(told[rule] for rule in sorted(used)) + "."
+    levels = sorted({one.alpha for one in verdict.claims if one.decisive})
+    if levels:
+        rates = " or ".join(f"{number(100 * level)} %" for level in levels)
+        yield f"Either wrong verdict on a claim has a probability of at most {rates}."
+    yield from _failure_rates(verdict)
+
+
+def _failure_rates(verdict: Verdict) -> Iterator[str]:
+    """What the runs at hand say of how often a run fails, which is little when they are few."""
+    both = {(_failed(one.original), _failed(one.rerun)) for one in verdict.claims}
+    for there, here in sorted(both)[:_FAILURE_ROWS]:
+        yield f"Failed runs (and their rate at most, 95 % bound): original {there}, re-run {here}."
+
+
+def _failed(side: Counts) -> str:
+    ended = side.values + side.failed
+    return f"{side.failed} of {ended} (up to {number(100 * side.failure_bound, 2)} %)"

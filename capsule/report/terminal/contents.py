@@ -1,0 +1,136 @@
+"""A record on a terminal: what ran, on what, what is claimed, what was measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from capsule import summary
+from capsule.record import Record
+from capsule.report.terminal.style import Path, table, text
+from capsule.summary import MetricRuns
+from capsule.verdict import wording
+from capsule.verdict.wording import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_METRIC_ROWS = 40
+
+
+def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
+    """A record as rich renderables, to be printed one below the other.
+
+    Args:
+        record: Of an original or of a re-execution.
+        capsule_id: None while it is not sealed.
+    """
+    return tuple(_parts(record, capsule_id))
+
+
+def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
+    yield head(record, capsule_id)
+    metrics = summary.run_values(record)
+    if record.claims:
+        yield _claims(record, metrics)
+    yield _metrics(metrics)
+    if len(metrics) > _METRIC_ROWS:
+        yield text(f"and {len(metrics) - _METRIC_ROWS} more metrics: --json has them all", "dim")
+    yield from (text(f"note: {note}") for note in record.notes)
+
+
+def head(record: Record, capsule_id: str | None) -> Table:
+    """The facts of a record as names and values."""
+    from rich.table import Table
+
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in _head(record, capsule_id):
+        made.add_row(name, text(value))
+    return made
+
+
+def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
+    yield "capsule", capsule_id or "not sealed"
+    yield "name", f"{record.manifest.name}: {record.manifest.title}"
+    yield "authors", ", ".join(author.name for author in record.manifest.authors)
+    if record.verifies:
+        yield "verifies", record.verifies
+    yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
+    yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
+    if record.image is None:
+        yield "image", "none"
+    else:
+        yield "image", str(record.image.manifest_digest or record.image.config_digest)
+        yield "", f"{record.image.reference} ({record.image.platform})"
+    for node in record.nodes:
+        yield "node", _node(node)
+    yield "seeds", ", ".join(map(str, record.manifest.seeds))
+    outcomes = Counter(attempt.outcome for attempt in record.attempts)
+    yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    kind = node.get("class") or {}
+    cpu, gpus = kind.get("cpu") or {}, kind.get("gpus") or []
+    told = [str(cpu.get("model") or "unknown processor")]
+    if cpu.get("cores"):
+        told.append(f"{cpu['cores']} cores")
+    models = Counter(str(gpu.get("model") or "unknown GPU") for gpu in gpus)
+    told += [f"{n} x {model}" for model, n in sorted(models.items())]
+    return ", ".join(told)
+
+
+def _claims(record: Record, metrics: Mapping[str, MetricRuns]) -> RenderableType:
+    rows = table(
+        ("claim", {"no_wrap": True}),
+        ("metric", {"overflow": "fold"}),
+        ("allowed", {"overflow": "fold"}),
+        title="Claims, as frozen at sealing",
+    )
+    for claim in record.claims:
+        primary = "" if claim.primary else " (secondary)"
+        allowed = wording.region(claim, metrics.get(claim.metric))
+        rows.add_row(f"{claim.type}{primary}", Path(claim.metric), text(allowed))
+    return rows
+
+
+def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
+    right = {"justify": "right", "no_wrap": True}
+    rows = table(
+        ("metric", {"overflow": "fold"}),
+        ("median", right),
+        ("smallest", right),
+        ("largest", right),
+        ("cv of calls", right),
+        ("unit", {"no_wrap": True}),
+        ("runs", right),
+        title="Metrics, one value a run",
+    )
+    for path in sorted(metrics)[:_METRIC_ROWS]:
+        one = metrics[path]
+        values = one.values
+        rows.add_row(
+            Path(path),
+            number(summary.median(values), 4),
+            number(min(values, default=None), 4),
+            number(max(values, default=None), 4),
+            _variation(one),
+            text(one.unit),
+            f"{len(values)} of {len(one.runs)}",
+        )
+    return rows
+
+
+def _variation(metric: MetricRuns) -> str:
+    """The coefficient of variation of the calls of a run, the median over the runs."""
+    from capsule import stats
+
+    each = [stats.variation(found) for run in metric.runs if (found := summary.calls(run))]
+    middle = summary.median([one for one in each if one is not None])
+    return "" if middle is None else f"{middle:.1%}"

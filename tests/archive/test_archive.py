@@ -1,0 +1,235 @@
+"""A capsule holds exactly what was put in, and appears whole or not at all."""
+
+import dataclasses
+import json
+import math
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from capsule import archive, digest
+from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
+from capsule.record import File
+from tests.support.capsules import (
+    run,
+    sample,
+    sample_files,
+    seal,
+    unpack,
+    write_folder,
+)
+from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    path = tmp_path / "sealed.capsule.zip"
+    path.write_bytes(sample())
+    return path
+
+
+@pytest.fixture
+def files():
+    return dict(sample_files())
+
+
+# what goes in comes out
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        make_record(),
+        make_record(image=False, failed=(17, 21)),
+        make_record(seeds=(1, 2), fresh=(1, 2), verifies="ab" * 32, notes=("uncontained", "é")),
+        make_record(
+            attempts=(
+                make_attempt(17, outcome="interrupted", reason="lost", seconds=None),
+                make_attempt(17, attempt=2),
+                *(make_attempt(seed) for seed in SEEDS[1:]),
+            ),
+            samples=tuple(
+                dataclasses.replace(line, attempt=2 if line.seed == 17 else 1)
+                for line in make_record().samples
+            ),
+        ),
+    ],
+)
+def test_a_record_is_read_as_it_was_written(tmp_path, record):
+    path = seal(tmp_path, record)
+    with archive.read(path) as capsule:
+        assert capsule.record == record
+    folder = write_folder(unpack(path), tmp_path / "folder")
+    with archive.read(folder) as unpacked:
+        assert unpacked.record == record
+        assert unpacked.id == capsule.id
+
+
+def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path):
+    kinds = [
+        {"type": "equivalence", "looks": [3, 6, 12], "resolution": 0.5},
+        {"type": "equivalence", "margin": {"preset": "strict"}, "paired": True},
+        {"type": "noninferiority", "margin": {"sd": 1.5}},
+        {"type": "prediction", "published": {"mean": 1.0, "sd": 0.5}, "margin": {"ratio": 2}},
+        {"type": "prediction", "published": {"mean": 1.0, "sd": 0.5, "n": 4}},
+        {"type": "distribution", "margin": {"distance": 0.25}},
+        {"type": "curve"},
+        {"type": "threshold", "at_most": 1, "alpha": 0.01},
+        {"type": "exact", "primary": False},
+    ]
+    record = make_record(asked=[{"metric": LOSS, **kind} for kind in kinds])
+    with archive.read(seal(tmp_path, record)) as capsule:
+        assert capsule.record == record
+        assert [claim.type for claim in capsule.record.claims] == [kind["type"] for kind in kinds]
+
+
+def test_a_curve_keeps_its_steps(tmp_path):
+    record = make_record(seeds=(17,))
+    curve = dataclasses.replace(
+        record.samples[0], values=(3.0, 2.0, 1.5), steps=(0.0, 0.1, 7.0), warmup=1
+    )
+    record = dataclasses.replace(record, samples=(curve, *record.samples[1:]))
+    with archive.read(seal(tmp_path, record)) as capsule:
+        assert capsule.record.samples == record.samples
+
+
+def test_samples_of_failed_attempts_keep_what_is_not_finite(tmp_path):
+    record = make_record(seeds=(17,))
+    values = (1.0, math.inf, -math.inf, 5e-324, -0.0, math.nan)
+    record = dataclasses.replace(
+        record,
+        attempts=(make_attempt(17, failed=True),),
+        samples=(dataclasses.replace(record.samples[0], values=values),),
+    )
+    with archive.read(seal(tmp_path, record)) as capsule:
+        found = capsule.record.samples[0].values
+    assert list(map(repr, found)) == list(map(repr, values))
+
+
+def test_one_record_has_one_byte_string(tmp_path):
+    first = seal(tmp_path, name="a.capsule.zip")
+    second = seal(tmp_path, files=list(reversed(make_files())), name="b.capsule.zip")
+    assert first.read_bytes() == second.read_bytes()
+    assert stat.S_IMODE(first.stat().st_mode) == 0o644
+
+
+def test_the_id_is_the_digest_of_the_tag_manifest(tmp_path, sealed, files):
+    written = archive.write(make_record(), make_files(), tmp_path / "a.capsule.zip")
+    assert written == digest.of_bytes(files["tagmanifest-sha256.txt"]).hex
+    with archive.read(sealed) as capsule:
+        assert capsule.id == written
+
+
+def test_carried_files_come_out_again(tmp_path, sealed):
+    with archive.read(sealed) as capsule:
+        assert capsule.open("inputs/train.py") == b"print('training')\n"
+        written = capsule.extract("logs", tmp_path / "out")
+        assert capsule.extract("nothing", tmp_path / "none") == ()
+        with pytest.raises(KeyError):
+            capsule.open("../bagit.txt")
+    assert written == (tmp_path / "out/0001/stderr.txt", tmp_path / "out/0001/stdout.txt")
+    assert written[1].read_bytes() == b"step 1\nstep 2\n"
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_file_changed_after_reading_is_not_handed_out(tmp_path, files):
+    folder = write_folder(files, tmp_path / "folder")
+    with archive.read(folder) as capsule:
+        (folder / "data/levels/__main__.py").write_bytes(b"raise SystemExit(1)\n")
+        with pytest.raises(DamagedError, match="levels/__main__"):
+            capsule.open("levels/__main__.py")
+        with pytest.raises(DamagedError, match="levels/__main__"):
+            capsule.extract("levels", tmp_path / "out")
+    assert not (tmp_path / "out/__main__.py").exists()
+
+
+def test_large_files_are_carried(tmp_path):
+    big = tmp_path / "big.bin"
+    big.write_bytes(os.urandom(3 << 20))
+    path = seal(tmp_path, files=[*make_files(), File(path="inputs/big.bin", source=big)])
+    with archive.read(path) as capsule:
+        assert capsule.open("inputs/big.bin") == big.read_bytes()
+
+
+def test_check_tells_what_holds(sealed):
+    facts = archive.read(sealed).facts()
+    assert facts[0].startswith("id ")
+    assert "not signed" in facts
+
+
+def test_setup_survives_the_run_folder():
+    from capsule.record import Setup
+
+    record = make_record()
+    shared = {field.name for field in dataclasses.fields(record)}
+    setup = Setup(
+        variables={"PYTHONHASHSEED": "0"},
+        threads=2,
+        **{
+            field.name: getattr(record, field.name)
+            for field in dataclasses.fields(Setup)
+            if field.name in shared
+        },
+    )
+    kept = json.loads(json.dumps(archive.setup_to_json(setup)))
+    assert archive.setup_from_json(kept) == setup
+
+
+# sealing
+
+
+def test_nothing_half_written_is_left(tmp_path):
+    missing = File(path="inputs/gone.bin", source=tmp_path / "gone.bin")
+    with pytest.raises(ExecutionError, match=r"gone\.bin"):
+        seal(tmp_path, files=[*make_files(), missing])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("record", [make_record(attempts=()), make_record(image=None)])
+def test_a_record_that_contradicts_itself_is_not_sealed(tmp_path, record):
+    with pytest.raises(BugError):
+        seal(tmp_path, record)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["inputs/a b.py", "inputs/é.py", "inputs/.hidden", "inputs/NUL.txt", "inputs/TRAIN.py"]
+)
+def test_names_that_do_not_travel_are_refused_before_anything_is_written(tmp_path, name):
+    with pytest.raises(UsageError, match="rename"):
+        seal(tmp_path, files=[*make_files(), File(path=name, source=b"")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_told(tmp_path):
+    with pytest.raises(ExecutionError, match="No such file"):
+        seal(tmp_path / "nowhere")
+
+
+def test_a_full_disk_leaves_no_capsule(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from capsule.errors import ExecutionError\n"
+        "from capsule.record import File\n"
+        "from tests.support.capsules import seal\n"
+        "from tests.support.records import make_files\n"
+        f"disk = Path({str(disk)!r})\n"
+        "big = File(path='inputs/big.bin', source=bytes(1 << 20))\n"
+        "try:\n"
+        "    seal(disk, files=[*make_files(), big])\n"
+        "except ExecutionError as error:\n"
+        "    print(os.listdir(disk), error)\n"
+    )
+    mount = f"mount -t tmpfs -o size=256k tmpfs '{disk}' && exec \"$@\""
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    if run(*command, "true", cwd=tmp_path).returncode:
+        pytest.skip("no user namespaces here, so no small disk to fill")
+    result = run(*command, sys.executable, "-c", script, cwd=Path(__file__).parents[2])
+    assert result.stdout.startswith("[] "), result.stderr
+    assert "no space left" in result.stdout

@@ -1,0 +1,387 @@
+"""Datasets: the digest against coreutils, the file cache, finding and making."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capsule import datasets
+from capsule.datasets import filecache
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.levels.data import generators
+from capsule.manifest import DatasetSpec
+from capsule.site import Site
+
+PIPELINE = """cd "$1" && find -L . -type f -printf '%P\\0' | LC_ALL=C sort -z \\
+    | xargs -0 sha256sum -- | sha256sum"""
+
+names = st.text(
+    st.characters(codec="utf-8", exclude_characters="/\\\0\r\n"), min_size=1, max_size=6
+).filter(lambda name: name not in (".", "..", "-"))
+paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+trees = st.dictionaries(paths, st.binary(max_size=40), min_size=1, max_size=8).filter(
+    lambda tree: not any(a != b and b.startswith(f"{a}/") for a in tree for b in tree)
+)
+
+
+def written(tree, folder):
+    for name, content in tree.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def digest(path, **options):
+    """The digest with a cache of its own, so that it is always of the bytes."""
+    with tempfile.TemporaryDirectory() as cache:
+        return datasets.digest(path, cache=Path(cache), **options)
+
+
+def digest_of(tree):
+    with tempfile.TemporaryDirectory() as folder:
+        return str(digest(written(tree, Path(folder))).digest)
+
+
+def by_hand(folder):
+    command = ["sh", "-c", PIPELINE, "sh", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return "sha256:" + done.stdout.split()[0]
+
+
+def test_the_documented_pipeline_is_the_tested_one():
+    squeezed = " ".join(PIPELINE.replace('cd "$1"', "cd FOLDER").split())
+    assert squeezed in " ".join(datasets.__doc__.split())
+
+
+@settings(max_examples=30, deadline=None)
+@given(trees)
+def test_coreutils_give_the_same_digest(tree):
+    with tempfile.TemporaryDirectory() as name:
+        folder = written(tree, Path(name))
+        found = digest(folder)
+        assert str(found.digest) == by_hand(folder)
+        assert found.files == len(tree)
+        assert found.bytes == sum(map(len, tree.values()))
+
+
+def test_coreutils_give_the_same_digest_of_awkward_names(tmp_path):
+    tree = {"a/b": b"1", "a-b": b"2", "a.b": b"3", "-x": b"4", " ": b"5", "é/ü": b"6", "a/-": b"7"}
+    assert str(digest(written(tree, tmp_path)).digest) == by_hand(tmp_path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees, st.data())
+def test_any_change_changes_the_digest(tree, data):
+    name = data.draw(st.sampled_from(sorted(tree)))
+    other = dict(tree)
+    change = data.draw(st.sampled_from(["byte", "name", "less", "more"]))
+    if change == "byte":
+        other[name] = data.draw(st.binary(max_size=40).filter(lambda new: new != tree[name]))
+    elif change == "name":
+        other[f"{name}~"] = other.pop(name)
+    elif change == "more":
+        other[f"{name}~"] = b""
+    elif len(other) > 1:
+        del other[name]
+    else:
+        other[name] += b"\0"
+    assert digest_of(other) != digest_of(tree)
+
+
+@given(trees, st.randoms(use_true_random=False))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_making_does_not_count(tree, random):
+    shuffled = list(tree.items())
+    random.shuffle(shuffled)
+    assert digest_of(dict(shuffled)) == digest_of(tree)
+
+
+def test_times_modes_and_empty_folders_do_not_count(tmp_path):
+    before = digest(written({"x/y": b"1"}, tmp_path))
+    (tmp_path / "empty/folder").mkdir(parents=True)
+    (tmp_path / "x/y").chmod(0o700)
+    os.utime(tmp_path / "x/y", (1, 1))
+    assert digest(tmp_path) == before
+
+
+def test_a_file_has_its_plain_sha256(tmp_path):
+    file = tmp_path / "corpus.bin"
+    file.write_bytes(b"some bytes")
+    found = digest(file)
+    assert found.digest.hex == hashlib.sha256(b"some bytes").hexdigest()
+    assert (found.bytes, found.files) == (10, 1)
+
+
+def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
+    written({"real/a": b"1", "b": b"2"}, tmp_path)
+    (tmp_path / "real/link").symlink_to("../b")
+    (tmp_path / "hop").symlink_to("real/link")
+    found = digest(tmp_path)
+    assert str(found.digest) == by_hand(tmp_path)
+    assert found.files == 4
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        ("/etc/hostname", "leaves the dataset"),
+        ("../outside", "leaves the dataset"),
+        ("../data/b", "leaves the dataset"),
+        ("sub", "link to a folder"),
+        ("nothing", "leads nowhere"),
+        ("link", "leads nowhere"),
+    ],
+)
+def test_other_links_are_refused(tmp_path, target, what):
+    (tmp_path / "outside").write_bytes(b"")
+    folder = written({"data/b": b"2", "data/sub/c": b"3"}, tmp_path) / "data"
+    (folder / "link").symlink_to(target)
+    with pytest.raises(UsageError, match=what) as caught:
+        digest(folder)
+    assert caught.value.where == str(folder)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\\b", "-", os.fsdecode(b"\xff")])
+def test_names_that_have_no_plain_line_are_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UsageError, match="name") as caught:
+        digest(tmp_path)
+    str(caught.value).encode()
+    assert "\n" not in caught.value.what
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        digest(tmp_path)
+
+
+def test_nothing_has_no_digest(tmp_path):
+    with pytest.raises(UsageError, match="without a file"):
+        digest(tmp_path)
+    with pytest.raises(CannotRunError, match="No such file"):
+        digest(tmp_path / "none")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CannotRunError):
+        digest(tmp_path / "loop")
+
+
+def test_progress_ends_with_everything(tmp_path):
+    seen = []
+    written({f"{n}": bytes(3_000_000) for n in range(4)}, tmp_path)
+    digest(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (12_000_000, 12_000_000)
+    assert seen == sorted(seen)
+
+
+# --- the cache of file digests ---
+
+OLD = Path(json.__file__)  # a file that nobody wrote in the last two seconds
+WRONG = "0" * 64
+
+
+def poison(cache, path, status):
+    with filecache.opened(cache) as kept:
+        kept.keep([(str(path), filecache.stamp(status), WRONG)])
+
+
+def test_an_unchanged_file_is_not_read_again_unless_asked(tmp_path):
+    right = digest(OLD).digest.hex
+    file = OLD.resolve()
+    poison(tmp_path, file, file.stat())
+    assert datasets.digest(OLD, cache=tmp_path).digest.hex == WRONG
+    assert datasets.digest(OLD, cache=tmp_path, rehash=True).digest.hex == right
+    assert datasets.digest(OLD, cache=tmp_path).digest.hex == right
+
+
+def test_a_file_with_another_stamp_is_read_again(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    poison(tmp_path / "cache", file, file.stat())
+    before = file.stat()
+    file.write_bytes(b"2")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = datasets.digest(file, cache=tmp_path / "cache").digest.hex
+    assert found == hashlib.sha256(b"2").hexdigest()
+
+
+def test_a_file_of_this_moment_is_not_remembered(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    datasets.digest(file, cache=tmp_path / "cache")
+    datasets.digest(OLD, cache=tmp_path / "cache")
+    with filecache.opened(tmp_path / "cache") as kept:
+        assert kept.known(str(file)) is None
+        assert kept.known(str(OLD.resolve())) is not None
+
+
+def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path):
+    (tmp_path / "file").write_bytes(b"not a folder")
+    expected = digest(OLD)
+    assert datasets.digest(OLD, cache=tmp_path / "file/cache") == expected
+    (tmp_path / "file-digests-1.sqlite").write_bytes(b"not a database, whatever its name says" * 9)
+    assert datasets.digest(OLD, cache=tmp_path) == expected
+    assert datasets.digest(OLD, cache=tmp_path) == expected
+    with filecache.opened(tmp_path) as kept:
+        assert kept.known(str(OLD.resolve())) is not None
+
+
+def test_many_at_once_use_one_cache(tmp_path):
+    folder = OLD.parent
+    code = (
+        "import sys; from pathlib import Path; from capsule import datasets;"
+        "print(datasets.digest(Path(sys.argv[1]), cache=Path(sys.argv[2])).digest)"
+    )
+
+    def run(_):
+        command = [sys.executable, "-c", code, str(folder), str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(run, range(4))) == {str(digest(folder).digest)}
+
+
+# --- finding ---
+
+
+def spec(**known):
+    return DatasetSpec(**{"name": "universe", "parameters": {}} | known)
+
+
+def obtain(wanted, tmp_path, *, folder=None, data=None):
+    site = Site(file=tmp_path / "site.json", data=data or {})
+    return datasets.obtain(wanted, folder=folder, site=site, cache=tmp_path / "cache")
+
+
+@pytest.fixture
+def universe(tmp_path):
+    return written({"stars": b"bright", "dust/grains": b"dark"}, tmp_path / "here/universe")
+
+
+def test_a_path_beside_the_manifest(tmp_path, universe):
+    named = str(digest(universe).digest)
+    wanted = spec(path="universe", digest=named)
+    dataset, path = obtain(wanted, tmp_path, folder=universe.parent)
+    assert path == universe
+    assert (dataset.name, dataset.digest, dataset.source) == ("universe", named, "path")
+    assert (dataset.bytes, dataset.files) == (10, 2)
+
+
+def test_a_path_without_a_digest_is_named(tmp_path, universe):
+    dataset, _ = obtain(spec(path="universe"), tmp_path, folder=universe.parent)
+    assert dataset.digest == by_hand(universe)
+
+
+def test_a_strangers_path_is_found_by_digest_alone(tmp_path, universe):
+    named = str(digest(universe).digest)
+    wanted = spec(path="here/universe", digest=named)
+    dataset, path = obtain(wanted, tmp_path, data={named: universe})
+    assert (path, dataset.source) == (universe, "site")
+
+
+def test_a_changed_byte_stops_and_names_both_digests_and_the_file(tmp_path, universe):
+    named = str(digest(universe).digest)
+    stars = universe / "stars"
+    poison(tmp_path / "cache", stars, stars.stat())
+    stars.write_bytes(b"brighter")
+    for wanted, options in (
+        (spec(path="universe", digest=named), {"folder": universe.parent}),
+        (spec(digest=named), {"data": {named: universe}}),
+    ):
+        with pytest.raises(DamagedError) as caught:
+            obtain(wanted, tmp_path, **options)
+        assert named in caught.value.what
+        assert by_hand(universe) in caught.value.what
+        assert "changed since it was last hashed: stars" in caught.value.what
+        assert caught.value.where == str(universe)
+        assert caught.value.exit_code == 4
+
+
+def test_a_dataset_that_is_nowhere_says_what_to_add(tmp_path):
+    named = "sha256:" + "7" * 64
+    with pytest.raises(CannotRunError) as caught:
+        obtain(spec(digest=named, path="universe"), tmp_path, folder=tmp_path)
+    assert caught.value.exit_code == 6
+    assert json.dumps({"data": {named: "/path/to/it"}}) in caught.value.advice
+    assert str(tmp_path / "site.json") in caught.value.advice
+    with pytest.raises(CannotRunError, match="without a digest"):
+        obtain(spec(path="universe"), tmp_path, folder=tmp_path)
+
+
+# --- making ---
+
+REGRESSION = {"generator": "regression", "parameters": {"samples": 50, "seed": 3}}
+
+
+def test_generated_data_is_made_once(tmp_path):
+    dataset, path = obtain(spec(**REGRESSION), tmp_path)
+    made = {file.name: (file.stat().st_ino, file.read_bytes()) for file in path.iterdir()}
+    again, same = obtain(spec(**REGRESSION, digest=dataset.digest), tmp_path)
+    assert (again, same) == (dataset, path)
+    assert {f.name: (f.stat().st_ino, f.read_bytes()) for f in path.iterdir()} == made
+    assert dataset.source == "generator"
+    assert dataset.digest == generators.digest(generators.read(path))
+    assert not list((tmp_path / "cache/data").glob(".*"))
+
+
+def test_defaults_and_their_values_are_the_same_data(tmp_path):
+    _, a = obtain(spec(**REGRESSION), tmp_path)
+    full = {"samples": 50, "features": 8, "seed": 3}
+    _, b = obtain(spec(generator="regression", parameters=full), tmp_path)
+    assert a == b
+
+
+def test_a_damaged_copy_is_made_again(tmp_path):
+    dataset, path = obtain(spec(**REGRESSION), tmp_path)
+    for harm in ((path / "y.npy").write_bytes, (path.parent / "origin.json").write_bytes):
+        harm(b"{")
+        assert obtain(spec(**REGRESSION), tmp_path) == (dataset, path)
+        assert dataset.digest == generators.digest(generators.read(path))
+
+
+def test_other_generated_data_than_expected_stops(tmp_path):
+    expected = "sha256:" + "5" * 64
+    with pytest.raises(DamagedError) as caught:
+        obtain(spec(**REGRESSION, digest=expected), tmp_path)
+    found = generators.digest(generators.generate("regression", REGRESSION["parameters"]))
+    assert expected in caught.value.what
+    assert found in caught.value.what
+
+
+def test_generated_data_is_found_by_digest_alone(tmp_path):
+    dataset, path = obtain(spec(**REGRESSION), tmp_path)
+    assert obtain(spec(digest=dataset.digest), tmp_path) == (dataset, path)
+
+
+def test_wrong_generators_and_parameters_are_named(tmp_path):
+    with pytest.raises(UsageError, match="no generator 'bigbang'") as caught:
+        obtain(spec(generator="bigbang"), tmp_path)
+    assert "regression" in caught.value.advice
+    with pytest.raises(UsageError, match="sample"):
+        obtain(spec(generator="regression", parameters={"sample": 1}), tmp_path)
+
+
+def test_generating_into_a_folder(tmp_path):
+    target = tmp_path / "new/data"
+    found = datasets.generate("regression", {"samples": 50, "seed": 3}, target)
+    assert str(found.digest) == generators.digest(generators.read(target))
+    assert (found.files, found.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
+    with pytest.raises(UsageError, match="exists already"):
+        datasets.generate("regression", {}, target)
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "cache").write_bytes(b"not a folder")
+    with pytest.raises(CannotRunError, match="cannot write generated data") as caught:
+        obtain(spec(**REGRESSION), tmp_path)
+    assert "CAPSULE_CACHE" in caught.value.advice

@@ -1,0 +1,113 @@
+"""A capsule stays readable, and can be re-executed, when the catalogue of operators has changed."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from capsule import manifest
+from capsule.errors import ManifestError
+from capsule.manifest.benchmarks import written
+from tests.support.command import write_manifest
+
+PACKAGE = Path(manifest.__file__).parents[1]
+RELU = {
+    "id": "relu",
+    "level": 0,
+    "operator": "relu",
+    "cases": "quick",
+    "frameworks": ["numpy"],
+    "repetitions": 2,
+    "warmup": 0,
+}
+CLAIM = {
+    "metric": "relu/*/numpy/l2_error_ratio",
+    "type": "threshold",
+    "at_most": 1,
+    "primary": True,
+}
+
+
+@pytest.fixture
+def later(tmp_path):
+    """A version that lost relu's quick cases, measures one thing more, and lost an operator."""
+    copy = tmp_path / "later" / "capsule"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, old, new in (
+        ("catalog/operators.py", '"relu", sizes=(1_000, 100_000, 1_000_000)', '"relu", sizes=(7,)'),
+        ("catalog/operators.py", '_activation("sigmoid"),', ""),
+        (
+            "catalog/types.py",
+            '    MetricFacts("l1_error"',
+            '    MetricFacts("new", "1", "none", "portable", 0.0),\n    MetricFacts("l1_error"',
+        ),
+    ):
+        path = copy / "levels" / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+    return copy.parent
+
+
+def test_a_later_version_checks_and_verifies_it(author, later):
+    benchmarks = [RELU, {**RELU, "id": "sigmoid", "operator": "sigmoid"}]
+    path = write_manifest(author.folder, benchmarks=benchmarks, claims=[CLAIM], seeds=[1, 2, 3])
+    ended = author.run("run", path)
+    assert ended.returncode == 0, ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    variables = {"PYTHONPATH": os.fspath(later)}
+    refused = author.run("lint", path, **variables)
+    assert 'unknown operator "sigmoid"' in refused.stderr, "this is no later version"
+    checked = author.run("check", capsule, **variables)
+    assert checked.returncode == 0, checked.stderr
+    verified = author.run("verify", capsule, "--json", **variables)
+    assert verified.returncode == 0, verified.stderr
+    judged = json.loads(verified.stdout)
+    assert judged["verdict"] == "REPRODUCED"
+    cases = {each["metric"].split("/")[1] for each in judged["claims"]}
+    assert cases == {"n1000", "n100000", "n1000000"}
+
+
+def document(**changes):
+    benchmark = {**RELU, **changes}
+    asked = {"name": "relu", "title": "relu", "authors": [{"name": "A"}], "license": "CC0-1.0"}
+    return {**asked, "seeds": [1], "benchmarks": [benchmark], "claims": [CLAIM]}
+
+
+def read(asked, subjects=None):
+    source = json.dumps(asked).encode()
+    return manifest.read(source, where="m.json", folder=None, subjects=subjects)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    ["quick", [{"n": 3}, {"n": 4, "name": "four"}], {"n": [5, 6]}],
+    ids=["set", "list", "sweep"],
+)
+def test_what_a_plan_states_reads_as_the_catalogue_did(cases):
+    asked = document(cases=cases)
+    first = read(asked)
+    assert read(asked, [written(first.benchmarks[0])]) == first
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cases": [{"n": 3}]}, "the plan has other cases"),
+        ({"cases": [{"n": 4}, {"n": 3}]}, "the plan has other cases"),
+        ({"cases": {"n": [3, 5]}}, "the plan has other cases"),
+        ({"cases": [{"n": 3, "name": "three"}, {"n": 4}]}, "the plan has other cases"),
+        ({"frameworks": ["numpy", "torch"]}, "the plan has other frameworks"),
+        ({"id": "other"}, "the plan does not say what this benchmark measures"),
+    ],
+)
+def test_a_plan_that_contradicts_its_manifest_is_refused(change, words):
+    first = read(document(cases=[{"n": 3}, {"n": 4}]))
+    stated = [written(first.benchmarks[0])]
+    asked = document(**{"cases": [{"n": 3}, {"n": 4}], **change})
+    if "id" in change:
+        asked["claims"] = [{**CLAIM, "metric": "other/*/numpy/l2_error_ratio"}]
+    with pytest.raises(ManifestError, match=words):
+        read(asked, stated)

@@ -1,0 +1,248 @@
+"""`capsule run` from the outside, on the host: what a newcomer and a careless author see."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import NOISY, REPORT, User, write_manifest, write_script
+
+ROOT = Path(__file__).parents[2]
+LOSS = "tiny/default/command/loss"
+
+
+def sealed(user: User) -> list[Path]:
+    return sorted(user.folder.glob("*.capsule.zip"))
+
+
+def run_folders(user: User) -> list[Path]:
+    return sorted(user.folder.glob("*.run"))
+
+
+def test_a_run_leaves_one_capsule_and_nothing_else(author):
+    write_script(author.folder)
+    ended = author.run("run", write_manifest(author.folder))
+    assert ended.returncode == 0, ended.stderr
+    (capsule,) = sealed(author)
+    assert not run_folders(author)
+    shown = author.json("show", capsule)
+    assert shown["id"] in ended.stdout
+    assert shown["contained"] is False
+    assert shown["metrics"][LOSS]["n"] == 5
+    assert "nothing was contained" in ended.stdout
+    assert author.run("check", capsule).returncode == 0
+
+
+def test_the_capsule_holds_the_script_its_logs_and_the_measuring_program(author):
+    write_script(author.folder, NOISY + 'print("seed", seed)\n')
+    author.run("run", write_manifest(author.folder))
+    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+        names = set(capsule.namelist())
+        assert capsule.read("data/logs/0001-stdout.txt") == b"seed 1\n"
+    assert {"data/inputs/tiny.py", "data/levels/run.py", "data/results/samples.jsonl"} <= names
+
+
+CURVE = """import json, os, random
+seed = int(os.environ["CAPSULE_SEED"])
+noise = random.Random(seed)
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    offset = noise.gauss(0, 0.01)
+    for epoch in range(1, 6):
+        line = {"metric": "loss", "value": 1 / epoch + offset, "step": epoch}
+        results.write(json.dumps(line) + "\\n")
+"""
+
+
+def test_a_curve_is_kept_with_its_steps_and_judged_as_one(author):
+    write_script(author.folder, CURVE)
+    claims = [
+        {"metric": LOSS, "type": "curve", "margin": {"absolute": 0.1}},
+        {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.01}, "paired": True},
+    ]
+    author.run("run", write_manifest(author.folder, claims=claims))
+    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+        line = json.loads(capsule.read("data/results/samples.jsonl").splitlines()[0])
+    assert line["steps"] == [1, 2, 3, 4, 5]
+    judged = author.json("verify", sealed(author)[0])
+    curve, paired = judged["claims"]
+    assert (curve["method"], curve["seeds"], judged["verdict"]) == ("curve", "fresh", "REPRODUCED")
+    # the script depends on its seed alone: the author's seeds give the author's values again
+    assert (paired["method"], paired["rerun"]["seeds"]) == ("exact", [1, 2, 3, 4, 5])
+
+
+def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author):
+    write_script(author.folder)
+    author.run("run", write_manifest(author.folder))
+    verdict = author.json("verify", sealed(author)[0])
+    assert verdict["verdict"] == "REPRODUCED"
+    _, second = sorted(sealed(author), key=lambda path: "verification" in path.name)
+    shown = author.json("show", second)
+    assert shown["verifies"] == verdict["sides"]["original"]["id"]
+    seeds = {run["seed"] for run in shown["metrics"][LOSS]["runs"]}
+    assert len(seeds) == 5
+    assert not seeds & {1, 2, 3, 4, 5}
+
+
+def test_a_script_that_was_changed_is_different(author):
+    script = write_script(author.folder)
+    manifest = write_manifest(author.folder)
+    author.run("run", manifest, "--output", "a.capsule.zip")
+    script.write_text(REPORT + 'report("loss", 3 + seed / 1e12)\n')
+    author.run("run", manifest, "--output", "b.capsule.zip")
+    ended = author.run("diff", "a.capsule.zip", "b.capsule.zip")
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("DIFFERENT")
+
+
+def test_too_few_runs_are_inconclusive(author):
+    write_script(author.folder)
+    manifest = write_manifest(author.folder, seeds=[1])
+    author.run("run", manifest, "--output", "a.capsule.zip")
+    assert author.run("verify", "a.capsule.zip").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "words"),
+    [
+        ("import sys; sys.exit('no data')", "exit", "no data"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV"),
+        ("pass", "no-result", "did not report loss"),
+        (REPORT + 'report("loss", float("nan"))', "non-finite", "loss is nan"),
+        (REPORT + 'report("accuracy", 1.0)', "bad-result", "the manifest declares loss"),
+    ],
+)
+def test_a_failure_is_an_outcome_that_is_named_and_sealed(author, script, reason, words):
+    fault = script.replace(REPORT, "")
+    honest = NOISY.removeprefix(REPORT)
+    write_script(author.folder, f"{REPORT}if seed == 2:\n    {fault}\nelse:\n    {honest}")
+    ended = author.run("run", write_manifest(author.folder))
+    assert ended.returncode == 5, ended.stderr
+    assert "tiny/default/command/2" in ended.stderr
+    assert words in ended.stderr
+    shown = author.json("show", sealed(author)[0])
+    assert shown["metrics"][LOSS]["failed"] == 1
+    assert shown["metrics"][LOSS]["n"] == 4
+    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+        lines = capsule.read("data/results/attempts.jsonl").splitlines()
+    failed = [each for each in map(json.loads, lines) if each["outcome"] == "failed"]
+    assert [each["reason"] for each in failed] == [reason]
+
+
+def test_a_trial_that_takes_too_long_has_failed(author):
+    write_script(author.folder, NOISY + "import time\nif seed == 1: time.sleep(600)\n")
+    benchmark = {
+        "id": "tiny",
+        "command": ["python3", "tiny.py"],
+        "inputs": ["tiny.py"],
+        "metrics": {"loss": {"direction": "lower"}},
+        "timeout": "00:00:02",
+    }
+    ended = author.run("run", write_manifest(author.folder, benchmarks=[benchmark]))
+    assert ended.returncode == 5
+    assert "timeout" in ended.stderr
+    assert author.json("show", sealed(author)[0])["metrics"][LOSS]["n"] == 4
+
+
+def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author):
+    write_script(
+        author.folder,
+        NOISY + "import time, pathlib\n"
+        "if seed == 3 and not pathlib.Path(os.environ['CAPSULE_INPUTS'], 'go').exists():\n"
+        "    time.sleep(600)\n",
+    )
+    manifest = write_manifest(author.folder, resources={"walltime": "00:00:03"})
+    ended = author.run("run", manifest)
+    assert ended.returncode == 5
+    assert "walltime" in ended.stderr
+    assert not sealed(author)
+    (folder,) = run_folders(author)
+    (folder / "inputs" / "go").write_text("")
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    shown = author.json("show", sealed(author)[0])
+    assert shown["metrics"][LOSS]["n"] == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "none.json"], 2, "none.json"),
+        (["run"], 2, "name a manifest"),
+        (["run", "tiny.json", "--resume", "x"], 2, "name a manifest"),
+        (["run", "--resume", "nowhere.run"], 2, "not a run folder"),
+        (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
+        (["run", "tiny.json", "--runtime", "apptainer"], 2, "names no image"),
+        (["rnu"], 2, "rnu"),
+        (["init", "tiny.json"], 2, "exists already"),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_error(author, arguments, code, words):
+    write_script(author.folder)
+    write_manifest(author.folder)
+    ended = author.run(*arguments)
+    assert ended.returncode == code, ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not run_folders(author)
+
+
+def test_a_missing_engine_is_named_with_what_would_do(author, tmp_path):
+    write_script(author.folder)
+    reference = f"docker://127.0.0.1:1/none@sha256:{'0' * 64}"
+    manifest = write_manifest(author.folder, image={"reference": reference})
+    nothing = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    ended = author.run("run", manifest, **nothing)
+    assert ended.returncode == 6
+    assert "apptainer" in ended.stderr.lower()
+    assert "--runtime host" in ended.stderr
+
+
+def test_a_changed_dataset_stops_the_run_with_both_digests(author):
+    write_script(author.folder)
+    data = author.folder / "data.bin"
+    data.write_bytes(b"right")
+    digest = author.json("data", "hash", data)["digest"]
+    benchmark = {
+        "id": "tiny",
+        "command": ["python3", "tiny.py"],
+        "inputs": ["tiny.py"],
+        "datasets": ["corpus"],
+        "metrics": {"loss": {"direction": "lower"}},
+    }
+    manifest = write_manifest(
+        author.folder,
+        datasets={"corpus": {"path": "data.bin", "digest": digest}},
+        benchmarks=[benchmark],
+    )
+    assert author.run("run", manifest).returncode == 0
+    data.write_bytes(b"wrong")
+    ended = author.run("run", manifest)
+    assert ended.returncode == 4
+    assert digest in ended.stderr
+    assert len(sealed(author)) == 1
+
+
+def test_init_lint_and_a_dry_run_execute_nothing(author):
+    assert author.run("init", "mine.json").returncode == 0
+    assert author.run("lint", "mine.json").returncode == 0
+    plan = author.json("run", "mine.json", "--dry-run")
+    again = author.json("run", "mine.json", "--dry-run")
+    assert plan == again
+    assert plan["groups"]
+    assert not run_folders(author)
+
+
+@pytest.mark.torch
+def test_the_quickstart_reproduces_itself(author):
+    ended = author.run("run", ROOT / "manifests" / "quickstart.json")
+    assert ended.returncode == 0, ended.stderr
+    assert author.run("verify", sealed(author)[0]).returncode == 0
+
+
+@pytest.mark.torch
+def test_a_plain_training_loop_reproduces_its_final_loss_with_fresh_seeds(author):
+    ended = author.run("run", ROOT / "manifests" / "training.json", "--output", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    verdict = author.json("verify", "a.capsule.zip")
+    assert verdict["verdict"] == "REPRODUCED"

@@ -1,0 +1,47 @@
+"""torch.compile of whole networks; it needs a C++ compiler."""
+
+import pytest
+
+from capsule.levels import frameworks
+from capsule.levels.frameworks import FrameworkError
+from capsule.levels.graphs import reference
+from capsule.levels.networks import Builder
+from tests.support.compiler import needs_compiler
+from tests.support.networks import distance, ran, tensors
+
+pytest.importorskip("torch")
+pytestmark = [
+    needs_compiler,
+    # torch's own compiler uses what torch calls deprecated
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+]
+
+
+def test_outputs_loss_and_gradients_are_the_references():
+    g = Builder("small")
+    x = g.linear(g.relu(g.input("x", (4, 8))), 6)
+    graph = g.graph([x], loss=g.softmax_cross_entropy(x, g.labels("label", 4, 6)))
+    framework = frameworks.load("torch-compile", "cpu", 1, "default")
+    arrays, native = tensors(framework, graph, "float32")
+    right = reference.forward(graph, arrays, "float32")
+    gradients = reference.backward(graph, arrays, "float32")
+    outputs = ran(framework, framework.inference(graph, native))
+    assert distance(outputs, [right[each] for each in graph.outputs]) < 1e-6
+    call = framework.training(graph, native)
+    for _ in range(2):
+        loss, *found = ran(framework, call)
+        assert abs(loss - right[graph.loss]) < 1e-6
+        assert distance(found, list(gradients.values())) < 1e-6
+
+
+def test_single_operations_are_refused_and_the_compiler_is_recorded():
+    framework = frameworks.load("torch-compile", "cpu", 1, "default")
+    with pytest.raises(FrameworkError, match="not gemm alone"):
+        framework.operation("gemm", {}, ())
+    with pytest.raises(FrameworkError, match="not gemm alone"):
+        framework.gradient("gemm", {}, (), (), ())
+    found = framework.settings()
+    assert found["backend"] == "inductor"
+    assert "compiler" not in found["missing"]
+    assert found["compiler"]

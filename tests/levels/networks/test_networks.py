@@ -1,0 +1,283 @@
+"""Networks as graphs: published sizes, values, the reference, users' files."""
+
+import hashlib
+from math import prod
+
+import numpy
+import pytest
+
+from capsule.levels import catalog, networks
+from capsule.levels.graphs import reference, structure, values
+from capsule.levels.graphs.builder import Builder
+
+QUICK = [(name, entry.cases["quick"][0][1]) for name, entry in catalog.NETWORKS.items()]
+USERS = """
+parameters = ("batch",)
+options = {"width": 4}
+
+def network(g, sizes):
+    x = g.input("image", (sizes["batch"], 3, 8, 8))
+    x = g.conv2d(x, sizes["width"], 3, padding=1)
+    y = g.gelu(x)
+    x = g.concat([g.sum(x, y, y), g.transpose(y, (0, 1, 3, 2))], axis=1)
+    x = g.batch_norm(x)
+    x = g.flat(g.average_pool2d(x, 2, stride=2))
+    target = g.input("target", g.shape(x))
+    return g.graph([x], loss=g.mean_squared_error(x, target))
+"""
+
+
+def given(graph, dtype="float64", seed=17):
+    return {**values.inputs(graph, dtype, seed), **values.parameters(graph, dtype, seed)}
+
+
+def trained(graph):
+    return sum(prod(graph.parameters[name].shape) for name in graph.trained)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "count"),
+    [
+        ("lenet", {}, 61_706),
+        ("alexnet", {}, 61_100_840),
+        ("resnet18", {}, 11_689_512),
+        ("resnet44", {}, 661_338),
+        ("resnet50", {}, 25_557_032),
+        ("unet", {}, 31_030_658),
+        ("transformer", dict(catalog.NETWORKS["transformer"].cases["paper"][0][1]), 124_439_808),
+    ],
+)
+def test_networks_have_the_published_number_of_parameters(name, options, count):
+    assert trained(networks.build(name, {"batch": 1, **options})) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "products"),
+    [("alexnet", 714_188_480), ("resnet18", 1_814_073_344), ("resnet50", 4_089_184_256)],
+)
+def test_networks_do_the_published_number_of_multiplications(name, products):
+    graph = networks.build(name, {"batch": 1})
+    found = sum(
+        structure.load(node.operator).flops({**node.sizes, "bias": 0})
+        for node in graph.inference
+        if node.operator in ("conv2d", "gemm")
+    )
+    assert found == 2 * products
+
+
+@pytest.mark.parametrize("name", catalog.NETWORKS)
+def test_every_case_is_complete_and_named(name):
+    entry = catalog.NETWORKS[name]
+    assert set(entry.cases) == {"quick", "paper"}
+    for ((case, parameters),) in entry.cases.values():
+        assert catalog.case_name(name, parameters) == case
+        graph = networks.build(name, parameters)
+        assert all(each.shape[0] % parameters["batch"] == 0 for each in graph.inputs.values())
+        for node in graph.nodes:
+            formula = structure.load(node.operator)
+            if node.operator in catalog.OPERATORS:
+                assert catalog.complete(node.operator, node.sizes) == dict(node.sizes)
+            assert [prod(each) for each in formula.outputs(node.sizes)] == [prod(node.shape)]
+        assert sum(structure.load(each.operator).flops(each.sizes) for each in graph.inference) > 0
+
+
+@pytest.mark.parametrize(("name", "parameters"), QUICK)
+def test_values_have_the_shapes_that_the_graph_tells(name, parameters):
+    graph = networks.build(name, {**parameters, "batch": 2})
+    found = reference.forward(graph, given(graph, "float32"), "float32")
+    assert {node.name: node.shape for node in graph.nodes} == {
+        name: each.shape for name, each in found.items()
+    }
+    assert all(each.dtype == numpy.float64 for each in found.values())
+
+
+def test_inference_and_training_differ_in_statistics_alone():
+    graph = networks.build("resnet18", {"batch": 2, "side": 32})
+    inference = [node.operator for node in graph.inference]
+    training = [node.operator for node in graph.training]
+    assert "batch_norm" not in inference
+    assert "batch_norm_inference" not in training
+    as_trained = [each.replace("batch_norm_inference", "batch_norm") for each in inference]
+    assert [*as_trained, "softmax_cross_entropy"] == training
+    kept = [name for name in graph.parameters if name.endswith((".mean", ".variance"))]
+    assert len(kept) == 2 * inference.count("batch_norm_inference")
+    assert not set(kept) & set(graph.trained)
+    read = {name for node in graph.inference for name in node.inputs}
+    assert set(graph.trained) <= read
+
+
+def test_a_graph_has_nothing_that_nobody_reads():
+    g = Builder("mine")
+    x = g.input("x", (2, 3))
+    g.input("unread", (1,))
+    g.relu(x)
+    graph = g.graph(g.linear(x, 4))
+    assert [node.operator for node in graph.nodes] == ["gemm"]
+    assert list(graph.inputs) == ["x"]
+    with pytest.raises(ValueError, match="mine has no loss"):
+        _ = graph.training
+
+
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16", "float16"])
+def test_values_are_exact_in_their_dtype_and_spread_as_asked(dtype):
+    graph = networks.build("lenet", {"batch": 64})
+    found = given(graph, dtype)
+    reals = {name: each for name, each in found.items() if each.dtype.kind == "f"}
+    for each in reals.values():
+        if dtype == "bfloat16":
+            assert not (each.view(numpy.uint32) & 0xFFFF).any()
+        assert each.dtype == ("float16" if dtype == "float16" else "float32")
+    assert 1.98 < abs(reals.pop("image")).max() < 2
+    for name, each in reals.items():
+        bound = graph.parameters[name].bound
+        assert abs(each.astype("float64")).max() <= bound
+        assert each.size < 400 or 0.9 < each.std() * 3**0.5 / bound < 1.1
+    assert set(found["label"]) == set(range(10))
+
+
+def test_values_are_the_same_everywhere():
+    graph = networks.build("lenet", {"batch": 2})
+    found = given(graph, "float32")
+    told = b"".join(
+        found[name].astype(found[name].dtype.newbyteorder("<")).tobytes() for name in found
+    )
+    digest = "a92245f65acffe9340caec73197595663bc535ac92b429a6798b3298b54e0731"
+    assert hashlib.sha256(told).hexdigest() == digest
+
+
+def test_weights_that_a_network_brings_are_rounded_to_the_dtype():
+    g = Builder("mine")
+    x = g.input("x", (2, 3))
+    brought = numpy.array([1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-7 - 2**-9])
+    weight = g.parameter("b", (3,), value=brought)
+    graph = g.graph(g.add_rows(x, weight))
+    found = values.parameters(graph, "bfloat16", 17)["b"]
+    assert list(found) == [1, 1 + 2**-6, -1 - 2**-7]
+    assert values.parameters(graph, "float32", 17)["b"].dtype == numpy.float32
+
+
+def written(folder, text=USERS, name="mine.py"):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def differences(graph, exact, name, step=2.0**-18):
+    """The derivative of the loss along a parameter's random +-1 direction."""
+    signs = numpy.random.default_rng(5).choice([-1.0, 1.0], graph.parameters[name].shape)
+    ends = []
+    for sign in (1, -1):
+        moved = {**exact, name: exact[name] + sign * step * signs}
+        ends.append(float(reference.evaluate(graph.training, moved)[graph.loss]))
+    return (ends[0] - ends[1]) / (2 * step), signs
+
+
+@pytest.mark.parametrize("name", ["lenet", "transformer", "mine"])
+def test_gradients_are_what_central_differences_find(tmp_path, name):
+    source = written(tmp_path) if name == "mine" else None
+    graph = networks.build(name, {"batch": 2}, source)
+    exact = given(graph)
+    found = reference.differentiate(graph, exact, reference.evaluate(graph.training, exact))
+    assert set(found) == set(graph.trained)
+    for parameter, gradient in found.items():
+        assert gradient.shape == graph.parameters[parameter].shape
+        slope, direction = differences(graph, exact, parameter)
+        size = numpy.linalg.norm(gradient) + 1e-3
+        assert abs(float((gradient * direction).sum()) - slope) < 1e-6 * size
+
+
+def test_a_parameter_that_the_loss_does_not_need_has_gradient_zero():
+    g = Builder("mine")
+    x = g.input("x", (2, 3))
+    y = g.linear(x, 3)
+    z = g.linear(y, 2)
+    graph = g.graph([z], loss=g.mean_squared_error(y, x))
+    found = reference.backward(graph, given(graph, "float32"), "float32")
+    assert found["linear1.weight"].any()
+    assert not found["linear2.weight"].any()
+
+
+def test_a_users_network_has_options_and_both_forms(tmp_path):
+    source = written(tmp_path)
+    entry = networks.find("mine", source)
+    assert [each.name for each in entry.options] == ["width", "limit_mib"]
+    assert "torch-compile" in entry.frameworks
+    graph = networks.build("mine", {"batch": 3, "width": 5}, source)
+    assert graph.nodes[0].shape == (3, 5, 8, 8)
+    assert graph.outputs == ("view1.inference",)
+    assert graph.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("parameters = ('batch',)", "does not define network"),
+        ("def network(g, sizes): pass", "does not define parameters"),
+        ("parameters = ('n',)\ndef network(g, sizes): pass", r"mine.py: .*\('batch',\)"),
+        ("parameters = ('batch',)\ndef network(g, sizes): pass", "returned NoneType, not g.graph"),
+        (USERS.replace("[x], loss", "[], loss"), "mine has no outputs"),
+        (USERS.replace("loss=g.mean_squared_error(x, target)", "loss=x"), r"not \(\)$"),
+        (USERS.replace("g.gelu(x)", "g.gelu('y')"), "mine has no value 'y'"),
+        (USERS.replace("axis=1", "axis=4"), "cannot be concatenated along axis 4"),
+        (USERS.replace("(0, 1, 3, 2)", "(0, 1, 3)"), "is no order of the axes"),
+        (USERS.replace('"target"', '"image"'), "mine has two values 'image'"),
+        (USERS.replace("8, 8)", "2, 2)").replace("3, padding=1", "5"), "the window does not fit"),
+    ],
+)
+def test_what_is_wrong_with_a_users_network_is_told_in_a_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message) as told:
+        networks.build("mine", {"batch": 2}, written(tmp_path, text))
+    assert "\n" not in str(told.value)
+
+
+def test_operators_check_the_shapes_that_they_are_given():
+    g = Builder("mine")
+    x, y = g.input("x", (2, 3)), g.input("y", (3, 2))
+    with pytest.raises(ValueError, match=r"takes the shapes \[\(6,\), \(6,\)\], found"):
+        g.sum(x, y)
+    with pytest.raises(ValueError, match="found"):
+        g.linear(x, 4, weight=y)
+    with pytest.raises(ValueError, match="no operator 'fold'; there are gemm,"):
+        g.node("fold", (x,), {})
+    with pytest.raises(ValueError, match=r"\(2, 3\) cannot be viewed as \(5,\)"):
+        g.view(x, (5,))
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "message"),
+    [
+        ("vgg", {"batch": 1}, "no network 'vgg'; there are lenet, alexnet"),
+        ("lenet", {}, "lenet takes the parameters batch and may take side, classes, limit_mib"),
+        ("unet", {"batch": 1, "side": 24}, "side of unet is 24, not a multiple of 16"),
+        ("transformer", {"batch": 1, "heads": 3}, "3 heads do not divide the width 64"),
+    ],
+)
+def test_wrong_networks_and_sizes_are_named(name, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        networks.build(name, sizes)
+
+
+def test_files_that_are_no_networks_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"no file .*there\.py"):
+        networks.find("mine", str(tmp_path / "there.py"))
+    with pytest.raises(ValueError, match=r"is not a \.py file"):
+        networks.find("mine", written(tmp_path, "", "mine.txt"))
+
+
+def test_the_catalogue_keeps_levels_apart():
+    assert not set(catalog.NETWORKS) & set(catalog.OPERATORS)
+    assert all("torch-compile" not in each.frameworks for each in catalog.OPERATORS.values())
+    for name, entry in catalog.NETWORKS.items():
+        assert entry.frameworks == tuple(catalog.FRAMEWORKS)
+        assert catalog.unsupported(name, "torch-compile", "float32", "cpu") is None
+    assert catalog.unsupported("relu", "torch-compile", "float32", "cpu")
+    assert "lenet has no float64" in catalog.unsupported("lenet", "torch", "float64", "cpu")
+    assert catalog.unsupported("lenet", "numpy", "bfloat16", "cpu").startswith(
+        "numpy has no bfloat"
+    )
+    with_gradient = {each.name for each in catalog.due(catalog.NETWORKS["lenet"], "torch", "cuda")}
+    without = {each.name for each in catalog.due(catalog.NETWORKS["lenet"], "onnxruntime", "cpu")}
+    assert with_gradient - without == {
+        *("training_time", "training_throughput", "loss", "grad_l2_error_ratio"),
+        *("gradient_check", "micro_batches"),
+    }

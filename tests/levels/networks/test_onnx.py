@@ -1,0 +1,342 @@
+"""ONNX files in and out, against ONNX's own node tests, torch's exporter and random networks."""
+
+import warnings
+from math import prod
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capsule.levels import frameworks
+from capsule.levels.graphs import reference, values
+from capsule.levels.networks import Builder, build
+from tests.support.networks import NETWORKS, distance, ran
+
+onnx = pytest.importorskip("onnx")
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxruntime")
+
+from capsule.levels.graphs.onnx import exchange, mapping  # noqa: E402
+
+
+def results(graph, arrays):
+    """Outputs, loss and gradients by numpy."""
+    framework = frameworks.load("numpy", "cpu", 1, "default")
+    found = ran(framework, framework.inference(graph, arrays))
+    return found + (ran(framework, framework.training(graph, arrays)) if graph.loss else [])
+
+
+def there_and_back(graph, batch, dtype="float64"):
+    inputs = values.inputs(graph, dtype, 3)
+    weights = values.parameters(graph, dtype, 3)
+    again = exchange.load(exchange.dump(graph, weights, batch=batch), {"batch": batch})
+    read = {name: each.value for name, each in again.parameters.items()}
+    assert again.inputs == graph.inputs
+    assert {name: each.trained for name, each in again.parameters.items()} == {
+        name: each.trained for name, each in graph.parameters.items()
+    }
+    # parameters come in the order of their use
+    order = [again.trained.index(name) for name in graph.trained]
+    right, found = results(graph, {**inputs, **weights}), results(again, {**inputs, **read})
+    outputs = len(graph.outputs) + 1
+    if graph.loss:
+        found = found[:outputs] + [found[outputs:][place] for place in order]
+    assert all((one == other).all() for one, other in zip(found, right, strict=True))
+    assert [each.shape for each in found] == [each.shape for each in right]
+    return again
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_named_network_survives(name):
+    graph = build(name, NETWORKS[name])
+    again = there_and_back(graph, NETWORKS[name]["batch"])
+    assert [each.operator for each in again.nodes] == [each.operator for each in graph.nodes]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_file_for_one_batch_runs_with_another(name):
+    sizes = NETWORKS[name]
+    small, large = build(name, sizes), build(name, {**sizes, "batch": 5})
+    file = exchange.dump(small, values.parameters(small, "float64", 3), batch=sizes["batch"])
+    again = exchange.load(file, {"batch": 5})
+    assert again.inputs == large.inputs
+    assert [each.shape for each in again.nodes] == [each.shape for each in large.nodes]
+
+
+@st.composite
+def networks(draw):
+    g = Builder("random")
+    x = g.input("x", (2, draw(st.integers(1, 3)), draw(st.integers(3, 6)), draw(st.integers(3, 6))))
+    for _ in range(draw(st.integers(1, 6))):
+        shape = g.shape(x)
+        if len(shape) == 4:
+            steps = {
+                "conv": lambda x, shape: g.conv2d(x, 2, 3, padding=1, bias=draw(st.booleans())),
+                "norm": lambda x, shape: g.batch_norm(x),
+                "pool": lambda x, shape: g.average_pool2d(x, 3, stride=1, padding=1),
+                "most": lambda x, shape: g.max_pool2d(x, 1, stride=1),
+                "up": lambda x, shape: g.conv_transpose2d(x, 2, 1),
+                "turn": lambda x, shape: g.transpose(x, (0, 1, 3, 2)),
+                "twice": lambda x, shape: g.concat([x, g.relu(x)], 1),
+                "mean": lambda x, shape: g.global_average_pool(x),
+                "flat": lambda x, shape: g.flat(x),
+            }
+        else:
+            steps = {
+                "linear": lambda x, shape: g.linear(x, 3, bias=draw(st.booleans())),
+                "norm": lambda x, shape: g.layer_norm(x),
+                "softmax": lambda x, shape: g.softmax(x),
+                "gelu": lambda x, shape: g.gelu(x, approximate=draw(st.booleans())),
+                "sum": lambda x, shape: g.sum(x, g.tanh(x), x),
+                "view": lambda x, shape: g.view(x, (1, prod(shape), 1, 1)),
+                "attention": lambda x, shape: g.view(
+                    g.attention(*[g.view(x, (shape[0], 1, 1, shape[1]))] * 3), shape
+                ),
+            }
+        x = steps[draw(st.sampled_from(sorted(steps)))](x, shape)
+    x = g.flat(x)
+    kind = draw(st.sampled_from(["classes", "squares", "none"]))
+    if kind == "classes":
+        loss = g.softmax_cross_entropy(x, g.labels("label", *g.shape(x)))
+    else:
+        loss = g.mean_squared_error(x, g.input("y", g.shape(x))) if kind == "squares" else None
+    return g.graph([x], loss)
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks())
+def test_a_random_network_survives(graph):
+    weights = values.parameters(graph, "float64", 3)
+    inputs = values.inputs(graph, "float64", 3)
+    fixed = min(each.shape[0] for each in graph.inputs.values())
+    again = exchange.load(exchange.dump(graph, weights, "float64"), {"batch": fixed})
+    read = {name: each.value for name, each in again.parameters.items()}
+    right = reference.evaluate(graph.nodes, {**inputs, **weights})
+    new = values.inputs(again, "float64", 3)
+    found = reference.evaluate(again.nodes, {**new, **inputs, **read})
+    # a view of the shape that is there already is left out
+    assert (found[again.outputs[0]] == right[graph.outputs[0]]).all()
+    assert graph.loss is None or found[again.loss] == right[graph.loss]
+
+
+def exported(module, *inputs, **options):
+    """What torch.onnx.export writes, and what torch computes."""
+    import io
+
+    module.eval()
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, inputs, file, dynamo=False, **options)
+    return file.getvalue(), module(*inputs).detach().numpy()
+
+
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.first, self.norm = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6)
+        self.again, self.last = nn.Conv2d(6, 6, 3, padding=1), nn.Linear(6, 4)
+        self.drop, self.pool = nn.Dropout(), nn.AdaptiveAvgPool2d(1)
+        with torch.no_grad():
+            self.norm.running_mean.uniform_()
+            self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        x = torch.sigmoid(self.again(x)) + torch.nn.functional.gelu(x)
+        x = torch.nn.functional.avg_pool2d(x, 2)
+        return torch.softmax(self.last(self.drop(torch.flatten(self.pool(x), 1))), -1)
+
+
+class Rows(torch.nn.Module):
+    """Tokens, positions, and attention by hand, as older files have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(11, 8)
+        self.places = torch.nn.Parameter(torch.randn(1, 6, 8))
+        self.qkv = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+        self.norm, self.last = torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.norm(self.table(x) + self.places)
+        q, k, v = (each(x).view(x.shape[0], 6, 2, 4).transpose(1, 2) for each in self.qkv)
+        x = torch.softmax(q @ k.transpose(2, 3), -1) @ v
+        return self.last(x.transpose(1, 2).reshape(x.shape[0], 6 * 8)[:, :].view(-1, 6, 8)).flatten(
+            1
+        )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("model", [Residual, Rows])
+@pytest.mark.parametrize("name", ["torch", "numpy", "onnxruntime"])
+def test_what_torch_exports_runs_everywhere(name, model, dynamic):
+    torch.manual_seed(5)
+    module = model()
+    rows = model is Rows
+    x = torch.randint(11, (3, 6)) if rows else torch.randn(3, 3, 8, 8)
+    axes = {"dynamic_axes": {"x": {0: "batch"}}} if dynamic else {}
+    file, right = exported(module, x, input_names=["x"], output_names=["y"], **axes)
+    graph = exchange.load(file, {"batch": 3})
+    framework = frameworks.load(name, "cpu", 1, "default")
+    arrays = {**values.inputs(graph, "float32", 1), **values.parameters(graph, "float32", 1)}
+    arrays["x"] = x.numpy().reshape(graph.inputs["x"].shape)
+    native = {each: framework.from_numpy(array, "float32") for each, array in arrays.items()}
+    outputs = ran(framework, framework.inference(graph, native))
+    assert distance(outputs, [right]) < 1e-5
+    count = sum(prod(graph.parameters[each].shape) for each in graph.trained)
+    kept = sum(each.numel() for each in module.parameters())
+    # torch's exporter folds batch normalization into the convolution before it
+    assert count == kept - (12 if model is Residual else 0)
+    if name != "onnxruntime":
+        _, *gradients = ran(framework, framework.training(graph, native))
+        wider = reference.backward(graph, arrays, "float32")
+        assert distance(gradients, list(wider.values())) < 1e-4
+    other = exchange.load(file, {"batch": 8})
+    assert other.nodes[-1].shape == () or other.nodes[-1].shape[0] == 8
+
+
+def test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax():
+    file, _ = exported(Residual(), torch.randn(3, 3, 8, 8))
+    graph = exchange.load(file, {"batch": 4})
+    nodes = {each.name: each for each in graph.nodes}
+    scores, labels = nodes[graph.loss].inputs
+    assert nodes[scores].operator == "gemm"
+    assert nodes[graph.outputs[0]].operator == "softmax"
+    assert (graph.inputs[labels].shape, graph.inputs[labels].below) == ((4,), 4)
+
+
+def cases():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        return collect_testcases(None)
+
+
+def attempt(case):
+    """The case with its first input given and all others constants, or all given."""
+    taken, right = (list(map(numpy.asarray, each)) for each in case.data_sets[0])
+    for given_inputs in (1, len(taken)):
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        names = [each.name for each in model.graph.input]
+        del model.graph.input[given_inputs:]
+        for name, array in list(zip(names, taken, strict=True))[given_inputs:]:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        if not all(each.ndim for each in taken[:given_inputs]):
+            continue
+        batch = min(each.shape[0] for each in taken[:given_inputs])
+        try:
+            graph = exchange.load(model.SerializeToString(), {"batch": batch})
+        except ValueError as error:
+            assert str(error).startswith("network: ")
+            continue
+        return graph, dict(zip(names, taken, strict=True)), right
+    return None
+
+
+def test_onnxs_own_node_tests_agree():
+    framework = frameworks.load("numpy", "cpu", 1, "default")
+    agreed = set()
+    # a cast's type is not kept: reals have the trial's
+    kinds = set(mapping.KINDS) - {"Cast"}
+    for case in cases():
+        # the operator alone, not what ONNX would write it out as
+        nodes = case.model.graph.node
+        if (
+            len(nodes) != 1
+            or nodes[0].op_type not in kinds
+            or case.name.endswith(("_fp16", "_float16"))
+        ):
+            continue
+        found = attempt(case)
+        if found is None:
+            continue
+        graph, arrays, right = found
+        weights = {name: each.value for name, each in graph.parameters.items()}
+        # labels of a loss that the file does not have are read by nobody
+        native = {n: arrays[n].reshape(e.shape) for n, e in graph.inputs.items() if n in arrays}
+        yielded = ran(framework, framework.inference(graph, {**native, **weights}))
+        for one, other in zip(yielded, right, strict=False):
+            assert one.shape == other.shape, case.name
+            numpy.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5, err_msg=case.name)
+        agreed |= {case.model.graph.node[0].op_type}
+    assert agreed >= {
+        *("Add", "AveragePool", "BatchNormalization", "Concat", "Conv", "ConvTranspose", "Gelu"),
+        *("Gemm", "GlobalAveragePool", "GroupNormalization", "MatMul", "MaxPool", "Relu"),
+        *("Sigmoid", "Softmax", "Sum", "Tanh"),
+    }
+
+
+def refused(*nodes, opset=17, inputs=(("x", (2, 3, 8, 8)),), outputs=("y",), constants=None):
+    from onnx import TensorProto, helper, numpy_helper
+
+    def described(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [described(*each) for each in inputs],
+        [described(each, None) for each in outputs],
+        [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    with pytest.raises(ValueError) as caught:
+        exchange.load(model.SerializeToString(), {"batch": 2})
+    return str(caught.value)
+
+
+def node(kind, inputs, outputs=("y",), **attributes):
+    return onnx.helper.make_node(kind, inputs, outputs, name="it", **attributes)
+
+
+KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
+
+
+@pytest.mark.parametrize(
+    ("told", "made", "constants"),
+    [
+        ("node 'it' (Elu) is not supported: there is no operation", node("Elu", ["x"]), None),
+        ("pads [0, 1] differ", node("Conv", ["x", "w"], pads=[0, 1, 1, 1]), KERNEL),
+        ("strides [1, 2] differ", node("Conv", ["x", "w"], strides=[1, 2]), KERNEL),
+        (
+            "ceil_mode is 1",
+            node("MaxPool", ["x"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+            None,
+        ),
+        (
+            "dilations of a pool",
+            node("MaxPool", ["x"], kernel_shape=[2, 2], dilations=[2, 2]),
+            None,
+        ),
+        ("it is not as ONNX has it", node("Conv", ["x"]), None),
+        ("result that no supported node yields", node("Relu", ["nowhere"]), None),
+        ("is not supported", node("Reshape", ["x", "s"]), {"s": numpy.array([2, 7])}),
+        ("is not supported", node("Reshape", ["x", "s"]), {"s": numpy.array([0, 5, -1])}),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_sentence(told, made, constants):
+    message = refused(made, constants=constants)
+    assert told in message
+    assert "Supported kinds of nodes: Add, Attention," in message
+
+
+def test_other_versions_and_other_files_are_refused():
+    assert "version 12" in refused(node("Relu", ["x"]), opset=12)
+    assert "must have a fixed length" in refused(node("Relu", ["x"]), inputs=[("x", (2, "n"))])
+    with pytest.raises(ValueError, match="not an ONNX file"):
+        exchange.load(b"no such thing \xff", {"batch": 1})
+
+
+def test_weights_beside_the_file_are_asked_for_in_it(tmp_path):
+    graph = build("lenet", {"batch": 2})
+    model = onnx.load_from_string(exchange.dump(graph, values.parameters(graph, "float32", 1)))
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.bin")
+    assert exchange.load(tmp_path / "net.onnx", {"batch": 2}).trained
+    (tmp_path / "net.bin").unlink()
+    with pytest.raises(ValueError, match="external_data=False"):
+        exchange.load(tmp_path / "net.onnx", {"batch": 2})

@@ -1,0 +1,72 @@
+"""Networks held to the same ones written by hand with torch.nn."""
+
+from importlib import util
+
+import numpy
+import pytest
+
+from capsule.levels import catalog, networks
+from capsule.levels.graphs import reference, values
+from capsule.levels.graphs.bounds import bounds
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here"),
+]
+
+SMALL = {
+    "lenet": {"batch": 2},
+    "alexnet": {"batch": 2, "side": 64, "classes": 10},
+    "resnet18": {"batch": 2, "side": 64, "classes": 10},
+    "resnet44": {"batch": 2, "side": 16},
+    "resnet50": {"batch": 2, "side": 64, "classes": 10},
+    "unet": {"batch": 2, "side": 32, "width": 8},
+    "transformer": {"batch": 2},
+}
+assert set(SMALL) == set(catalog.NETWORKS)
+
+
+def made(name, dtype):
+    sizes = catalog.complete(name, SMALL[name])
+    graph = networks.build(name, sizes)
+    given = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
+    return sizes, graph, given
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_graph_and_reference_agree_with_autograd(name):
+    from tests.support import torch_networks
+
+    sizes, graph, given = made(name, "float32")
+    output, loss, gradients = torch_networks.results(graph, sizes, given)
+    right = reference.forward(graph, given, "float32")
+    (due,) = (right[each] for each in graph.outputs)
+    assert numpy.linalg.norm(output - due) <= 1e-10 * numpy.linalg.norm(due)
+    assert abs(loss - right[graph.loss]) <= 1e-10 * abs(loss)
+    found = reference.backward(graph, given, "float32")
+    assert list(found) == list(gradients)
+    largest = max(map(numpy.linalg.norm, found.values()))
+    for each, gradient in found.items():
+        # the bias of keys in attention has gradient 0, whatever rounding makes of it
+        size = max(numpy.linalg.norm(gradient), 1e-6 * largest)
+        assert numpy.linalg.norm(gradients[each] - gradient) <= 1e-10 * size, each
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["lenet", "resnet44", "unet", "transformer"])
+def test_torch_stays_within_the_bounds(name, dtype):
+    import torch
+
+    from tests.support import torch_networks
+
+    sizes, graph, given = made(name, dtype)
+    found = torch_networks.results(graph, sizes, given, getattr(torch, dtype))
+    output, loss, gradients = found
+    limits = bounds(graph, given, dtype, 17)
+    right = reference.forward(graph, given, dtype)
+    due = reference.backward(graph, given, dtype)
+    most = 0.1 if dtype == "float32" else 1
+    assert numpy.linalg.norm(output - right[graph.outputs[0]]) < most * limits.outputs[0]
+    assert abs(loss - right[graph.loss]) < most * limits.loss
+    for each, gradient in due.items():
+        assert numpy.linalg.norm(gradients[each] - gradient) < most * limits.gradients[each], each

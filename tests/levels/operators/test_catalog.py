@@ -1,0 +1,148 @@
+"""Sets of cases, counted work, and what a trial is due to report."""
+
+from math import prod
+
+import pytest
+
+from capsule.levels import catalog, level0, operators
+from capsule.levels.frameworks.numpy import Numpy
+from capsule.levels.instruments import capacity
+
+CASES = [
+    (name, set_name, case)
+    for name, operator in catalog.OPERATORS.items()
+    for set_name, cases in operator.cases.items()
+    for case, _ in cases
+]
+
+
+def test_deepbench_is_whole():
+    gemm, conv2d = catalog.OPERATORS["gemm"].cases, catalog.OPERATORS["conv2d"].cases
+    assert [len(each["deepbench-train"]) for each in (gemm, conv2d)] == [160, 94]
+    assert [len(each["deepbench-inference"]) for each in (gemm, conv2d)] == [75, 107]
+    forms = [(p["ta"], p["tb"]) for _, p in gemm["deepbench-train"]]
+    assert [forms.count(each) for each in ((0, 0), (1, 0), (0, 1))] == [77, 73, 10]
+    work = [
+        operators.load("gemm").flops(catalog.complete("gemm", p))
+        for _, p in gemm["deepbench-train"]
+    ]
+    assert (min(work), max(work)) == (2 * 512 * 16 * 512, 2 * 8448 * 48000 * 2816)
+    batches = {p["n"] for _, p in conv2d["deepbench-train"]}
+    windows = {(p["r"], p["s"]) for _, p in conv2d["deepbench-train"]}
+    assert batches == {4, 8, 16, 32}
+    assert windows == {(1, 1), (3, 3), (5, 5), (7, 7), (5, 10), (5, 20)}
+
+
+@pytest.mark.parametrize("name", catalog.OPERATORS)
+def test_every_case_has_shapes_work_and_traffic(name):
+    operator = operators.load(name)
+    for cases in catalog.OPERATORS[name].cases.values():
+        for _, parameters in cases:
+            sizes = catalog.complete(name, parameters)
+            assert all(prod(each) > 0 for each in operator.outputs(sizes))
+            assert operator.bytes(sizes, "float32") > 0
+            computes = any(each.needs == "flops" for each in catalog.OPERATORS[name].metrics)
+            assert (operator.flops(sizes) > 0) is computes
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "flops", "moved"),
+    [
+        ("gemm", {"m": 2, "n": 3, "k": 4, "bias": 1}, 2 * 2 * 3 * 4 + 6, 4 * (8 + 12 + 3 + 6)),
+        ("relu", {"n": 10}, 10, 80),
+        (
+            "conv2d",
+            {"n": 1, "c": 2, "h": 5, "w": 5, "k": 4, "r": 3, "s": 3, "groups": 2},
+            2 * (4 * 9) * 9,
+            4 * (50 + 36 + 36),
+        ),
+        ("embedding", {"rows": 100, "width": 8, "count": 3}, 0, 3 * (64 + 8)),
+        ("softmax_cross_entropy", {"rows": 2, "columns": 5}, 54, 40 + 16 + 4),
+    ],
+)
+def test_work_and_traffic_are_counted_by_hand(name, parameters, flops, moved):
+    operator, sizes = operators.load(name), catalog.complete(name, parameters)
+    assert (operator.flops(sizes), operator.bytes(sizes, "float32")) == (flops, moved)
+
+
+def test_options_are_in_a_name_where_they_differ_from_their_default():
+    sizes = {"n": 1, "c": 2, "w": 9, "k": 4, "s": 3}
+    assert catalog.case_name("conv1d", {**sizes, "padding": 0}) == "n1c2w9k4s3"
+    assert catalog.case_name("conv1d", {**sizes, "padding": 1}) == "n1c2w9k4s3padding1"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("gemm", {"m": 1, "n": 1, "k": 1, "ta": 2}, "ta of gemm is 2, not a whole number >= 0 and"),
+        ("gemm", {"m": 1, "n": 1}, "takes the parameters m, n, k and may take ta, tb, bias"),
+        ("conv1d", {"n": 1, "c": 1, "w": 1, "k": 1, "s": 1, "stride": 0}, "stride of conv1d is 0"),
+    ],
+)
+def test_wrong_options_are_named(name, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        catalog.complete(name, parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("conv1d", {"n": 1, "c": 3, "w": 9, "k": 4, "s": 3, "groups": 2}, "2 groups do not divide"),
+        ("conv1d", {"n": 1, "c": 3, "w": 2, "k": 4, "s": 3}, "the window does not fit"),
+        (
+            "max_pool2d",
+            {"n": 1, "c": 1, "h": 9, "w": 9, "r": 2, "s": 2, "padding": 2},
+            "the window does not fit",
+        ),
+    ],
+)
+def test_sizes_that_do_not_go_together_fail_the_trial(name, parameters, message):
+    trial = {"operator": name, "dtype": "float32", "parameters": parameters}
+    with pytest.raises(ValueError, match=message):
+        level0.measure({**trial, "repetitions": 1, "warmup": 0}, Numpy(), 17)
+
+
+def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
+    monkeypatch.setitem(
+        catalog.FRAMEWORKS, "still", catalog.FrameworkFacts(("float32",), differentiates=False)
+    )
+    gemm = catalog.OPERATORS["gemm"]
+    names = [each.name for each in catalog.due(gemm, "still", "cpu")]
+    assert "forward_time" in names
+    assert not {"backward_time", "grad_l2_error_ratio", "gradient_check"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("framework", "dtype", "device", "message"),
+    [
+        ("torch", "tf32", "cpu", "torch has no tf32 on cpu"),
+        ("numpy", "bfloat16", "cpu", "numpy has no bfloat16 on cpu; there are float64, float32"),
+        ("numpy", "float32", "cuda", "numpy has no device 'cuda'"),
+        ("torch", "tf32", "cuda", None),
+    ],
+)
+def test_what_a_framework_cannot_run_is_told(framework, dtype, device, message):
+    found = catalog.unsupported("gemm", framework, dtype, device)
+    assert found == message or found.startswith(message)
+
+
+class _Card:
+    """A device with a given amount of memory."""
+
+    def __init__(self, free):
+        self._free = free
+
+    def free(self):
+        return self._free
+
+
+@pytest.mark.parametrize(("free", "fits"), [(2**20, True), (1000, False)])
+def test_a_trial_that_the_device_cannot_hold_is_refused(free, fits):
+    framework = Numpy()
+    framework.memory = _Card(free)
+    operator, sizes = operators.load("relu"), catalog.complete("relu", {"n": 1000})
+    if fits:
+        capacity.fits(operator, sizes, "float32", framework, True)
+        return
+    with pytest.raises(MemoryError, match=r"needs 0\.0 GiB, the device has 0\.0 GiB free"):
+        capacity.fits(operator, sizes, "float32", framework, True)

@@ -1,0 +1,179 @@
+# ruff: noqa: E501  (one fault, one line)
+"""Faults planted in operators of torch: each must leave its error bound."""
+
+from functools import partial
+from importlib import util
+
+import numpy
+import pytest
+
+from capsule.levels import catalog, frameworks, level0, operators
+from capsule.levels.instruments import errors
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here"),
+]
+
+if util.find_spec("torch") is not None:
+    import torch
+    from torch.nn import functional
+
+
+def half_sums(a, b):
+    """A product whose sums are kept in the dtype of its operands."""
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
+    for k in range(a.shape[1]):
+        total = total + torch.outer(a[:, k], b[k])
+    return total
+
+
+def half_row_sums(x):
+    total = torch.zeros(x.shape[0], dtype=x.dtype)
+    for column in range(x.shape[1]):
+        total = total + x[:, column]
+    return total
+
+
+def norm_over(axes, x, w, b, unbiased=False, epsilon=1e-5):
+    variance, mean = torch.var_mean(x, axes, keepdim=True, unbiased=unbiased)
+    shape = (-1, *[1] * (x.ndim - 2)) if x.ndim > 2 else (-1,)
+    return (x - mean) / torch.sqrt(variance + epsilon) * w.reshape(shape) + b.reshape(shape)
+
+
+def attention(q, k, v, root=None, hidden_from=1):
+    scores = q @ k.transpose(-1, -2) / (root or q.shape[-1] ** 0.5)
+    hidden = torch.ones(scores.shape[-2:]).triu(hidden_from).bool()
+    scores = scores.masked_fill(hidden, -torch.inf)
+    return torch.softmax(scores, -1) @ v
+
+
+def lstm(x, h, c, wx, wh, bx, bh, order="ifgo"):
+    parts = dict(zip(order, (x @ wx.t() + bx + h @ wh.t() + bh).chunk(4, 1), strict=True))
+    cell = parts["f"].sigmoid() * c + parts["i"].sigmoid() * parts["g"].tanh()
+    return parts["o"].sigmoid() * cell.tanh(), cell
+
+
+def detached(function, which):
+    """The right result, without a gradient by one of its operands."""
+    return lambda *operands: function(
+        *(each.detach() + 0 * each if at == which else each for at, each in enumerate(operands))
+    )
+
+
+def scaled_gradient(function, factor):
+    return lambda *operands: function(
+        *((factor * each + (1 - factor) * each.detach()) for each in operands)
+    )
+
+
+FORWARD, BACKWARD = "l2_error_ratio", "grad_l2_error_ratio"
+
+# operator, dtype, options, what torch does instead, the metric that tells
+FAULTS = {
+    "gemm: sums in float16": ("gemm", "float16", {"m": 32, "n": 32, "k": 1024}, lambda s, a, b: (half_sums, (a, b)), FORWARD),
+    "gemm: sums in bfloat16": ("gemm", "bfloat16", {"m": 32, "n": 32, "k": 1024}, lambda s, a, b: (half_sums, (a, b)), FORWARD),
+    "gemm: float32 where float64 is due": ("gemm", "float64", {"m": 32, "n": 32, "k": 64}, lambda s, a, b: (lambda a, b: (a.float() @ b.float()).double(), (a, b)), FORWARD),
+    "gemm: a transpose forgotten": ("gemm", "float32", {"m": 64, "n": 64, "k": 64, "tb": 1}, lambda s, a, b: (torch.mm, (a, b)), FORWARD),
+    "gemm: no bias": ("gemm", "bfloat16", {"m": 8, "n": 8, "k": 8, "bias": 1}, lambda s, a, b, c: (lambda a, b, c: a @ b + 0 * c, (a, b, c)), FORWARD),
+    "gemm: no gradient of the bias": ("gemm", "float32", {"m": 8, "n": 8, "k": 8, "bias": 1}, lambda s, a, b, c: (detached(lambda a, b, c: torch.addmm(c, a, b), 2), (a, b, c)), BACKWARD),
+    "reduce_sum: sums in float16": ("reduce_sum", "float16", {"rows": 16, "columns": 4096}, lambda s, x: (half_row_sums, (x,)), FORWARD),
+    "reduce_mean: one too many": ("reduce_mean", "float32", {"rows": 16, "columns": 100}, lambda s, x: (lambda x: x.sum(1) / 101, (x,)), FORWARD),
+    "conv2d: convolution, not correlation": ("conv2d", "float32", {}, lambda s, x, w, b: (lambda x, w, b: functional.conv2d(x, w.flip(2, 3), b, 2, 1, 2, 4), (x, w, b)), FORWARD),
+    "conv2d: no gradient of the bias": ("conv2d", "float32", {}, lambda s, x, w, b: (detached(lambda x, w, b: functional.conv2d(x, w, b, 2, 1, 2, 4), 2), (x, w, b)), BACKWARD),
+    "conv2d: groups in the wrong order": ("conv2d", "bfloat16", {}, lambda s, x, w, b: (lambda x, w, b: functional.conv2d(x.flip(1), w, b, 2, 1, 2, 4), (x, w, b)), FORWARD),
+    "softmax: wrong axis": ("softmax", "float16", {"rows": 64, "columns": 100}, lambda s, x: (torch.softmax, (x, 0)), FORWARD),
+    "softmax: no gradient through the sum": ("softmax", "float32", {"rows": 4, "columns": 10}, lambda s, x: (lambda x: x.exp() / x.exp().sum(1, keepdim=True).detach(), (x,)), BACKWARD),
+    "cross entropy: no softmax in it": ("softmax_cross_entropy", "float32", {"rows": 64, "columns": 100}, lambda s, x, y: (functional.nll_loss, (x, y)), FORWARD),
+    "cross entropy: sum for mean": ("cross_entropy", "float32", {"rows": 64, "columns": 100}, lambda s, p, y: (lambda p, y: functional.nll_loss(p.log(), y, reduction="sum"), (p, y)), FORWARD),
+    "batch_norm: unbiased variance": ("batch_norm", "float32", {"n": 2, "c": 4, "h": 3, "w": 3}, lambda s, *t: (partial(norm_over, (0, 2, 3), unbiased=True), t), FORWARD),
+    "batch_norm: another epsilon": ("batch_norm", "float64", {}, lambda s, *t: (partial(norm_over, (0, 2, 3), epsilon=2e-5), t), FORWARD),
+    "batch_norm: over each sample": ("batch_norm", "bfloat16", {}, lambda s, *t: (partial(norm_over, (2, 3)), t), FORWARD),
+    "layer_norm: wrong axis": ("layer_norm", "float16", {"rows": 64, "columns": 64}, lambda s, *t: (partial(norm_over, (0,)), t), FORWARD),
+    "gelu: the approximate form": ("gelu", "float32", {"n": 1000}, lambda s, x: (partial(functional.gelu, approximate="tanh"), (x,)), FORWARD),
+    "sigmoid: gradient halved": ("sigmoid", "bfloat16", {"n": 1000}, lambda s, x: (scaled_gradient(torch.sigmoid, 0.5), (x,)), BACKWARD),
+    "relu: leaky by a thousandth": ("relu", "float32", {"n": 1000}, lambda s, x: (partial(functional.leaky_relu, negative_slope=1e-3), (x,)), FORWARD),
+    "attention: not scaled": ("attention", "float16", {}, lambda s, *t: (partial(attention, root=1.0), t), FORWARD),
+    "attention: one key too many is seen": ("attention", "float32", {}, lambda s, *t: (partial(attention, hidden_from=2), t), FORWARD),
+    "lstm_cell: gates in another order": ("lstm_cell", "bfloat16", {}, lambda s, *t: (partial(lstm, order="iofg"), t), FORWARD),
+    "max_pool2d: one percent short": ("max_pool2d", "bfloat16", {}, lambda s, x: (lambda x: functional.max_pool2d(x, 3, 2, 1) * 0.99, (x,)), FORWARD),
+    "average_pool2d: the frame counted": ("average_pool2d", "float32", {}, lambda s, x: (functional.avg_pool2d, (x, 3, 2, 1)), FORWARD),
+    "embedding: off by one": ("embedding", "float32", {}, lambda s, t, i: (lambda t, i: functional.embedding((i + 1) % len(t), t), (t, i)), FORWARD),
+    "dropout: not scaled": ("dropout", "float16", {"n": 100, "percent": 10}, lambda s, x, m: (torch.mul, (x, m)), FORWARD),
+    "sum: the last one left out": ("sum", "bfloat16", {"n": 100, "count": 3}, lambda s, a, b, c: (lambda a, b, c: a + b + 0 * c, (a, b, c)), FORWARD),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_leaves_the_bound(monkeypatch, fault):
+    from capsule.levels.frameworks.torch.operators import OPERATIONS
+
+    name, dtype, parameters, instead, metric = FAULTS[fault]
+    trial = {
+        "operator": name,
+        "dtype": dtype,
+        "parameters": parameters or catalog.OPERATORS[name].cases["quick"][-1][1],
+        "repetitions": 1,
+        "warmup": 0,
+    }
+    framework = frameworks.load("torch", "cpu", 2, "default")
+    monkeypatch.setitem(OPERATIONS, name, instead)
+    values = {each.metric: each.values for each in level0.measure(trial, framework, 17)}
+    assert values[metric][0] > 1
+    if metric == BACKWARD:
+        assert values[FORWARD][0] <= 1
+        assert values["gradient_check"][0] > 1
+
+
+def test_a_result_that_changes_from_call_to_call_is_told(monkeypatch):
+    from capsule.levels.frameworks.torch.operators import OPERATIONS
+
+    calls = iter(range(1000))
+
+    def drifting(a, b):
+        return torch.mm(a, b) * (1 + next(calls) % 2 * 2**-23)  # a last bit, well within the bound
+
+    monkeypatch.setitem(OPERATIONS, "gemm", lambda sizes, a, b: (drifting, (a, b)))
+    trial = {
+        "operator": "gemm",
+        "dtype": "float32",
+        "parameters": {"m": 9, "n": 9, "k": 64},
+        "repetitions": 2,
+        "warmup": 0,
+    }
+    framework = frameworks.load("torch", "cpu", 2, "default")
+    values = {each.metric: each.values for each in level0.measure(trial, framework, 17)}
+    assert values["repeatable"] == (0.0,)
+    assert values["l2_error_ratio"][0] < 1
+
+
+def test_the_heat_map_shows_where_the_error_is():
+    right = numpy.zeros((8, 16))
+    wrong = right.copy()
+    wrong[7, 15] = 3.0
+    found = errors.errors((wrong,), (right,), (1.0,))
+    assert found["error_heatmap"] == (*[0.0] * 63, 3.0)
+    assert (found["l1_error"], found["max_error"]) == ((3.0,), (3.0,))
+
+
+def test_two_trials_share_no_samples():
+    framework = frameworks.load("numpy", "cpu", None, "default")
+    trial = {
+        "operator": "relu",
+        "dtype": "float32",
+        "parameters": {"n": 9},
+        "repetitions": 4,
+        "warmup": 1,
+    }
+    for _ in range(2):
+        first, *_ = level0.measure(trial, framework, 17)
+        assert (first.metric, len(first.values)) == ("forward_time", 5)
+
+
+def test_errors_of_several_outputs_are_those_of_all_together():
+    right = (numpy.array([3.0]), numpy.array([4.0]))
+    found = errors.errors((right[0] + 3, right[1] - 4), right, (3.0, 8.0))
+    assert found["l2_error"] == (5.0,)
+    assert found["relative_error"] == (1.0,)
+    assert found["l2_error_ratio"] == (1.0,)
+    assert operators.several(right) == right

@@ -1,0 +1,218 @@
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from capsule.levels import streams as words
+from capsule.levels.data import generators
+
+GOLDEN = [
+    (
+        "gaussian-blobs",
+        {},
+        "sha256:3bfdd7c330bcf45d0ed9f469f81399f4c97e73af8f524c3764515f7d094bce93",
+    ),
+    (
+        "gaussian-blobs",
+        {"samples": 5000, "features": 37, "classes": 7, "seed": 4294967295},
+        "sha256:a9f0cfe48aab1c48e3d367427259e19ce43793f1986c5620aa5cad79b485a0ac",
+    ),
+    (
+        "regression",
+        {},
+        "sha256:0da604cbaf0704010f10d99f1ac5b534d3cd90cec55d9b91a992021bbdee58e9",
+    ),
+    (
+        "regression",
+        {"samples": 5000, "features": 33, "seed": 9},
+        "sha256:14fe777785e0732427852565520ac76da4a83fcf44c9e7f7a98212156978f66f",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "digest"), GOLDEN)
+def test_golden_digests(name, parameters, digest):
+    assert generators.digest(generators.generate(name, parameters)) == digest
+
+
+def test_every_generator_has_a_golden_digest_of_its_defaults():
+    assert {name for name, parameters, _ in GOLDEN if not parameters} == set(generators.GENERATORS)
+
+
+_WITHOUT_SIMD = """
+import json, sys
+try:
+    from numpy._core import _multiarray_umath as core
+except ImportError:
+    from numpy.core import _multiarray_umath as core
+if sys.argv[1] == "features":
+    print(",".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)))
+else:
+    from capsule.levels import generators
+    left = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
+    print(json.dumps([left, [
+        generators.digest(generators.generate(name, parameters))
+        for name, parameters, _ in json.loads(sys.argv[1])
+    ]]))
+"""
+
+
+def _without_simd(argument, disabled):
+    return subprocess.run(
+        [sys.executable, "-c", _WITHOUT_SIMD, argument],
+        cwd=Path(generators.__file__).parents[2],
+        env={"PATH": os.environ["PATH"], "NPY_DISABLE_CPU_FEATURES": disabled},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_the_same_bytes_without_the_vector_instructions_of_this_cpu():
+    features = _without_simd("features", "").strip()
+    left, digests = json.loads(_without_simd(json.dumps(GOLDEN), features))
+    assert left == []
+    assert digests == [digest for _, _, digest in GOLDEN]
+
+
+def test_generators_use_only_what_every_cpu_computes_alike():
+    allowed = {"asarray", "float32", "float64", "full", "int64", "load", "random", "uint64"}
+    for module in (generators, words):
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id == "numpy":
+                    assert node.attr in allowed
+            elif isinstance(node, ast.Attribute):
+                assert node.attr not in {"sum", "mean", "dot", "prod", "normal", "random"}
+            elif isinstance(node, ast.BinOp):
+                assert not isinstance(node.op, ast.MatMult)
+
+
+def test_blobs_are_classes_around_their_centres():
+    made = generators.generate("gaussian-blobs", {"samples": 4000, "features": 3, "classes": 3})
+    x, y = made["x"], made["y"]
+    assert (x.dtype, x.shape, y.dtype, y.shape) == ("float32", (4000, 3), "int64", (4000,))
+    assert set(y) == {0, 1, 2}
+    for each in range(3):
+        assert 1000 < numpy.count_nonzero(y == each) < 1700
+        numpy.testing.assert_allclose(x[y == each].std(axis=0), 1, atol=0.1)
+
+
+def test_regression_is_explained_by_its_terms():
+    made = generators.generate("regression", {"samples": 4000, "features": 3, "seed": 5})
+    x, y = made["x"].astype("float64"), made["y"].astype("float64")
+    assert (made["x"].dtype, x.shape, made["y"].dtype, y.shape) == (
+        "float32",
+        (4000, 3),
+        "float32",
+        (4000,),
+    )
+    terms = numpy.hstack([x, x * numpy.roll(x, 1, axis=1)])
+    residual = y - terms @ numpy.linalg.lstsq(terms, y, rcond=None)[0]
+    assert 0.11 < residual.std() < 0.14 < y.std()
+
+
+@pytest.mark.parametrize("name", generators.GENERATORS)
+def test_another_seed_makes_other_data(name):
+    digests = {
+        generators.digest(generators.generate(name, {"seed": seed, "samples": 10}))
+        for seed in range(5)
+    }
+    assert len(digests) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("blobs", {}, "no generator 'blobs'; there are gaussian-blobs, regression"),
+        ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
+        ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),
+        ("regression", {"samples": 1.5}, "samples of regression is 1.5"),
+        ("regression", {"samples": True}, "samples of regression is True"),
+        ("regression", {"seed": 2**32}, "seed of regression is 4294967296"),
+        ("gaussian-blobs", {"classes": 1}, "classes of gaussian-blobs is 1"),
+    ],
+)
+def test_wrong_parameters_are_named(name, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        generators.generate(name, parameters)
+
+
+plain_arrays = arrays_of.arrays(
+    st.one_of(
+        arrays_of.boolean_dtypes(),
+        arrays_of.integer_dtypes(endianness="?"),
+        arrays_of.floating_dtypes(endianness="?", sizes=(16, 32, 64)),
+    ),
+    arrays_of.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), plain_arrays))
+def test_what_is_written_is_read_again(tmp_path_factory, arrays):
+    folder = tmp_path_factory.mktemp("data")
+    generators.write(arrays, folder)
+    found = generators.read(folder)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].shape == array.shape
+        assert found[name].dtype == array.dtype.newbyteorder("<")
+        numpy.testing.assert_array_equal(found[name], array)
+    assert generators.digest(found) == generators.digest(arrays)
+
+
+def test_files_are_the_same_bytes_everywhere(tmp_path):
+    generators.write({"x": numpy.array([1, -2], "int16")}, tmp_path)
+    written = (tmp_path / "x.npy").read_bytes()
+    header = b"{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }"
+    assert written == b"\x93NUMPY\x01\x00\x76\x00" + header.ljust(117) + b"\n" + b"\1\0\xfe\xff"
+
+
+def test_the_digest_is_of_content_not_of_layout():
+    array = numpy.arange(6, dtype="<i4").reshape(2, 3)
+    digest = generators.digest({"x": array, "y": array})
+    assert digest == generators.digest({"y": array.astype(">i4"), "x": numpy.asfortranarray(array)})
+    others = [
+        {"x": array, "z": array},
+        {"x": array},
+        {"x": array, "y": array.reshape(3, 2)},
+        {"x": array, "y": array.astype("<u4")},
+        {"x": array, "y": array + (array == 5)},
+    ]
+    assert digest not in {generators.digest(each) for each in others}
+
+
+def test_the_digest_by_its_published_format():
+    import hashlib
+
+    text = b"capsule-arrays-1\na |u1 2\n\x01\x02b <f8 \n" + b"\0" * 6 + b"\xf0?"
+    arrays = {"b": numpy.float64(1.0), "a": numpy.array([1, 2], "uint8")}
+    assert generators.digest(arrays) == f"sha256:{hashlib.sha256(text).hexdigest()}"
+
+
+@pytest.mark.parametrize("name", ["../x", "X", "", "a b", "x\n"])
+def test_names_that_are_no_file_names_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="array name"):
+        generators.write({name: numpy.zeros(1)}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("array", [numpy.array([{}]), numpy.array(["a"]), numpy.array([1j])])
+def test_arrays_that_are_not_plain_numbers_are_refused(array):
+    with pytest.raises(ValueError, match="not booleans, integers or floats"):
+        generators.digest({"x": array})
+
+
+def test_nothing_is_unpickled(tmp_path):
+    numpy.save(tmp_path / "x.npy", numpy.array([{}]), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        generators.read(tmp_path)

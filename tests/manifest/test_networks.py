@@ -1,0 +1,326 @@
+"""Networks, and operators and networks of a user's own, as a manifest's author meets them."""
+
+import json
+
+import pytest
+
+from capsule import manifest, plan
+from capsule.errors import ManifestError, UsageError
+from capsule.levels import catalog
+from capsule.levels.catalog import users
+from capsule.manifest.benchmarks import written
+
+CUBE = """
+import numpy
+parameters = ("n",)
+options = {"power": 3}
+
+def tensors(sizes): ...
+def outputs(sizes): ...
+def flops(sizes): ...
+def forward(c, sizes, x): ...
+def backward(c, sizes, upstream, x): ...
+def torch(context, sizes, x): ...
+"""
+NET = """
+parameters = ("batch",)
+options = {"width": 8}
+
+def network(g, sizes): ...
+"""
+RESNET = {
+    "id": "resnet",
+    "level": 1,
+    "network": "resnet18",
+    "cases": "quick",
+    "frameworks": ["torch", "onnxruntime"],
+    "repetitions": 5,
+    "isolation": "trial",
+}
+OWN = {
+    "id": "own",
+    "level": 0,
+    "operator": {"file": "ops/cube.py"},
+    "inputs": ["ops"],
+    "cases": {"n": [4, 8]},
+    "frameworks": ["torch", "numpy"],
+}
+
+
+def document(*benchmarks, claims=(), **fields):
+    return {
+        "name": "small",
+        "title": "Small",
+        "authors": [{"name": "Ada"}],
+        "license": "MIT",
+        "seeds": [1, 2],
+        "benchmarks": list(benchmarks),
+        "claims": list(claims),
+        **fields,
+    }
+
+
+def encoded(*benchmarks, **fields):
+    return json.dumps(document(*benchmarks, **fields)).encode()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "cube.py").write_text(CUBE)
+    (tmp_path / "ops" / "net.py").write_text(NET)
+    (tmp_path / "ops" / "net.onnx").write_bytes(b"not opened")
+    return tmp_path
+
+
+def read(folder, *benchmarks, **fields):
+    return manifest.read(encoded(*benchmarks, **fields), where="m.json", folder=folder)
+
+
+def told(folder, benchmark):
+    with pytest.raises(ManifestError) as caught:
+        read(folder, benchmark)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("network", sorted(catalog.NETWORKS))
+def test_every_network_has_a_quick_set_that_can_be_planned(network):
+    frameworks = list(catalog.NETWORKS[network].frameworks)
+    assert {"torch", "torch-compile", "numpy"} <= set(frameworks)
+    asked = read(None, {**RESNET, "network": network, "frameworks": frameworks})
+    (benchmark,) = asked.benchmarks
+    assert (benchmark.level, benchmark.network, benchmark.operator) == (1, network, None)
+    trials = [trial for group in plan.make(asked).groups for trial in group.trials]
+    assert len(trials) == 2 * len(frameworks) * len(benchmark.cases)
+
+
+def test_a_network_owes_the_metrics_of_networks():
+    asked = read(None, RESNET)
+    paths = {path.split("/", 2)[2]: metric for path, metric in plan.metric_paths(asked)}
+    assert paths["torch/layer_time"].kind == "machine"
+    assert paths["onnxruntime/parameters"].kind == "portable"
+    assert "torch/training_time" in paths
+    assert "onnxruntime/training_time" not in paths
+    assert "torch/forward_time" not in paths
+
+
+def test_the_plan_says_which_network():
+    (first, *_) = plan.to_json(plan.make(read(None, RESNET)))["groups"]
+    (trial,) = first["trials"]
+    assert (trial["level"], trial["network"], trial["repetitions"]) == (1, "resnet18", 5)
+    assert "operator" not in trial
+    assert "source" not in trial
+
+
+def test_options_of_networks_are_named_like_those_of_operators():
+    cases = [{"batch": 2}, {"batch": 2, "side": 32, "classes": 10}]
+    found = read(None, {**RESNET, "cases": cases}).benchmarks[0]
+    assert [case.name for case in found.cases] == ["batch2", "batch2side32classes10"]
+
+
+def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder):
+    (folder / "ops" / "cube.py").write_text(CUBE + "\nraise SystemExit('it was run')\n")
+    found = read(folder, {**OWN, "cases": [{"n": 4}, {"n": 4, "power": 2}]}).benchmarks[0]
+    assert (found.operator, found.source) == ("ops/cube.py", "ops/cube.py")
+    assert [case.name for case in found.cases] == ["n4", "n4power2"]
+    assert {metric.name for metric in found.metrics} == {
+        each.name for each in catalog.FORWARD_METRICS
+    }
+    trial = plan.to_json(plan.make(read(folder, OWN)))["groups"][0]["trials"][0]
+    assert (trial["operator"], trial["source"]) == ("ops/cube.py", "ops/cube.py")
+
+
+def test_a_network_s_file_has_a_batch_and_options(folder):
+    own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops/net.py"]}
+    found = read(folder, {**own, "cases": {"batch": [2], "width": [8, 16]}}).benchmarks[0]
+    assert [case.name for case in found.cases] == ["batch2", "batch2width16"]
+    assert (found.network, found.source) == ("ops/net.py", "ops/net.py")
+    assert "no set of cases" in told(folder, own)
+
+
+@pytest.mark.parametrize(
+    ("network", "trains"),
+    [
+        ({"onnx": "ops/net.onnx"}, False),
+        ({"onnx": "ops/net.onnx", "trains": True}, True),
+        ({"file": "ops/net.py"}, True),
+        ({"file": "ops/net.py", "trains": False}, False),
+    ],
+)
+def test_a_network_of_one_s_own_trains_where_it_is_asked_to(folder, network, trains):
+    own = {**RESNET, "network": network, "inputs": ["ops"], "cases": {"batch": [1, 8]}}
+    found = read(folder, own).benchmarks[0]
+    assert (found.source, found.trains) == (next(iter(network.values())), trains)
+    owed = {metric.name for metric in found.due("torch")}
+    assert "inference_time" in owed
+    assert {"training_time", "gradient_check"} & owed == (
+        {"training_time", "gradient_check"} if trains else set()
+    )
+    assert "training_time" not in {metric.name for metric in found.due("onnxruntime")}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"network": "resnet81"}, ["/benchmarks/0/network", "unknown network", "'resnet18'?"]),
+        ({"network": {}}, ["/0/network", "exactly one of file and onnx"]),
+        ({"network": {"file": "a.py", "onnx": "a.onnx"}}, ["exactly one of file and onnx"]),
+        ({"network": {"flie": "a.py"}}, ["did you mean 'file'?"]),
+        ({"network": {"trains": True}}, ["exactly one of file and onnx"]),
+        ({"network": 3}, ["/0/network", "name of a network"]),
+        ({"network": {"file": "net.py"}}, ["/0/network/file", "does not exist"]),
+        ({"operator": "gemm"}, ["/0/operator: unknown field"]),
+        ({"frameworks": ["tourch"]}, ["did you mean 'torch'?"]),
+        ({"dtype": "float64"}, ["/0/dtype", "resnet18 has no float64; there are: float32"]),
+        ({"cases": [{"batch": 0}]}, ["0 is not a whole number >= 1"]),
+        ({"cases": [{"side": 64}]}, ["parameter 'batch' of resnet18 is missing"]),
+        ({"inputs": ["ops"]}, ["/0/inputs", "this network has none"]),
+        ({"level": 3}, ["this version knows level 0, level 1 and commands"]),
+    ],
+)
+def test_a_mistake_about_a_network_is_told(folder, change, words):
+    message = told(folder, {**RESNET, **change})
+    assert [each for each in words if each not in message] == [], message
+
+
+def test_a_single_operator_is_nothing_to_compile():
+    gemm = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["torch-compile"]}
+    assert "torch-compile runs whole networks, not gemm alone" in told(None, gemm)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("def flops", "def work", "cube.py, line 1: defines no flops"),
+        ('("n",)', "tuple('n')", "line 3: parameters is no literal"),
+        ('("n",)', '"n"', "line 3: parameters is not a tuple of names"),
+        ('("n",)', '("n", "n")', "line 3: parameters"),
+        ('("n",)', '("n1",)', "line 3: parameters"),
+        ('("n",)', '("name",)', "line 3: parameters"),
+        ('"power": 3', '"power": -3', "line 4: options is not a dictionary"),
+        ('"power": 3', '"power": 1 + 1', "line 4: options is no literal"),
+        ('"power": 3', '"n": 3', "line 4: options"),
+        ("def torch", "def tensorflow", "cube.py has no function for torch; it runs in numpy"),
+        ("def torch(context, sizes, x): ...", "import torch", "no function for torch"),
+        ("def flops(sizes)", "def flops(sizes", "line 8: not Python"),
+        ("import numpy", "\0", "not Python"),
+        ("import numpy", "(" * 10_000, "not Python"),
+    ],
+)
+def test_what_a_file_lacks_is_told_with_its_line(folder, old, new, words):
+    (folder / "ops" / "cube.py").write_text(CUBE.replace(old, new, 1))
+    message = told(folder, OWN)
+    assert "/benchmarks/0/" in message
+    assert words in message
+
+
+def test_a_network_s_file_without_a_batch_is_told(folder):
+    own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops"], "cases": {"batch": [1]}}
+    (folder / "ops" / "net.py").write_text(NET.replace('"batch"', '"n"'))
+    assert "net.py, line 2: parameters is ('n',), a network's are ('batch',)" in told(folder, own)
+    (folder / "ops" / "net.py").write_text(NET.replace("def network", "def net"))
+    assert "net.py, line 1: defines no network" in told(folder, own)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"inputs": ["ops/net.py"]}, "is not among this benchmark's inputs"),
+        ({"inputs": []}, "needs at least 1"),
+        ({"operator": {"file": "ops/absent.py"}}, "does not exist beside the manifest"),
+        ({"operator": {"file": "ops/../ops/cube.py"}}, "leads out of the manifest's folder"),
+        ({"operator": {"file": "ops/net.onnx"}}, "does not end in .py"),
+        ({"operator": {"onnx": "ops/net.onnx"}}, "unknown field"),
+        ({"operator": {}}, "the field 'file' is missing"),
+        ({"cases": "quick"}, "write out its sizes"),
+    ],
+)
+def test_a_mistake_about_a_file_is_told(folder, change, words):
+    assert words in told(folder, {**OWN, **change})
+
+
+def test_out_of_a_capsule_a_file_is_what_the_plan_states(folder):
+    first = read(folder, OWN)
+    subjects = list(map(written, first.benchmarks))
+    found = manifest.read(encoded(OWN), where="m.json", folder=None, subjects=subjects)
+    assert found.benchmarks == first.benchmarks
+    assert "cannot be read" in told(None, OWN)
+
+
+def test_host_and_image_make_the_same_of_a_file(folder):
+    """The catalogue's entry from the syntax tree is that from the module."""
+    from capsule.levels.operators import user
+
+    (folder / "ops" / "cube.py").write_text(CUBE)
+    found = read(folder, OWN).benchmarks[0]
+    _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py", "numpy")
+    assert entry == users.operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
+    assert entry.name == found.operator
+    assert {each.name for each in entry.metrics} == {each.name for each in found.metrics}
+    assert set(found.frameworks) == set(entry.frameworks)
+
+
+GEMM = {
+    "id": "gemm",
+    "level": 0,
+    "operator": "gemm",
+    "cases": [{"m": 1, "n": 1, "k": 1}],
+    "frameworks": ["torch", "numpy"],
+}
+TRAIN = {"id": "train", "command": ["true"], "metrics": {"loss": {}}}
+CLAIMS = [
+    {"metric": "*/*/*/l2_error_ratio", "type": "threshold", "at_most": 1},
+    {"metric": "resnet/*/*/loss", "type": "exact"},
+    {"metric": "resnet/*/onnxruntime/parameters", "type": "exact"},
+    {"metric": "gemm/*/torch/forward_time", "type": "ratio"},
+]
+
+
+def put(folder, *benchmarks, **fields):
+    path = folder / "m.json"
+    path.write_bytes(encoded(*benchmarks, **fields))
+    return path
+
+
+def test_a_manifest_is_narrowed_to_the_frameworks_of_an_image(tmp_path):
+    path = put(tmp_path, GEMM, RESNET, TRAIN, claims=CLAIMS)
+    whole, part = manifest.load(path), manifest.load(path, ["onnxruntime"])
+    assert [each.id for each in part.benchmarks] == ["resnet"]
+    assert part.benchmarks[0].frameworks == ("onnxruntime",)
+    # onnxruntime has no loss: that claim would match nothing
+    kept = ["*/*/*/l2_error_ratio", "resnet/*/onnxruntime/parameters"]
+    assert [each.metric for each in part.claims] == kept
+    assert str(part.narrowed_from) == plan.to_json(plan.make(whole))["manifest"]
+    assert part.source == manifest.load(path, ["onnxruntime"]).source
+    again = manifest.read(part.source, where="m.json", folder=None)
+    assert again == manifest.read(part.source, where="m.json", folder=None)
+    assert again.benchmarks == part.benchmarks
+    assert plan.make(again).digest == plan.make(part).digest
+
+
+def test_commands_are_kept_by_their_name(tmp_path):
+    path = put(tmp_path, GEMM, TRAIN)
+    part = manifest.load(path, ["command", "numpy"])
+    assert [each.frameworks for each in part.benchmarks] == [("numpy",), ("command",)]
+
+
+@pytest.mark.parametrize("frameworks", [[], ["torch", "numpy"]])
+def test_a_manifest_that_loses_nothing_stays_as_it_was_written(tmp_path, frameworks):
+    path = put(tmp_path, GEMM)
+    found = manifest.load(path, frameworks)
+    assert (found.source, found.narrowed_from) == (path.read_bytes(), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tourch", r"unknown framework 'tourch'\n  did you mean 'torch'\? they use torch, numpy"),
+        ("tensorfow", r"did you mean 'tensorflow'\? they use torch, numpy"),
+        ("tensorflow", r"no benchmark of the manifest uses 'tensorflow'\n  they use torch, numpy"),
+        ("", "unknown framework ''"),
+    ],
+)
+def test_a_framework_that_nothing_uses_is_told(tmp_path, name, words):
+    path = put(tmp_path, GEMM)
+    with pytest.raises(UsageError, match=words):
+        manifest.load(path, ["torch", name])

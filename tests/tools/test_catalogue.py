@@ -1,0 +1,55 @@
+"""The manifests of the whole catalogue are those that the catalogue makes."""
+
+from pathlib import Path
+
+import catalogue
+import pytest
+
+from capsule import manifest
+from capsule.levels import catalog
+
+FOLDER = Path(__file__).parents[2] / "manifests"
+
+
+@pytest.mark.parametrize("make", [catalogue.level0, catalogue.level1])
+def test_the_committed_file_is_what_the_catalogue_makes(make):
+    made = make()
+    path = FOLDER / f"{made['name']}.json"
+    told = "python tools/catalogue.py writes it anew"
+    assert path.read_text() == catalogue.text(made), told
+
+
+def test_level_0_holds_every_operator_framework_and_element_type_that_there_is():
+    asked = manifest.load(FOLDER / "level0.json")
+    found = {
+        (each.operator, each.dtype, framework)
+        for each in asked.benchmarks
+        for framework in each.frameworks
+    }
+    assert found == {
+        (operator, dtype, framework)
+        for operator in catalog.OPERATORS
+        for dtype in catalog.DTYPES
+        for framework in catalog.FRAMEWORKS
+        if catalog.unsupported(operator, framework, dtype, "cpu") is None
+    }
+
+
+def test_level_1_holds_every_network_in_every_framework():
+    asked = manifest.load(FOLDER / "level1.json")
+    assert {each.network for each in asked.benchmarks} == set(catalog.NETWORKS)
+    assert {name for each in asked.benchmarks for name in each.frameworks} == set(
+        catalog.FRAMEWORKS
+    )
+
+
+@pytest.mark.parametrize("name", ["level0", "level1"])
+@pytest.mark.parametrize(
+    "frameworks", [["torch", "numpy"], ["tensorflow", "tensorflow-xla", "onnxruntime"]]
+)
+def test_each_image_finds_its_part_with_claims_about_it(name, frameworks):
+    part = manifest.load(FOLDER / f"{name}.json", frameworks)
+    assert {each for one in part.benchmarks for each in one.frameworks} == set(frameworks)
+    assert len(part.claims) >= 3
+    kinds = {claim.type for claim in part.claims if claim.primary}
+    assert "threshold" in kinds

@@ -1,0 +1,151 @@
+"""The acceptance table with fewer repetitions, and docs/statistics.md against what it quotes.
+
+The limits are those of `benchmarks/statistics/verdicts.py`. With so few repetitions the worst of
+many cells lies above its true rate by chance, so three binomial standard errors are allowed on top.
+"""
+
+import doctest
+import math
+import re
+
+import pytest
+import rivals
+import selection
+import statistics_docs
+import verdicts
+from cells import Capsules, Curves, Equivalence, Looks, OneSided
+from exactness import CHECKS, Check
+
+REPETITIONS = 300
+# these cost the most
+FEW = {Curves: 40, Capsules: 150}
+PAGE = statistics_docs.PAGE.read_text()
+ROWS = {row.name: row for row in verdicts.rows()}
+
+
+def repetitions_of(cell):
+    return FEW.get(type(cell), REPETITIONS)
+
+
+def allowance(row, cell):
+    """Three standard errors of a share at the limit, in percentage points."""
+    share = min(99.0, max(1.0, row.limit if row.unit == " %" else 80.0))
+    return 3 * math.sqrt(share * (100 - share) / repetitions_of(cell))
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Every cell once, whichever rows ask for it."""
+    return {}
+
+
+def measured(found, cell):
+    if cell not in found:
+        found[cell] = cell.measure(repetitions_of(cell))
+    return found[cell]
+
+
+def reduced(row):
+    """Every cell, but of the longest rows every fifth: still all sizes and shapes."""
+    cell = row.cells[0]
+    long = isinstance(cell, OneSided) or getattr(cell, "margin", 0) is None
+    return row.cells[:: 5 if long else 1]
+
+
+COUNTED = [
+    row
+    for row in ROWS.values()
+    if row.limit is not None and row.unit and not row.name.startswith("rival")
+]
+
+
+@pytest.mark.parametrize("row", COUNTED, ids=lambda row: row.name)
+def test_rates_and_power_keep_their_limits(row, found):
+    for cell in reduced(row):
+        figures = measured(found, cell)
+        for word in row.words:
+            beyond = allowance(row, cell)
+            assert row.passes(figures[word], beyond), (str(cell), word, figures[word], beyond)
+
+
+def test_a_rule_without_a_margin_for_error_would_be_caught(found):
+    """The table can fail: a test that finds nothing is taken for a match more often than not."""
+    cell = rivals.Cell(3, "normal", 2.0)
+    figures = measured(found, cell)
+    row = next(iter(ROWS.values()))
+    assert figures[f"{rivals.OURS} same"] <= row.limit + allowance(row, cell)
+    for rule in ("t-test (Welch), p > 0.05", "95 % intervals overlap", "within 5 % of the mean"):
+        assert not row.passes(figures[f"{rule} same"], allowance(row, cell))
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if name != "milliseconds"])
+def test_what_must_hold_always_does(name):
+    (row,) = (
+        row
+        for row in ROWS.values()
+        if any(isinstance(cell, Check) and cell.name == name for cell in row.cells)
+    )
+    assert row.limit is not None
+    assert row.passes(Check(name, 50).measure(0)["figure"])
+
+
+def test_a_cell_has_the_same_figures_wherever_it_is_measured():
+    cells = [Equivalence(3, 3, "normal", 2.0), Looks(5, "normal", 2.0), Curves(3, "bump", 1.0)]
+    alone = verdicts.measure(cells, 20, 1)
+    assert verdicts.measure(reversed(cells), 20, 2) == alone
+
+
+def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones():
+    lucky, honest = selection.AUTHORS
+    default = next(iter(selection.MARGINS))
+    again = selection.Again(lucky).measure(REPETITIONS)[selection.RULE_T]
+    fresh, fair = (
+        selection.Fresh(author, default, 10).measure(REPETITIONS) for author in (lucky, honest)
+    )
+    assert again > 99
+    assert fresh["REPRODUCED"] < 3 < 15 < fresh["DIFFERENT"]
+    assert fair["DIFFERENT"] < 4 < 40 < fair["REPRODUCED"]
+
+
+# the page
+
+
+@pytest.mark.parametrize("name", statistics_docs.COMPUTED)
+def test_the_page_quotes_what_the_product_says(name):
+    text = statistics_docs.COMPUTED[name]()
+    assert statistics_docs.part(PAGE, name) == text, f"run {statistics_docs.COMMAND} --computed"
+
+
+def test_plots_show_the_tables_of_the_page():
+    for name, text in statistics_docs.figures(PAGE).items():
+        assert (statistics_docs.FIGURES / name).read_text() == text, name
+
+
+def test_python_examples_of_the_page_run():
+    failed, tried = doctest.testfile(str(statistics_docs.PAGE), module_relative=False)
+    assert tried > 0
+    assert failed == 0
+
+
+def test_the_acceptance_table_of_the_page_is_whole_and_kept():
+    lines = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$",
+                       statistics_docs.part(PAGE, "acceptance"), re.MULTILINE)[2:]  # fmt: skip
+    told = {name: (limit, figure) for name, _, limit, figure in lines}
+    assert list(told) == [name for name in ROWS if not name.startswith("time of")]
+    for name, (limit, figure) in told.items():
+        assert limit == (ROWS[name].bound or "shown only")
+        number = float(re.match(r"-?[0-9.e-]+", figure)[0])
+        assert ROWS[name].passes(number), f"{name}: {figure} against {limit}"
+
+
+@pytest.mark.parametrize("name", ["acceptance", "rivals", "power", "selection", "again"])
+def test_simulated_tables_name_their_repetitions_and_seed(name):
+    stamp = statistics_docs.part(PAGE, name).splitlines()[-1]
+    assert re.match(r"4000 repetitions a cell \(.*\), seed \d+\.$", stamp)
+
+
+def test_every_image_of_the_page_is_there():
+    images = re.findall(r"!\[[^]]+\]\((\S+\.svg)\)", PAGE)
+    assert {statistics_docs.PAGE.parent / image for image in images} == set(
+        statistics_docs.FIGURES.iterdir()
+    )

@@ -1,0 +1,316 @@
+"""Three capsules or more: every pair judged, one word for all, and what they say together."""
+
+import dataclasses
+import io
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from capsule import diff, report, schema, verdict
+from capsule.diff.several import compare_several, label
+from capsule.digest import canonical_json
+from capsule.errors import UsageError
+from capsule.manifest import Claim, Margin
+from capsule.stats import Runs
+from capsule.stats.reproducibility import precision, random_effects_mean
+from capsule.summary import run_values
+from capsule.verdict.several import exit_code, judge_several
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record
+
+FRESH = (101, 102, 103, 104, 105)
+IDS = ("a" * 64, "b" * 64, "c" * 64)
+WITHIN = Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05))
+
+
+# which runs
+
+
+def original(*claims, **changes):
+    record = make_record(**changes)
+    frozen = verdict.freeze(claims or (WITHIN,), run_values(record))
+    return dataclasses.replace(record, claims=frozen)
+
+
+def rerun(shift=0.0, noise=1, seeds=FRESH, **changes):
+    chance = random.Random(noise)
+    losses = {seed: 1 + shift + chance.gauss(0, 0.01) for seed in sorted(seeds)}
+    changes = {"losses": losses, **changes}
+    return make_record(seeds=seeds, fresh=seeds, verifies=IDS[0], **changes)
+
+
+def judged(*reruns, ids=None, there=None):
+    records = [there or original(), *reruns]
+    ids = ids or [f"{index:064x}" for index in range(len(records))]
+    return judge_several(compare_several(records, ids))
+
+
+def test_every_rerun_is_held_against_the_original():
+    found = compare_several([original(), rerun(), rerun(noise=2)], IDS)
+    assert [side.id for side in found.sides] == list(IDS)
+    assert [(pair.original.id, pair.rerun.id) for pair in found.pairs] == [
+        (IDS[0], IDS[1]),
+        (IDS[0], IDS[2]),
+    ]
+    assert [across.metric for across in found.metrics] == [LOSS]
+
+
+def test_only_fresh_runs_count_where_there_are_any():
+    both = make_record(seeds=SEEDS + FRESH, fresh=FRESH, verifies=IDS[0])
+    (across,) = compare_several([original(), both, make_record(seeds=(7, 8, 9))], IDS).metrics
+    assert [tuple(run.seed for run in side.runs) for side in across.sides] == [
+        SEEDS,
+        FRESH,
+        (7, 8, 9),
+    ]
+
+
+def test_two_capsules_are_not_several():
+    with pytest.raises(UsageError, match="2 capsules are not several"):
+        compare_several([original(), rerun()], IDS[:2])
+
+
+def test_a_capsule_counts_once():
+    with pytest.raises(UsageError, match="B and C are the same capsule bbbb"):
+        compare_several([original(), rerun(), rerun()], (IDS[0], IDS[1], IDS[1]))
+    compare_several([original(), rerun(), rerun(noise=2)], (IDS[0], None, None))
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_labels_are_unique(one, other):
+    assert (label(one) == label(other)) == (one == other)
+
+
+# words
+
+
+@pytest.mark.parametrize(
+    ("shifts", "word", "code"),
+    [
+        ((0.0, 0.001), "REPRODUCED", 0),
+        ((0.0, 0.2), "DIFFERENT", 1),
+        ((0.0, 0.05), "INCONCLUSIVE", 3),
+        ((0.2, 0.05), "DIFFERENT", 1),
+    ],
+)
+def test_one_word_for_all_pairs(shifts, word, code):
+    found = judged(*(rerun(shift, noise) for noise, shift in enumerate(shifts)))
+    assert (found.word, exit_code(found)) == (word, code)
+    for pair, one in zip(found.pairs, (0, 1), strict=True):
+        alone = verdict.judge(diff.compare(original(), rerun(shifts[one], one)))
+        assert [c.word for c in pair.verdict.claims] == [c.word for c in alone.claims]
+        assert exit_code(dataclasses.replace(found, word=alone.word)) == verdict.exit_code(alone)
+
+
+def test_one_re_execution_differs_by_chance_more_often_among_many():
+    shifts = (0.05 + step / 1000 for step in range(50))
+    shift = next(
+        shift
+        for shift in shifts
+        if verdict.judge(diff.compare(original(), rerun(shift))).word == "DIFFERENT"
+    )
+    found = judged(rerun(shift), rerun(noise=2), rerun(noise=3))
+    pair = found.pairs[0]
+    assert (pair.verdict.word, pair.word) == ("DIFFERENT", "INCONCLUSIVE")
+    assert pair.p_different <= 0.05 < pair.p_different_holm == pytest.approx(3 * pair.p_different)
+    assert (found.word, found.pairs[1].p_different_holm) == ("INCONCLUSIVE", None)
+    assert "B alone would differ, but not after Holm's correction for 3 pairs" in found.sentence
+    assert judged(rerun(0.2), rerun(noise=2), rerun(noise=3)).word == "DIFFERENT"
+
+
+def test_without_a_primary_claim_nothing_is_decided():
+    found = judged(
+        rerun(), rerun(noise=2), there=original(dataclasses.replace(WITHIN, primary=False))
+    )
+    assert (found.word, "no primary claim" in found.sentence) == ("INCONCLUSIVE", True)
+
+
+# what means something
+
+
+def the_spread(*reruns, claim=WITHIN, there=None):
+    (found,) = judged(*reruns, there=there or original(claim)).metrics
+    return found
+
+
+def test_a_portable_metric_has_a_spread_and_a_mean():
+    found = the_spread(rerun(), rerun(noise=2))
+    values = [run_values(each)[LOSS].runs for each in (original(), rerun(), rerun(noise=2))]
+    sides = [Runs.of({run.seed: run.value for run in side}) for side in values]
+    assert found.precision == precision(sides, alpha=0.05)
+    assert found.mean == random_effects_mean(sides, alpha=0.05)
+    assert found.precision.within_df < 12  # B and C share their seeds
+    assert any(note.startswith("B and C used the same seeds") for note in found.notes)
+    assert found.precision_sentence.startswith("s_R 0.0")
+    assert "random-effects mean over 3 machines 1" in found.mean_sentence
+
+
+def test_seeds_of_their_own_are_independent():
+    found = the_spread(rerun(), rerun(seeds=(201, 202, 203, 204, 205)))
+    assert (found.precision.within_df, found.notes) == (12, ())
+
+
+def test_a_machine_metric_has_no_mean():
+    found = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=STEP_TIME, type="ratio"))
+    assert (found.scale, found.mean) == ("log", None)
+    assert "belongs to each machine" in found.mean_sentence
+    assert "as factors" in found.precision_sentence
+
+
+def test_sides_that_differ_have_no_mean_and_still_a_spread():
+    found = the_spread(rerun(), rerun(0.2))
+    assert found.mean is None
+    assert "DIFFERENT from A by itself: C" in found.mean_sentence
+    assert found.precision.between_sd > 0.1
+
+
+def test_a_threshold_kept_by_some_says_nothing_against_a_mean():
+    claim = Claim(metric=LOSS, type="threshold", at_most=1.1)
+    assert the_spread(rerun(), rerun(0.3), claim=claim).mean is not None
+
+
+def test_exact_claims_have_no_spread():
+    found = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=LOSS, type="exact"))
+    assert (found.precision, found.mean) == (None, None)
+    assert "seed by seed" in found.precision_sentence
+
+
+def test_an_exact_claim_beside_another_does_not_matter():
+    there = original(Claim(metric=LOSS, type="exact", primary=False), WITHIN)
+    assert the_spread(rerun(), rerun(noise=2), there=there).precision is not None
+
+
+def test_a_side_without_values_is_left_out_and_named():
+    found = the_spread(rerun(), rerun(failed=FRESH))
+    assert (found.precision.sides, found.mean) == (2, None)
+    assert "fewer than three capsules have a value" in found.mean_sentence
+    assert "C has no run with a value and is left out" in found.notes
+    assert found.counts[2].failed == 5
+
+
+def test_a_side_without_the_metric_is_left_out_and_named():
+    there = original()
+    claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
+    found = the_spread(rerun(), rerun(), there=dataclasses.replace(there, claims=(claim,)))
+    assert found.counts == (None, None, None)
+    assert found.precision_sentence == "no s_R: fewer than two capsules have a value"
+    assert len(found.notes) == 3
+
+
+def test_one_run_each_tells_no_spread():
+    reruns = (rerun(seeds=(1,)), rerun(seeds=(2,)))
+    found = the_spread(*reruns, there=original(seeds=(3,)))
+    assert "two independent runs" in found.precision_sentence
+
+
+def test_units_must_agree():
+    other = rerun(noise=2)
+    (benchmark,) = other.manifest.benchmarks
+    metrics = tuple(dataclasses.replace(each, unit="kg") for each in benchmark.metrics)
+    manifest = dataclasses.replace(
+        other.manifest, benchmarks=(dataclasses.replace(benchmark, metrics=metrics),)
+    )
+    found = the_spread(rerun(), dataclasses.replace(other, manifest=manifest))
+    assert found.precision is None
+    assert "the units differ: 1 in B, kg in C" in found.precision_sentence
+
+
+def test_ratios_need_positive_values():
+    claim = Claim(metric=LOSS, type="equivalence", margin=Margin(ratio=1.1))
+    found = the_spread(rerun(), rerun(-2.0), claim=claim)
+    assert "positive values" in found.precision_sentence
+
+
+def test_a_noisier_machine_is_noted():
+    losses = {seed: 1 + seed % 5 for seed in FRESH}
+    found = the_spread(rerun(), rerun(losses=losses))
+    assert any("one s_R does not describe all" in note for note in found.notes)
+
+
+# reports
+
+
+def mixed(backwards=False):
+    claims = (
+        WITHIN,
+        Claim(metric=LOSS, type="exact", primary=False),
+        Claim(metric=STEP_TIME, type="ratio"),
+    )
+    order = -1 if backwards else 1
+    there = original(*claims, seeds=SEEDS[::order])
+    there = dataclasses.replace(there, manifest=make_record().manifest)
+    return judged(
+        rerun(seeds=FRESH[::order]),
+        rerun(0.2, 2, seeds=FRESH[::order], image=False, failed=(103,), notes=("no network",)),
+        there=there,
+        ids=IDS,
+    )
+
+
+def drawn(found, width):
+    stream = io.StringIO()
+    console = Console(file=stream, width=width)
+    for item in report.draw_several(found):
+        console.print(item)
+    return stream.getvalue()
+
+
+def test_the_document_fits_its_schema_and_so_does_every_pair_in_it():
+    document = report.several_to_json(mixed())
+    assert schema.validate(document, "several-1") == []
+    assert schema.parse(canonical_json(document), where="here") == document
+    assert [pair["label"] for pair in document["pairs"]] == ["B", "C"]
+    for pair in document["pairs"]:
+        assert schema.validate(pair["comparison"], "comparison-1") == []
+    assert schema.validate({**document, "verdict": "SAME"}, "several-1")
+    assert schema.validate({**document, "surplus": 1}, "several-1")
+
+
+def test_every_field_of_the_schema_is_required():
+    def objects(node):
+        if isinstance(node, dict):
+            if "additionalProperties" in node:
+                yield node
+            for inner in node.values():
+                yield from objects(inner)
+
+    found = list(objects(schema.load("several-1")))
+    assert len(found) == 7
+    for node in found:
+        assert sorted(node["required"]) == sorted(node["properties"])
+
+
+def test_bytes_do_not_depend_on_the_order_of_runs():
+    there, back = mixed(), mixed(backwards=True)
+    assert canonical_json(report.several_to_json(there)) == canonical_json(
+        report.several_to_json(back)
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_words_are_there_without_colour_at_any_width(width):
+    shown = drawn(mixed(), width)
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert shown.startswith("DIFFERENT  1 of 2 re-executions differs")
+    flat = " ".join(shown.split())
+    for said in ("A-B", "A-C", "C equivalence DIFFERENT", "s_R", "no mean:", "1 failed", "Holm"):
+        assert said in flat
+    assert "\x1b" not in shown
+
+
+def test_a_note_of_two_pairs_is_told_once():
+    shown = drawn(judged(rerun(notes=("odd",)), rerun(noise=2, notes=("odd",))), 120)
+    assert "note: A-B, A-C: re-execution: odd" in shown
+
+
+def test_importing_the_report_loads_neither_numbers_nor_drawing():
+    code = (
+        "import sys, capsule.report.terminal.several;"
+        "print([m for m in ('numpy', 'scipy', 'rich', 'jsonschema') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

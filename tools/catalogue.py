@@ -1,0 +1,134 @@
+"""Write manifests/level0.json and manifests/level1.json: everything that the catalogue holds.
+
+    python tools/catalogue.py
+
+One benchmark per operator and element type, and per network, of small cases, in the frameworks that
+have it on a CPU. What an image lacks is left out with `capsule run --frameworks`.
+"""
+
+import json
+from pathlib import Path
+
+from capsule.levels import catalog
+
+FOLDER = Path(__file__).parents[1] / "manifests"
+# with fewer, some `gradient_check` stays INCONCLUSIVE
+SEEDS = {"level0": list(range(17, 27)), "level1": list(range(17, 22))}
+
+# few numbers, each of whose errors lies anywhere between none and its bound: these seeds decide
+# most claims on them, and now and then not all
+SCALARS = ("cross_entropy", "softmax_cross_entropy", "mean_squared_error")
+
+# half as long as `quick` to check, and no batch normalization over one pixel
+CASES = {
+    "resnet18": [{"batch": 2, "side": 33, "classes": 10}],
+    "resnet44": [{"batch": 4, "side": 17}],
+    "resnet50": [{"batch": 2, "side": 33, "classes": 10}],
+}
+
+BOUNDED = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
+
+# compiling these costs a process up to half a minute each, the others a minute and more
+COMPILED = ("lenet", "transformer")
+
+# the formulas in numpy: a check of the check, which the others need not repeat
+IN_NUMPY = ("lenet", "alexnet", "resnet44", "unet", "transformer")
+ALONE = {"torch-compile": COMPILED, "tensorflow-xla": COMPILED, "numpy": IN_NUMPY}
+
+
+def level0():
+    """All operators."""
+    benchmarks = [
+        {
+            "id": f"{name}-{dtype}",
+            "level": 0,
+            "operator": name,
+            "dtype": dtype,
+            "cases": "quick",
+            "frameworks": frameworks,
+            "repetitions": 5,
+            "warmup": 1,
+        }
+        for name, operator in catalog.OPERATORS.items()
+        for dtype in operator.dtypes
+        if (frameworks := _frameworks(operator, dtype))
+    ]
+    title = "Every operator in every framework and element type, against its a-priori error bound"
+    claims = [
+        _bounded(each["id"], metric, primary=each["operator"] not in SCALARS)
+        for each in benchmarks
+        for metric in BOUNDED
+    ]
+    times = _ratios("forward_time", "backward_time")
+    return _manifest("level0", title, benchmarks, [*claims, *times])
+
+
+def level1():
+    """All networks, in float32."""
+    benchmarks = [
+        {
+            "id": name,
+            "level": 1,
+            "network": name,
+            "cases": CASES.get(name, "quick"),
+            "frameworks": [
+                each for each in _frameworks(network, "float32") if name in ALONE.get(each, (name,))
+            ],
+            "repetitions": 5,
+            "warmup": 1,
+        }
+        for name, network in catalog.NETWORKS.items()
+    ]
+    title = "Every network in every framework, inference and training, against its error bound"
+    claims = [_bounded("*", each) for each in BOUNDED]
+    times = _ratios("inference_time", "training_time")
+    return _manifest("level1", title, benchmarks, [*claims, *times])
+
+
+def text(manifest):
+    """As it is written: one benchmark and one claim a line."""
+    lines = []
+    for key, value in manifest.items():
+        if key in ("benchmarks", "claims"):
+            rows = ",\n".join(f"    {json.dumps(each)}" for each in value)
+            lines.append(f"  {json.dumps(key)}: [\n{rows}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _frameworks(subject, dtype):
+    return [
+        each
+        for each in subject.frameworks
+        if catalog.unsupported(subject.name, each, dtype, "cpu") is None
+    ]
+
+
+def _bounded(benchmark, metric, *, primary=True):
+    claim = {"metric": f"{benchmark}/*/*/{metric}", "type": "threshold", "at_most": 1}
+    return claim if primary else {**claim, "primary": False}
+
+
+def _ratios(*metrics):
+    return [{"metric": f"*/*/*/{each}", "type": "ratio", "primary": False} for each in metrics]
+
+
+def _manifest(name, title, benchmarks, claims):
+    return {
+        "$schema": "../capsule/schema/manifest-1.schema.json",
+        "name": name,
+        "title": title,
+        "authors": [{"name": "The capsule authors"}],
+        "license": "CC0-1.0",
+        "resources": {"cpus_per_rank": 2, "walltime": "02:00:00"},
+        "seeds": SEEDS[name],
+        "benchmarks": benchmarks,
+        "claims": claims,
+        "mutable": ["resources"],
+    }
+
+
+if __name__ == "__main__":
+    for made in (level0(), level1()):
+        (FOLDER / f"{made['name']}.json").write_text(text(made))

@@ -1,0 +1,212 @@
+"""What Deep500 has, row by row, and what capsule has instead: writes docs/features.md.
+
+    python tools/features.py            writes it
+    python tools/features.py --check    ends with 1 when the committed file is another one
+
+Every test that a row names must be there; whether it passes, the tests themselves tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "features.md"
+
+HEAD = """# What Deep500 has, and what capsule has
+
+Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
+what capsule offers for the same need. Each row names the tests that show ours; a row without a test
+claims nothing. Levels 2 and 3, training and distributed training, are not there yet.
+
+This page is written by `python tools/features.py`, which refuses to name a test that does not
+exist.
+
+| # | level | feature | Deep500 | capsule | shown by |
+|--:|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One feature.
+
+    Attributes:
+        level: Of Deep500, or `all`.
+        name: The feature.
+        theirs: Its state in Deep500.
+        ours: Ours; `not there yet` for what is not.
+        tests: `file::function` below tests/, with `.py` left out.
+    """
+
+    level: str
+    name: str
+    theirs: str
+    ours: str
+    tests: tuple[str, ...] = ()
+
+
+ROWS = (
+    Row("0", "user's operator, forward and backward in Python", "works", "a Python file with one "
+        "formula, which is reference, gradient and error bound in one; its shipped example is run "
+        "and reproduced",
+        ("levels/operators/test_user::test_a_formula_is_judged_like_ours",
+         "levels/operators/test_user::test_a_wrong_derivative_is_caught_by_central_differences",
+         "journeys/test_own_operator::test_the_worked_example_is_sealed_and_reproduced_on_the_host")),
+    Row("0", "user's operator in C++ and CUDA, one source for several frameworks", "C++ in the "
+        "PyTorch adapter no longer compiles; a prebuilt library is refused", "C++ by ctypes for "
+        "every framework, or torch's extension builder; a prebuilt library is loaded; CUDA sources "
+        "go to nvcc, not tested here",
+        ("levels/operators/test_user::test_cpp_beside_the_file_is_compiled_and_checked",
+         "journeys/test_own_operator::test_torchs_own_extension_builder_compiles_in_the_image",
+         "journeys/test_own_operator::test_a_kernel_that_is_wrong_fails_its_claims")),
+    Row("0", "a framework's own operator without copies; cost per call measured", "0.3 to 0.7 us a "
+        "call", "the native function on native tensors; one "
+        "clock reading a call; `python benchmarks/harness/overhead.py` measures the cost, with "
+        "intervals",
+        ("levels/operators/test_operators::test_timing_runs_each_call_alone_with_the_collector_at_rest",
+         "benchmarks/test_overhead::test_the_harness_is_compared_with_a_bare_loop_of_the_same_calls")),
+    Row("0", "forward check: L1, L2, maximum, heat map", "reports norms, decides nothing",
+        "the same norms, and an a-priori bound of the error for each dtype that decides",
+        ("levels/frameworks/test_frameworks::test_every_operator_and_dtype_stays_within_its_bounds",
+         "levels/operators/test_faults::test_a_planted_fault_leaves_the_bound",
+         "levels/operators/test_faults::test_the_heat_map_shows_where_the_error_is",
+         "journeys/test_faults::test_each_fault_makes_its_own_claim_different")),
+    Row("0", "gradient check by central differences", "full Jacobian, unseeded, noise of 0.11 for "
+        "float32 with its default step", "along directions (each element of small ones) of the "
+        "reference in float64, seeded, with a bound",
+        ("levels/operators/test_user::test_a_wrong_derivative_is_caught_by_central_differences",
+         "levels/operators/test_faults::test_a_planted_fault_leaves_the_bound")),
+    Row("0", "repeatability", "variance map that is always zero", "five more calls must be the "
+        "same bits",
+        ("levels/operators/test_faults::test_a_result_that_changes_from_call_to_call_is_told",
+         "levels/level1/test_level1::test_two_processes_with_one_seed_yield_the_same_bits",
+         "levels/test_deep500_mistakes::test_one_element_that_varies_in_its_last_bit_is_told")),
+    Row("0", "wall time: repetitions, median, raw values", "median of averages; no interval, no "
+        "warm-up, no waiting for the device; samples of two calls mixed", "every call's duration "
+        "is kept; warm-up apart; waits for the device; nonparametric interval and coefficient of "
+        "variation of the calls; claims with intervals over runs",
+        ("levels/test_deep500_mistakes::test_every_sample_holds_the_work_of_the_device",
+         "levels/test_deep500_mistakes::test_slow_first_calls_are_warm_up",
+         "levels/test_deep500_mistakes::test_a_second_trial_has_samples_of_its_own",
+         "levels/test_run::test_each_trial_has_its_own_calls_warmup_first",
+         "report/test_report::test_show_tells_how_the_calls_of_a_run_lie")),
+    Row("0", "DeepBench's shapes", "94 convolutions, 160 products, on CUDA only",
+        "the same, and DeepBench's 107 and 75 for inference, on any device",
+        ("levels/operators/test_catalog::test_deepbench_is_whole",)),
+    Row("0", "reference operators", "18 in Python; a loss without its softmax",
+        "35, forward and backward, in more bits than the dtype",
+        ("levels/operators/test_reference::test_formulas_and_derivatives_agree_with_torch",
+         "levels/test_deep500_mistakes::test_the_loss_has_its_softmax")),
+    Row("1", "ONNX import, losses added to the graph", "fails on what torch exports today; "
+        "overwrites weights that are listed as inputs", "ONNX in and out, operator sets 13 to 23; "
+        "weights stay those of the file; classifiers get their loss",
+        ("levels/networks/test_onnx::test_what_torch_exports_runs_everywhere",
+         "journeys/test_own_operator::test_one_onnx_file_runs_in_every_framework",
+         "levels/networks/test_onnx::test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax",
+         "levels/test_deep500_mistakes::test_weights_of_an_onnx_file_stay_those_of_the_file",
+         "levels/frameworks/test_tensorflow::test_a_network_that_was_an_onnx_file_runs")),
+    Row("1", "executors: inference, and with gradients; several frameworks", "PyTorch's inference "
+        "test fails on any version; Caffe2 no longer exists", "one graph in numpy, torch, torch "
+        "compiled, TensorFlow, XLA; inference in ONNX Runtime",
+        ("levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",
+         "levels/frameworks/test_executors::test_onnx_runtime_infers_the_whole_network")),
+    Row("1", "network check: outputs and gradients against a reference", "outputs against what the "
+        "caller gives; the reference's gradients fail", "both, with a bound that follows from each "
+        "node's own",
+        ("levels/networks/test_torch::test_torch_stays_within_the_bounds",
+         "levels/networks/test_bounds::test_a_gradient_left_out_lies_beyond",
+         "levels/networks/test_bounds::test_a_wrong_axis_or_option_lies_beyond")),
+    Row("1", "overhead of a network against the sum of its operators", "in the paper, in no commit",
+        "metric `framework_overhead`, and the time of each layer",
+        ("levels/level1/test_level1::test_every_node_has_its_time_and_the_rest_is_overhead",)),
+    Row("1", "micro-batches: a transformed graph, checked", "in the paper, in no commit",
+        "minibatches are split to fit a limit of memory, and held to the reference of the whole",
+        ("levels/level1/test_microbatch::test_parts_are_held_to_the_reference",
+         "levels/level1/test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
+         "levels/level1/test_microbatch::test_a_limit_is_kept_and_told",
+         "levels/level1/test_microbatch::test_a_minibatch_that_does_not_fit_is_trained_in_parts")),
+    Row("1", "executor events; ONNX backend tests as oracle", "three hooks; 1884 node tests are "
+        "listed", "no hooks: each layer's time is a metric; ONNX's own node tests, as far as their "
+        "operators are ours",
+        ("levels/networks/test_onnx::test_onnxs_own_node_tests_agree",
+         "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_returned")),
+    Row("2", "datasets", "downloaded without a digest", "not there yet"),
+    Row("2", "samplers", "four; unseeded by default", "not there yet"),
+    Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "not there yet"),
+    Row("2", "optimizer check", "fails on every call with a metric", "not there yet"),
+    Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
+        "average loss divides by N + 1", "not there yet"),
+    Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",
+        "not there yet"),
+    Row("2", "recipes: fixed and mutable parts, acceptable values", "higher is better only",
+        "not there yet"),
+    Row("2", "CSV, box plot, loss plot", "the CSV writer fails", "not there yet"),
+    Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
+        "0's gradient, the neighbours are not D-PSGD",
+        "not there yet"),
+    Row("3", "replicated and partitioned sampling", "there", "not there yet"),
+    Row("3", "communication volume, MPI profiling", "counters of the node's network card; needs "
+        "ifstat", "not there yet"),
+    Row("3", "strong and weak scaling", "in the paper", "not there yet"),
+    Row("all", "several frameworks behind one interface", "TensorFlow 1 interface, PyTorch, Caffe2 "
+        "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, ONNX Runtime",
+        ("levels/frameworks/test_frameworks::test_every_operator_and_dtype_stays_within_its_bounds",
+         "levels/frameworks/test_tensorflow::test_every_network_stays_within_its_bounds",
+         "levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",)),
+    Row("all", "overhead under 1 % at the sizes of its paper", "under 1 % from 60 us on",
+        "under 1 us a call, and under 1 % from 10 us on, by "
+        "`python benchmarks/harness/overhead.py`",
+        ("benchmarks/test_overhead::test_the_harness_is_compared_with_a_bare_loop_of_the_same_calls",)),
+)  # fmt: skip
+
+
+def page() -> str:
+    """The whole of docs/features.md.
+
+    Raises:
+        ValueError: A row names a test that there is none of.
+    """
+    if missing := sorted(set(_named()) - set(_tests())):
+        raise ValueError(f"there is no test {', '.join(missing)}")
+    lines = []
+    for number, row in enumerate(ROWS, 1):
+        shown = "<br>".join(f"`{each}`" for each in row.tests)
+        cells = (str(number), row.level, row.name, row.theirs, row.ours, shown)
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return HEAD + "".join(lines)
+
+
+def _named() -> Iterator[str]:
+    for row in ROWS:
+        yield from row.tests
+
+
+def _tests() -> Iterator[str]:
+    folder = ROOT / "tests"
+    for path in folder.rglob("test_*.py"):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield f"{name}::{node.name}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    text = page()
+    if not parser.parse_args().check:
+        PAGE.write_text(text, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != text:
+        print(f"{PAGE.name} is out of date: python tools/features.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""Everything in docs/statistics.md that a program can know: tables, examples, plots.
+
+    python tools/statistics_docs.py [--repetitions N] [--jobs N]     all of it
+    python tools/statistics_docs.py --computed                       what needs no simulation
+
+Text between two markers of one name is replaced, the rest of the page is left alone. Plots are
+drawn from the tables that stand in the page. Ends with 1 when a row of the acceptance table misses
+its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+# the figures are those of the benchmarks
+sys.path.append(str(ROOT / "benchmarks" / "statistics"))
+
+import examples
+import populations
+import rivals
+import selection
+import svg
+import verdicts
+from cells import Figures, Power
+from scipy import special
+
+from capsule import stats
+from capsule.manifest.model import PRESETS
+
+COMMAND = "python tools/statistics_docs.py"
+PAGE = Path(__file__).parent.parent / "docs" / "statistics.md"
+FIGURES = PAGE.parent / "statistics"
+_ALPHA = 0.05
+_POWERS = (0.8, 0.9)
+_MARGINS = tuple(PRESETS.values())
+_RUNS = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30)
+_NARROWEST = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30)
+_IN_PLOT = {
+    "capsule": 0,
+    "within 5 % of the mean": 0,
+    "95 % intervals overlap": 0,
+    "t-test (Welch), p > 0.05": 0,
+    "Mann-Whitney, p > 0.05 (benchstat)": 0,
+}
+
+
+def cells() -> list[Any]:
+    """Everything that has to be simulated."""
+    table = [cell for row in verdicts.rows() for cell in row.cells]
+    return [*table, *rivals.cells(), *selection.cells(), *_power_cells()]
+
+
+def simulated(found: Mapping[Any, Figures], repetitions: int) -> dict[str, str]:
+    """The parts that are counted, each with its repetitions, seed and command."""
+    stamp = (
+        f"{repetitions} repetitions a cell (standard error"
+        f" {verdicts.standard_error(5, repetitions):.2f} points at 5 %), seed {populations.SEED}."
+    )
+    parts = {
+        "acceptance": _acceptance(found),
+        "rivals": _rivals(found),
+        "selection": _selection(found),
+        "again": _again(found),
+        "power": _power(found, "REPRODUCED"),
+        "power-different": _power(found, "DIFFERENT"),
+    }
+    return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
+
+
+def figures(page: str) -> dict[str, str]:
+    """File name to SVG, drawn from the page's own tables and from the worked examples."""
+    return {
+        "decisions.svg": examples.chart(),
+        "power.svg": _power_chart(
+            page, "power", "Runs that confirm a margin when there is no shift"
+        ),
+        "power-different.svg": _power_chart(
+            page, "power-different", "Runs that find a shift of two margins"
+        ),
+        "rivals.svg": _rivals_chart(page),
+    }
+
+
+def part(page: str, name: str) -> str:
+    """What stands between the two markers of that name, with the command left out."""
+    found = re.search(_pattern(name), page, re.DOTALL)
+    if found is None:
+        raise ValueError(f"the page has no markers for {name}")
+    return found[2].removesuffix(_command(name)).strip("\n")
+
+
+def replaced(page: str, parts: Mapping[str, str]) -> str:
+    """The page with these parts put between their markers."""
+    for name, text in parts.items():
+        part(page, name)
+
+        def fill(found: re.Match[str], name: str = name, text: str = text) -> str:
+            return f"{found[1]}\n{text}{_command(name)}{found[3]}"
+
+        page = re.sub(_pattern(name), fill, page, flags=re.DOTALL)
+    return page
+
+
+def _pattern(name: str) -> str:
+    return rf"(<!-- begin {name} -->)\n(.*?)(<!-- end {name} -->)"
+
+
+def _command(name: str) -> str:
+    option = " --computed" if name in COMPUTED else ""
+    return f"\n\n<sub>`{COMMAND}{option}`</sub>\n"
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]], *, words: int = 1) -> str:
+    """A Markdown table; all columns but the first `words` are numbers."""
+    rule = ["---" if column < words else "--:" for column in range(len(head))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+
+
+def _presets() -> str:
+    lines = []
+    for name, k in PRESETS.items():
+        higher = float(special.ndtr(k / 2**0.5))
+        needed = [stats.runs_for_margin(k, alpha=_ALPHA, power=power) for power in _POWERS]
+        lines.append((f"`{name}`", f"{k:g} sd", f"{100 * higher:.0f} %", *map(str, needed)))
+    head = ("preset", "margin", "B's run beats A's at the margin")
+    return table((*head, *(f"runs a side, power {power}" for power in _POWERS)), lines)
+
+
+def _narrowest() -> str:
+    def line(name: str, other: Callable[[int], int | None], power: float) -> tuple[str, ...]:
+        found = (stats.narrowest_margin(n, other(n), alpha=_ALPHA, power=power) for n in _NARROWEST)
+        return (name, *(f"{margin:.2f}" for margin in found))
+
+    lines = [line(f"as many on both sides, power {p}", lambda n: n, p) for p in _POWERS]
+    lines += [line(f"any number of re-runs, power {p}", lambda _: None, p) for p in _POWERS]
+    return table(("published runs", *map(str, _NARROWEST)), lines)
+
+
+def _looks() -> str:
+    counts = range(1, 6)
+    lines = [
+        (f"{alpha:g} overall", *(f"{stats.nominal_alpha(alpha, k):.4f}" for k in counts))
+        for alpha in (0.05, 0.025, 0.01)
+    ]
+    return table(("looks", *map(str, counts)), lines)
+
+
+def _failures() -> str:
+    counts = (3, 5, 10, 20, 30, 59, 100)
+    bounds = (f"{100 * stats.failure_bound(0, n):.1f} %" for n in counts)
+    return table(("runs, none failed", *map(str, counts)), [("failure rate up to", *bounds)])
+
+
+# follows from the product alone, the same on every machine
+COMPUTED: Mapping[str, Callable[[], str]] = {
+    "examples": examples.text,
+    "presets": _presets,
+    "narrowest": _narrowest,
+    "looks": _looks,
+    "failures": _failures,
+}
+
+
+def _acceptance(found: Mapping[Any, Figures]) -> str:
+    lines = []
+    for row in verdicts.rows():
+        if row.name.startswith("time of"):
+            continue  # that of one machine
+        figure, cell = row.worst(found)
+        shown = verdicts.shown(figure, row.unit)
+        lines.append((row.name, f"{cell}", row.bound or "shown only", shown))
+    return table(("what is counted", "worst case", "limit", "measured"), lines, words=2)
+
+
+def _rivals(found: Mapping[Any, Figures]) -> str:
+    lines = [
+        (line.rule, *(" / ".join(f"{share:.1f}" for share in column) for column in line.columns))
+        for line in rivals.table(found)
+    ]
+    return table(("rule", *rivals.COLUMNS), lines)
+
+
+def _selection(found: Mapping[Any, Figures]) -> str:
+    head = ("margin", "fresh seeds", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
+    return table(head, selection.fresh_table(found))
+
+
+def _again(found: Mapping[Any, Figures]) -> str:
+    head = ("rule, on the published seeds trained again", *selection.AUTHORS)
+    return table(head, selection.again_table(found))
+
+
+_WORDS = " / ".join(selection.WORDS)
+
+
+def _power_cells() -> list[Power]:
+    return [Power(n, _MARGINS) for n in _RUNS]
+
+
+def _power(found: Mapping[Any, Figures], word: str) -> str:
+    lines = [
+        (f"{k:g} sd", *(f"{found[cell][f'{word} {k:g}']:.1f}" for cell in _power_cells()))
+        for k in _MARGINS
+    ]
+    return table((f"{word}, margin", *map(str, _RUNS)), lines)
+
+
+def _read(page: str, name: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The head and the lines of the table in a part of the page."""
+    rows = [line.strip("| ").split(" | ") for line in part(page, name).splitlines()
+            if line.startswith("| ")]  # fmt: skip
+    return rows[0], {row[0]: row[1:] for row in rows[2:]}
+
+
+def _power_chart(page: str, name: str, title: str) -> str:
+    head, lines = _read(page, name)
+    runs = [float(each) for each in head[1:]]
+    series = []
+    for margin, shares in lines.items():
+        points = list(zip(runs, map(float, shares), strict=True))
+        middle = min(range(len(points)), key=lambda i: abs(points[i][1] - 55))
+        series.append(svg.Series(label=margin, points=points, label_at=middle))
+    return svg.line_chart(
+        title,
+        series,
+        x="runs on each side (normal), for margins in between-run standard deviations",
+        y="% decided",
+        x_ticks=(3, 4, 5, 6, 8, 10, 15, 20, 30),
+        y_ticks=(0, 20, 40, 60, 80, 100),
+    )
+
+
+def _rivals_chart(page: str) -> str:
+    _, lines = _read(page, "rivals")
+    series = []
+    for rule, label_at in _IN_PLOT.items():
+        shares = [float(share) for share in lines[rule][0].split(" / ")]
+        points = list(zip(map(float, rivals.RUNS), shares, strict=True))
+        series.append(svg.Series(label=rule, points=points, label_at=label_at, before=True))
+    return svg.line_chart(
+        "A true shift as large as the margin, called the same",
+        series,
+        x="runs on each side (worst of four shapes, margin 2 sd)",
+        y="% called the same",
+        x_ticks=(3, 5, 10, 30),
+        y_ticks=(0, 20, 40, 60, 80, 100),
+        inset=250,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=verdicts.REPETITIONS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--computed", action="store_true", help="leave the simulated parts alone")
+    arguments = parser.parse_args()
+    parts = {name: write() for name, write in COMPUTED.items()}
+    missed: list[str] = []
+    if not arguments.computed:
+        found = verdicts.measure(cells(), arguments.repetitions, arguments.jobs)
+        parts |= simulated(found, arguments.repetitions)
+        missed = [row.name for row in verdicts.rows() if not row.passes(row.worst(found)[0])]
+    page = replaced(PAGE.read_text(), parts)
+    PAGE.write_text(page)
+    FIGURES.mkdir(exist_ok=True)
+    for name, text in figures(page).items():
+        (FIGURES / name).write_text(text)
+    print(f"written: {PAGE}, {FIGURES}/*.svg", *(f"MISSED: {name}" for name in missed), sep="\n")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
