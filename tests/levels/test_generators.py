@@ -56,7 +56,7 @@ except ImportError:
 if sys.argv[1] == "features":
     print(",".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)))
 else:
-    from capsule.levels import generators
+    from capsule.levels.data import generators
     left = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
     print(json.dumps([left, [
         generators.digest(generators.generate(name, parameters))
