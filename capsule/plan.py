@@ -10,7 +10,16 @@ from typing import Any, Literal
 
 from capsule import digest
 from capsule.digest import Digest
-from capsule.manifest import Benchmark, Case, Manifest, Metric
+from capsule.manifest import (
+    Benchmark,
+    Case,
+    Command,
+    Manifest,
+    Metric,
+    Network,
+    Operator,
+    Subject,
+)
 from capsule.manifest.benchmarks import written
 from capsule.manifest.paths import claimed, match
 from capsule.manifest.paths import metric_paths as _paths_of
@@ -42,16 +51,23 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """One process start: the trials of one framework and seed, in the order that they run.
+    """One process start: the trials of one framework, seed and world size, in their order.
 
     Attributes:
         id: Fit for a file name; starts with the group's place in the plan, from 0001.
+        ranks: Processes that are started together, each of which runs every trial.
     """
 
     id: str
     framework: str
     seed: int
+    ranks: int = 1
     trials: tuple[Trial, ...]
+
+    @property
+    def subject(self) -> Subject:
+        """What its first trial measures; all of a group are of one kind."""
+        return self.trials[0].benchmark.subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +117,8 @@ def make(
             if seed is not None:
                 own = [benchmark for benchmark, wanted in sources if source in wanted]
                 starts += _round(own, seed, source, place)
-    groups = tuple(_group(number, start) for number, start in enumerate(starts, 1))
+    ranks = manifest.resources.ranks
+    groups = tuple(_group(number, start, ranks) for number, start in enumerate(starts, 1))
     return Plan(
         manifest=manifest,
         groups=groups,
@@ -212,12 +229,13 @@ def _shuffled(trial: Trial) -> bytes:
     return hashlib.sha256(f"{trial.seed}\n{trial.id}\n".encode()).digest()
 
 
-def _group(number: int, trials: list[Trial]) -> Group:
+def _group(number: int, trials: list[Trial], ranks: int) -> Group:
     first = trials[0]
     return Group(
         id=f"{number:04d}-{first.framework}-{first.seed}",
         framework=first.framework,
         seed=first.seed,
+        ranks=ranks,
         trials=tuple(trials),
     )
 
@@ -228,12 +246,15 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "manifest": str(digest.of_bytes(manifest.source)),
         "determinism": manifest.determinism,
         "verifies": verifies,
-        "subjects": [written(each) for each in manifest.benchmarks if each.command is None],
+        "subjects": [
+            written(each) for each in manifest.benchmarks if not isinstance(each.subject, Command)
+        ],
         "groups": [
             {
                 "id": group.id,
                 "framework": group.framework,
                 "seed": group.seed,
+                "ranks": group.ranks,
                 "trials": [_trial_json(trial) for trial in group.trials],
             }
             for group in groups
@@ -243,7 +264,7 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:
     benchmark = trial.benchmark
-    told = {
+    planned = {
         "id": trial.id,
         "benchmark": benchmark.id,
         "case": trial.case.name,
@@ -252,15 +273,19 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "seed": trial.seed,
         "seed_source": trial.seed_source,
     }
-    if benchmark.command is not None:
-        return {**told, "command": list(benchmark.command)}
-    subject = {"operator": benchmark.operator, "network": benchmark.network}
-    subject["source"] = benchmark.source
+    match benchmark.subject:
+        case Command(words=words):
+            return {**planned, "command": list(words)}
+        case Operator() as subject:
+            kind = "operator"
+        case Network() as subject:
+            kind = "network"
     return {
-        **told,
-        "level": benchmark.level,
-        **{name: value for name, value in subject.items() if value is not None},
-        "dtype": benchmark.dtype,
-        "repetitions": benchmark.repetitions,
-        "warmup": benchmark.warmup,
+        **planned,
+        "level": subject.level,
+        kind: subject.name,
+        **({"source": subject.source} if subject.source else {}),
+        "dtype": subject.dtype,
+        "repetitions": subject.repetitions,
+        "warmup": subject.warmup,
     }

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from capsule import __version__
 from capsule.image import Image
-from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest
+from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
+from capsule.origin import JUDGE_RULE, Origin, capsule_verified, image_override
 from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
@@ -29,6 +30,23 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A file that a trial left behind and the capsule keeps: a log, a curve, a checkpoint's hash.
+
+    Attributes:
+        path: Below `data/evidence/`.
+        digest: `sha256:...` of its bytes.
+        bytes: Its length.
+        rank: Who wrote it.
+    """
+
+    path: str
+    digest: str
+    bytes: int
+    rank: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One process group's try at one trial.
 
@@ -41,11 +59,14 @@ class Attempt:
         outcome: `completed` and `failed` are final; `interrupted` is tried again.
         reason: None when completed.
         message: The workload's last words or the exception, at most 2000 characters.
-        exit_code: Of the process, None when a signal ended it or it went on to other trials.
+        exit_code: Of the process, None when a signal ended it or it went on to other trials; of
+            several ranks, of the one that the message names.
         signal: Number, or None.
         started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
-        node: Index into the record's nodes.
+        ranks: Processes that were started for it together, the world size.
+        nodes: Indexes into the record's nodes: all that its ranks ran on, in order.
+        evidence: Files of it that the capsule keeps.
     """
 
     trial: str
@@ -60,20 +81,27 @@ class Attempt:
     signal: int | None = None
     started: str
     seconds: float | None
-    node: int = 0
+    ranks: int = 1
+    nodes: tuple[int, ...] = (0,)
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
     """Every value of one metric in one trial attempt: one line of `results/samples.jsonl`.
 
+    What makes the run's value of them is told in `summary`.
+
     Attributes:
         metric: Four-segment path.
-        values: In measured order; the run's value is the median of `values[warmup:]`, or the last
-            value where there are steps.
+        rank: Which process reported it.
+        per: What the several values are.
+        values: In measured order.
         warmup: How many leading values are warm-up.
         steps: Where on its way through the run each value was taken (epochs, samples seen),
             increasing; None when the values are repetitions.
+        wall: Seconds since the trial began at which each value was there, None where not kept.
+        active: The same by a clock that stands still while the trial does not train.
     """
 
     metric: str
@@ -84,9 +112,13 @@ class Samples:
     direction: Direction
     kind: Kind
     resolution: float
+    per: Per = "call"
+    rank: int = 0
     warmup: int
     values: tuple[float, ...]
     steps: tuple[float, ...] | None = None
+    wall: tuple[float, ...] | None = None
+    active: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,14 +199,14 @@ class Record:
     Attributes:
         tool: `capsule-hpc` version that sealed it.
         uuid: Of this run.
-        verifies: Id of the capsule that this one re-executed, None for an original.
+        origin: Why it ran: on its author's account, or because of another capsule.
+        judge_rule: Number of the rules by which its claims were frozen and are judged.
         started: ISO 8601 UTC.
         ended: ISO 8601 UTC.
         runtime: Name of the engine.
         contained: False when the `host` runtime ran it.
         image: None only for `host`.
         image_observations: What the engine said of its copy.
-        image_override: Reference given with `--image`, None when the manifest's image ran.
         manifest: What was asked.
         plan: The plan's JSON: groups in executed order, with every trial.
         plan_digest: `sha256:...` of the canonical JSON of `plan`.
@@ -191,14 +223,14 @@ class Record:
 
     tool: str
     uuid: str
-    verifies: str | None
+    origin: Origin
+    judge_rule: int = JUDGE_RULE
     started: str
     ended: str
     runtime: str
     contained: bool
     image: Image | None
     image_observations: Mapping[str, str]
-    image_override: str | None
     manifest: Manifest
     plan: Mapping[str, Any]
     plan_digest: str
@@ -212,6 +244,16 @@ class Record:
     samples: tuple[Samples, ...]
     notes: tuple[str, ...]
 
+    @property
+    def verifies(self) -> str | None:
+        """Id of the capsule that this one re-executed, None for any other run."""
+        return capsule_verified(self.origin)
+
+    @property
+    def image_override(self) -> str | None:
+        """Reference given with `--image`, None when the image was not replaced."""
+        return image_override(self.origin)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
@@ -221,18 +263,22 @@ class Setup:
     """
 
     uuid: str
-    verifies: str | None
+    origin: Origin
     started: str
     runtime: str
     contained: bool
     image: Image | None
     image_observations: Mapping[str, str]
-    image_override: str | None
     variables: Mapping[str, str]
     threads: int
     levels: Mapping[str, str | None]
     datasets: tuple[Dataset, ...]
     notes: tuple[str, ...]
+
+
+def sample_order(samples: Samples) -> tuple[str, int, int, int]:
+    """What the lines of `results/samples.jsonl` are sorted by."""
+    return samples.metric, samples.seed, samples.attempt, samples.rank
 
 
 def assemble(
@@ -252,18 +298,17 @@ def assemble(
         nodes: Inventory of each node.
         ended: ISO 8601 UTC.
     """
-    samples = sorted(execution.samples, key=lambda each: (each.metric, each.seed, each.attempt))
+    samples = sorted(execution.samples, key=sample_order)
     return Record(
         tool=__version__,
         uuid=setup.uuid,
-        verifies=setup.verifies,
+        origin=setup.origin,
         started=setup.started,
         ended=ended,
         runtime=setup.runtime,
         contained=setup.contained,
         image=setup.image,
         image_observations=setup.image_observations,
-        image_override=setup.image_override,
         manifest=plan.manifest,
         plan=to_json(plan),
         plan_digest=str(plan.digest),

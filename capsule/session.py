@@ -11,16 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import archive, datasets, image, inventory, manifest, runtimes
+from capsule import archive, datasets, image, inventory, launch, manifest, runtimes
+from capsule import origin as origins
 from capsule import plan as planning
 from capsule import record as records
 from capsule import site as sites
 from capsule.console import Console
 from capsule.errors import DamagedError, UsageError
 from capsule.execute import gather, loop, payload
+from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
-from capsule.manifest import Manifest
+from capsule.launch.base import Launcher
+from capsule.manifest import Command, Manifest
+from capsule.origin import Origin, Verification, capsule_verified
 from capsule.plan import Plan
 from capsule.record import Dataset, Execution, FrozenClaim, Record, Setup
 from capsule.runtimes import gpus
@@ -52,6 +56,7 @@ class Request:
         keep_hosts: Record host names and serial numbers in the clear.
         runs: Number of fresh seeds of a verification, None for as many as the original has.
         levels: Folder of the measuring program.
+        launcher: What starts the ranks, None for what this version has.
         inputs: Folder that the manifest's input paths are relative to.
     """
 
@@ -64,6 +69,7 @@ class Request:
     runs: int | None
     levels: Path
     inputs: Path | None
+    launcher: Launcher | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +81,13 @@ class Session:
     setup: Setup
     setting: Setting
     claims: tuple[FrozenClaim, ...] | None
+    gatherer: gather.Gatherer
 
     @property
     def done(self) -> int:
         """How many trials have their outcome already."""
-        logged = self.workspace.attempts()
-        return len({each.trial for _, each in logged if each.outcome != "interrupted"})
+        log = self.workspace.log
+        return sum(map(log.settled, log.last))
 
     @property
     def total(self) -> int:
@@ -109,13 +116,12 @@ def begin(request: Request, console: Console) -> Session:
     run = uuid.uuid4()
     setup = Setup(
         uuid=str(run),
-        verifies=original.id if original else None,
+        origin=_origin(request, plan),
         started=_now(),
         runtime=runtime.name,
         contained=runtime.contained,
         image=chosen,
         image_observations=prepared.observations,
-        image_override=request.image,
         variables={},
         threads=_threads(asked),
         levels=payload.levels_facts(request.levels),
@@ -125,18 +131,18 @@ def begin(request: Request, console: Console) -> Session:
     folder = request.work or Path(f"{asked.name}-{run.hex[:8]}.run")
     workspace = Workspace.create(
         folder,
-        {
-            "setup": archive.setup_to_json(setup),
-            "folder": str(asked.folder) if asked.folder else None,
-            "keep_hosts": request.keep_hosts,
-            "salt": uuid.uuid4().hex,
-            "runs": request.runs,
-            "plan": str(plan.digest),
-            "subjects": planning.to_json(plan)["subjects"],
-        },
+        Header(
+            setup=setup,
+            folder=asked.folder,
+            keep_hosts=request.keep_hosts,
+            salt=uuid.uuid4().hex,
+            runs=request.runs,
+            plan=str(plan.digest),
+            subjects=planning.to_json(plan)["subjects"],
+        ),
     )
     payload.fill(workspace, asked, inputs, request.levels)
-    return _session(workspace, plan, setup, runtime, prepared, data, original)
+    return _session(workspace, plan, setup, runtime, prepared, data, original, request.launcher)
 
 
 def reopen(folder: Path, original: Original | None, console: Console) -> Session:
@@ -148,28 +154,26 @@ def reopen(folder: Path, original: Original | None, console: Console) -> Session
     """
     workspace = Workspace.open(folder)
     header = workspace.header
-    setup = archive.setup_from_json(header["setup"])
-    if setup.verifies != (original.id if original else None):
+    setup = header.setup
+    verifies = capsule_verified(setup.origin)
+    if verifies != (original.id if original else None):
         raise UsageError(
-            f"this run verifies capsule {setup.verifies}"
-            if setup.verifies
-            else "this run verifies no capsule",
+            f"this run verifies capsule {verifies}" if verifies else "this run verifies no capsule",
             where=str(folder),
             advice=f"capsule verify CAPSULE --resume {folder}"
-            if setup.verifies
+            if verifies
             else f"capsule run --resume {folder}",
         )
-    beside = Path(header["folder"]) if header["folder"] else None
     asked = manifest.read(
         workspace.manifest.read_bytes(),
         where=str(workspace.manifest),
-        folder=beside,
-        subjects=header["subjects"],
+        folder=header.folder,
+        subjects=header.subjects,
     )
-    plan = planning.make(asked, verifies=setup.verifies, runs=header["runs"])
-    if str(plan.digest) != header["plan"]:
+    plan = planning.make(asked, verifies=verifies, runs=header.runs)
+    if str(plan.digest) != header.plan:
         raise DamagedError(
-            f"the manifest in the run folder now makes plan {plan.digest}, not {header['plan']}",
+            f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
             where=str(workspace.manifest),
             advice="it was changed, or begun by another version of capsule; start anew",
         )
@@ -180,6 +184,7 @@ def reopen(folder: Path, original: Original | None, console: Console) -> Session
     ended = runtime.reap(setup.uuid)
     if ended:
         console.say(f"ended {ended} process(es) that the interrupted run had left running")
+    loop.recover(workspace, plan)
     return _session(workspace, plan, setup, runtime, prepared, data, original)
 
 
@@ -189,7 +194,6 @@ def perform(session: Session, console: Console) -> None:
     Raises:
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
-    loop.recover(session.workspace, session.plan)
     with console.progress(session.total, session.done) as watch:
         loop.run(session.workspace, session.plan, session.setting, watch)
 
@@ -222,8 +226,8 @@ def seal(session: Session, target: Path) -> tuple[Record, str]:
     Returns:
         What it holds, and its id.
     """
-    execution = gather.collect(session.workspace, session.plan)
-    if any(group.trials[0].benchmark.command for group in session.plan.groups):
+    execution = session.gatherer.collect(session.plan)
+    if any(isinstance(group.subject, Command) for group in session.plan.groups):
         software = dict(execution.software)
         software["command"] = gather.probe(session.workspace, session.setting)
         execution = replace(execution, software=software)
@@ -237,7 +241,7 @@ def seal(session: Session, target: Path) -> tuple[Record, str]:
 
 def capsule_name(session: Session) -> str:
     """File name of the capsule to seal: the manifest's name and the run's first digits."""
-    suffix = ".verification" if session.setup.verifies else ""
+    suffix = ".verification" if capsule_verified(session.setup.origin) else ""
     return f"{session.plan.manifest.name}-{session.setup.uuid[:8]}{suffix}.capsule.zip"
 
 
@@ -249,22 +253,22 @@ def _session(
     prepared: Prepared,
     data: Mapping[str, Path],
     original: Original | None,
+    launcher: Launcher | None = None,
 ) -> Session:
     resources = plan.manifest.resources
-    node = inventory.node(
-        salt=workspace.header["salt"], keep_hosts=bool(workspace.header["keep_hosts"])
-    )
+    node = inventory.node(salt=workspace.header.salt, keep_hosts=workspace.header.keep_hosts)
     limit = resources.walltime_seconds
     setting = Setting(
         runtime=runtime,
         prepared=prepared,
+        launcher=launcher or launch.choose(resources.ranks),
         data=data,
         threads=setup.threads,
         device="cuda" if resources.gpus_per_rank else "cpu",
-        gpus=resources.gpus_per_rank,
+        devices=gpus.by_rank(resources.gpus_per_rank, resources.ranks),
         determinism=plan.manifest.determinism,
         label=setup.uuid,
-        node=workspace.add_node(node),
+        nodes=(workspace.add_node(node),) * resources.ranks,
         deadline=time.monotonic() + limit if limit else None,
     )
     return Session(
@@ -273,6 +277,19 @@ def _session(
         setup=replace(setup, variables=environment(setting)),
         setting=setting,
         claims=original.claims if original else None,
+        gatherer=gather.Gatherer(workspace),
+    )
+
+
+def _origin(request: Request, plan: Plan) -> Origin:
+    if request.original is None:
+        return origins.Original(image=request.image)
+    fresh = {t.seed for group in plan.groups for t in group.trials if t.seed_source == "fresh"}
+    return Verification(
+        of=request.original.id,
+        runs=len(fresh),
+        image=request.image,
+        levels="own" if request.levels == payload.OWN_LEVELS else "capsule",
     )
 
 
@@ -357,9 +374,8 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str,
         notes.append(f"measured with {kept} alone: a part of the manifest {asked.narrowed_from}")
     if request.image is not None:
         notes.append(f"the image was replaced on the command line by {request.image}")
-    isolation = prepared.observations.get("network_isolation", "")
-    if isolation.startswith("refused"):
-        notes.append(f"workloads could reach the network: {isolation}")
+    if prepared.open_network is not None:
+        notes.append(f"workloads could reach the network: {prepared.open_network}")
     here = len(os.sched_getaffinity(0))
     if _threads(request.manifest) > here:
         notes.append(f"{_threads(request.manifest)} threads were asked for on {here} CPUs")

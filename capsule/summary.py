@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from capsule.manifest import Direction, Kind, Metric
+from capsule.manifest import Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
 
 FORMAT = "capsule-metrics/1"
@@ -30,9 +30,9 @@ class Run:
         trial: Trial id.
         status: `ok` has a value; `failed` ended by the workload's own fault; `missing` has no
             final outcome, because every attempt was interrupted or none was made.
-        value: Median of `values[warmup:]` in the metric's unit, or the last value of a curve; None
-            unless `ok`.
-        samples: All values and their steps, None without a completed attempt.
+        value: In the metric's unit, made of its samples by `run_value`; None unless `ok`.
+        samples: All values and their steps, one for each rank that reported the metric, in the
+            order of ranks; empty without a completed attempt.
         trajectory: Lowest seed of all runs that went through exactly the same values: together
             they are one independent run. None when no other run did.
     """
@@ -42,8 +42,13 @@ class Run:
     trial: str
     status: RunStatus
     value: float | None
-    samples: Samples | None = None
+    samples: tuple[Samples, ...] = ()
     trajectory: int | None = None
+
+    @property
+    def series(self) -> Samples | None:
+        """All values of a run that one rank reported; None where none did, or several."""
+        return self.samples[0] if len(self.samples) == 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,7 @@ class MetricRuns:
     direction: Direction
     kind: Kind
     resolution: float
+    per: Per = "call"
     runs: tuple[Run, ...]
     test_set: int | None = None
 
@@ -84,25 +90,44 @@ def final_outcome(attempt: Attempt) -> bool:
     return attempt.outcome != "interrupted"
 
 
-def run_value(samples: Samples, few: int = _FEW) -> float | None:
-    """The median of the values after warm-up, None when there is none or it is not finite.
+def run_value(samples: Sequence[Samples], few: int = _FEW) -> float | None:
+    """One number for a run, None when there is none or a value is not finite.
 
-    An even number of values has the mean of the two middle ones. A curve has its last value.
+    Repeated calls have the median of the values after warm-up, where an even number of values has
+    the mean of the two middle ones. A curve has its last value. Values of nodes and blocks are
+    different things, not repetitions, and have the worst one by the metric's direction (the
+    largest one where lower is better, or nothing is); so have ranks, each with its own number.
 
     Args:
-        samples: All values.
+        samples: All values, one for each rank that reported the metric.
         few: Of how many values numpy need not find the median.
     """
+    numbers = [_rank_value(one, few) for one in samples]
+    if not numbers or None in numbers:
+        return None
+    return _worst([number for number in numbers if number is not None], samples[0].direction)
+
+
+def _rank_value(samples: Samples, few: int) -> float | None:
     values = samples.values[samples.warmup :]
-    return median(values if samples.steps is None else values[-1:], few)
+    if samples.steps is not None:
+        return median(values[-1:], few)
+    if samples.per in ("node", "block"):
+        return _worst(values, samples.direction) if values and finite(values) else None
+    return median(values, few)
+
+
+def _worst(values: Sequence[float], direction: Direction) -> float:
+    return min(values) if direction == "higher" else max(values)
 
 
 def calls(run: Run) -> tuple[float, ...]:
-    """The values after warm-up of a run that has several, and is no curve; else none."""
-    if run.samples is None or run.samples.steps is not None:
+    """The repeated calls of a run, after warm-up; none where it has one value, or others."""
+    series = run.series
+    if series is None or series.steps is not None or series.per != "call":
         return ()
-    found = run.samples.values[run.samples.warmup :]
-    return found if len(found) > 1 else ()
+    values = series.values[series.warmup :]
+    return values if len(values) > 1 else ()
 
 
 def median(values: Sequence[float], few: int = _FEW) -> float | None:
@@ -169,7 +194,9 @@ def _metrics(record: Record) -> Mapping[str, MetricRuns]:
 
 def _made_metrics(record: Record) -> dict[str, MetricRuns]:
     final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
-    samples = {(line.trial, line.attempt, line.metric): line for line in record.samples}
+    samples: dict[tuple[str, int, str], list[Samples]] = {}
+    for line in record.samples:
+        samples.setdefault((line.trial, line.attempt, line.metric), []).append(line)
     lengths = (len(line.values) for line in record.samples)
     few = _VERY_FEW if sum(each for each in lengths if each > _VERY_FEW) > _FEW else _FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
@@ -179,8 +206,8 @@ def _made_metrics(record: Record) -> dict[str, MetricRuns]:
         attempt = final.get(trial["id"])
         for metric in benchmarks[benchmark].due(framework):
             path = f"{benchmark}/{case}/{framework}/{metric.name}"
-            line = samples.get((trial["id"], attempt.attempt, path)) if attempt else None
-            run = _run(trial, attempt, line, few)
+            lines = samples.get((trial["id"], attempt.attempt, path), []) if attempt else []
+            run = _run(trial, attempt, tuple(lines), few)
             if path in found:
                 found[path][1].append(run)
             else:
@@ -188,17 +215,19 @@ def _made_metrics(record: Record) -> dict[str, MetricRuns]:
     return {path: _metric_runs(path, *found[path]) for path in sorted(found)}
 
 
-def _run(trial: Mapping[str, Any], attempt: Attempt | None, line: Samples | None, few: int) -> Run:
+def _run(
+    trial: Mapping[str, Any], attempt: Attempt | None, samples: tuple[Samples, ...], few: int
+) -> Run:
     value = None
-    if line and attempt and attempt.outcome == "completed":
-        value = run_value(line, few)
+    if samples and attempt and attempt.outcome == "completed":
+        value = run_value(samples, few)
     return Run(
         seed=int(trial["id"].rpartition("/")[2]),
         seed_source=trial["seed_source"],
         trial=trial["id"],
         status="missing" if attempt is None else "failed" if value is None else "ok",
         value=value,
-        samples=None if value is None else line,
+        samples=() if value is None else samples,
     )
 
 
@@ -209,6 +238,7 @@ def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:
         direction=metric.direction,
         kind=metric.kind,
         resolution=metric.resolution,
+        per=metric.per,
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
         test_set=metric.test_set,
     )
@@ -241,13 +271,14 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     return found
 
 
-def _alike(runs: Sequence[tuple[Samples | None, ...]]) -> dict[int, int]:
+def _alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
     """For each place whose series all stand elsewhere too, the first place where they do."""
-    places: dict[Any, list[int]] = {}
-    for place, lines in enumerate(runs):
-        if None not in lines:
-            key = [(len(line.values), line.values[0], line.values[-1]) for line in lines if line]
-            places.setdefault(tuple(key), []).append(place)
+    places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}
+    for place, metrics in enumerate(runs):
+        if all(metrics):
+            lines = (line for ranks in metrics for line in ranks)
+            key = tuple((len(line.values), line.values[0], line.values[-1]) for line in lines)
+            places.setdefault(key, []).append(place)
     first: dict[int, int] = {}
     for candidates in places.values():
         for index, place in enumerate(candidates):
@@ -258,21 +289,22 @@ def _alike(runs: Sequence[tuple[Samples | None, ...]]) -> dict[int, int]:
     return first
 
 
-def _tells(line: Samples | None) -> bool:
+def _tells(lines: tuple[Samples, ...]) -> bool:
     """Whether a series has enough in it not to be the same twice by chance."""
-    assert line is not None
     different: set[float] = set()
-    for value in line.values:
-        different.add(value)
-        if len(different) >= (_COUNTS if line.resolution > 0 else 2):
-            return True
+    for line in lines:
+        for value in line.values:
+            different.add(value)
+            if len(different) >= (_COUNTS if line.resolution > 0 else 2):
+                return True
     return False
 
 
-def _equal(one: Samples | None, other: Samples | None) -> bool:
-    assert one is not None
-    assert other is not None
-    return one.values == other.values and one.steps == other.steps
+def _equal(these: tuple[Samples, ...], those: tuple[Samples, ...]) -> bool:
+    return len(these) == len(those) and all(
+        one.values == other.values and one.steps == other.steps
+        for one, other in zip(these, those, strict=True)
+    )
 
 
 def _summary(metric: MetricRuns) -> dict[str, Any]:
@@ -282,6 +314,7 @@ def _summary(metric: MetricRuns) -> dict[str, Any]:
         "direction": metric.direction,
         "kind": metric.kind,
         "resolution": float(metric.resolution),
+        "per": metric.per,
         "runs": [
             {
                 "seed": run.seed,

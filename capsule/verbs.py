@@ -336,7 +336,6 @@ def _finish(
         looks: Numbers of fresh seeds after which to look whether every claim is decided.
     """
     from capsule import session
-    from capsule.execute import gather
 
     target = Path(arguments.output) if arguments.output else Path(session.capsule_name(current))
     console.say(f"run folder {current.workspace.folder} (go on with --resume if it is cut off)")
@@ -347,7 +346,7 @@ def _finish(
             session.perform(stage, console)
             if runs is None:
                 break
-            execution = gather.collect(stage.workspace, stage.plan)
+            execution = stage.gatherer.collect(stage.plan)
             judged = _judge(opened, session.assemble(stage, execution), rerun_id=None)
             console.say(f"look after {runs} runs: {judged.word}, {judged.sentence}")
             if all(one.word != "INCONCLUSIVE" for one in judged.claims if one.decisive):

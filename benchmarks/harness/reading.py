@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from capsule import archive, digest, manifest, plan, record, summary, verdict
+from capsule.origin import Original, Verification
 
 LIMIT_SECONDS = 1.0
 SAMPLES = 1_000_000
@@ -103,13 +104,12 @@ def seal(asked: manifest.Manifest, target: Path, original: record.Record | None,
     levels = digest.of_tree({"__main__.py": digest.of_bytes(LEVELS.source)})
     setup = record.Setup(
         uuid="6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11",
-        verifies=of,
+        origin=Verification(of=of, runs=1) if of else Original(),
         started=TIMES[0],
         runtime="host",
         contained=False,
         image=None,
         image_observations={},
-        image_override=None,
         variables={},
         threads=2,
         levels={"digest": str(levels), "release": None},

@@ -7,8 +7,8 @@ Its verbs:
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
 """
 
-from capsule.archive.images import setup_from_json, setup_to_json
 from capsule.archive.reader import Capsule, read
+from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.writer import check_names, write
 
 __all__ = ["Capsule", "check_names", "read", "setup_from_json", "setup_to_json", "write"]

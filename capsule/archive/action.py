@@ -18,6 +18,8 @@ from capsule.record import Dataset, Record
 _STATUS = "http://schema.org/{}ActionStatus"
 _DOCKER_IMAGE = "https://w3id.org/ro/terms/workflow-run#DockerImage"
 
+_OUTPUTS = ("results/", "records/", "logs/", "evidence/")
+
 Entity = dict[str, Any]
 
 
@@ -31,7 +33,7 @@ def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
     objects = [*_seeds(record), *map(_dataset, record.datasets), *_verified(record)]
     results, usage, variables = _headlines(record), _resources(record), _variables(record)
     inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
-    outputs = [path for path in paths if path.startswith(("results/", "records/", "logs/"))]
+    outputs = [path for path in paths if path.startswith(_OUTPUTS)]
     software = _software(record)
     image = [_container_image(record.image)] if record.image else []
     action = _run(record) | {

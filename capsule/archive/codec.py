@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from capsule import digest, manifest, schema, summary
-from capsule.archive import flat, images, lines
+from capsule.archive import flat, images, lines, setup
 from capsule.archive.strict import parse
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
@@ -118,14 +118,14 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
     return Record(
         tool=stated["tool"],
         uuid=stated["uuid"],
-        verifies=stated["verifies"],
+        origin=setup.origin_from_json(stated["origin"]),
+        judge_rule=stated["judge_rule"],
         started=stated["started"],
         ended=stated["ended"],
         runtime=stated["runtime"],
         contained=stated["contained"],
         image=_image(image["image"], reader) if image["image"] else None,
         image_observations=image["observations"],
-        image_override=image["override"],
         manifest=reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"]),
         plan=plan,
         plan_digest=stated["plan"],
@@ -216,7 +216,8 @@ def _record_json(record: Record) -> dict[str, Any]:
         "format": "capsule-record/1",
         "tool": record.tool,
         "uuid": record.uuid,
-        "verifies": record.verifies,
+        "origin": setup.origin_to_json(record.origin),
+        "judge_rule": record.judge_rule,
         "started": record.started,
         "ended": record.ended,
         "runtime": record.runtime,
@@ -235,7 +236,6 @@ def _image_json(record: Record) -> dict[str, Any]:
         "format": "capsule-image/1",
         "image": images.to_json(record.image) if record.image else None,
         "observations": dict(record.image_observations),
-        "override": record.image_override,
     }
 
 

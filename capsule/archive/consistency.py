@@ -12,8 +12,9 @@ from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.image import Image
 from capsule.manifest import Metric
-from capsule.record import Attempt, FrozenClaim, Record, Samples
+from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
+EVIDENCE = "evidence/"
 _AS_WRITTEN = ("alpha", "primary", "looks", "paired", "resolution")
 
 
@@ -48,6 +49,23 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     if tree != record.levels["digest"]:
         return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
     return None
+
+
+def evidence_faults(
+    record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
+) -> Iterator[str]:
+    """Where attempts and the payload (path below `data/`) disagree on the evidence that is kept."""
+    stated = [each for attempt in record.attempts for each in attempt.evidence]
+    paths = [EVIDENCE + each.path for each in stated]
+    for path, each in zip(paths, stated, strict=True):
+        if path not in payload:
+            yield f"{path} is missing"
+        elif (str(payload[path]), sizes[path]) != (each.digest, each.bytes):
+            yield f"{path} is not the file that its attempt left"
+    if len(set(paths)) < len(paths):
+        yield "two attempts name one file as their evidence"
+    kept = {path for path in payload if path.startswith(EVIDENCE)}
+    yield from (f"{path} is evidence of no attempt" for path in sorted(kept - set(paths)))
 
 
 def image_faults(image: Image) -> Iterator[str]:
@@ -117,6 +135,9 @@ def _plan_faults(
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
     tries: dict[str, list[Attempt]] = {}
+    trial_ranks = {
+        trial["id"]: group["ranks"] for group in record.plan["groups"] for trial in group["trials"]
+    }
     for attempt in record.attempts:
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         trial = trials.get(attempt.trial)
@@ -127,8 +148,14 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} has another seed than its trial"
         if attempt.seed_source != trial["seed_source"]:
             yield f"{name} has another seed source than its trial"
-        if attempt.node >= len(record.nodes):
+        if any(node >= len(record.nodes) for node in attempt.nodes):
             yield f"{name} ran on a node that is not recorded"
+        if list(attempt.nodes) != sorted(set(attempt.nodes)):
+            yield f"{name} names its nodes twice or out of order"
+        if attempt.ranks != trial_ranks[attempt.trial]:
+            yield f"{name} ran with another number of ranks than planned: {attempt.ranks}"
+        if any(each.rank >= attempt.ranks for each in attempt.evidence):
+            yield f"{name} has evidence of a rank that it did not have"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
             yield f"{name} has an outcome and a reason that exclude each other"
         tries.setdefault(attempt.trial, []).append(attempt)
@@ -141,9 +168,10 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     outcomes = {(each.trial, each.attempt): each.outcome for each in record.attempts}
-    order = [(line.metric, line.seed, line.attempt) for line in record.samples]
+    ranks = {(each.trial, each.attempt): each.ranks for each in record.attempts}
+    order = list(map(sample_order, record.samples))
     if any(first >= second for first, second in pairwise(order)):
-        yield "samples are not sorted by metric, seed and attempt, or there twice"
+        yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
     for line in record.samples:
         metric, outcome = paths.get(line.metric), outcomes.get((line.trial, line.attempt))
         if metric is None or outcome is None:
@@ -151,16 +179,21 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
         elif line.trial != f"{line.metric.rpartition('/')[0]}/{line.seed}":
             fault = "they belong to another trial"
         elif not _says_the_same(line, metric):
-            fault = "unit, direction, kind or resolution differ from the metric's"
+            fault = "unit, direction, kind, resolution or per differ from the metric's"
+        elif line.rank >= ranks[line.trial, line.attempt]:
+            fault = f"there was no rank {line.rank}"
+        elif line.steps is not None and line.per not in ("call", "step", "rank"):
+            fault = f"a metric per {line.per} has no steps"
         elif outcome == "completed" and not _usable(line):
             fault = "none after warm-up, or one is not finite, though it completed"
         else:
             continue
         yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
-    yield from _missing_samples(record, set(order))
+    yield from _missing_samples(record)
 
 
-def _missing_samples(record: Record, present: set[tuple[str, int, int]]) -> Iterator[str]:
+def _missing_samples(record: Record) -> Iterator[str]:
+    present = {(line.metric, line.seed, line.attempt) for line in record.samples}
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     for attempt in record.attempts:
         if attempt.outcome != "completed":
@@ -173,8 +206,8 @@ def _missing_samples(record: Record, present: set[tuple[str, int, int]]) -> Iter
 
 
 def _says_the_same(line: Samples, metric: Metric) -> bool:
-    said = (line.unit, line.direction, line.kind, line.resolution)
-    return said == (metric.unit, metric.direction, metric.kind, metric.resolution)
+    stated = (line.unit, line.direction, line.kind, line.resolution, line.per)
+    return stated == (metric.unit, metric.direction, metric.kind, metric.resolution, metric.per)
 
 
 def _usable(line: Samples) -> bool:

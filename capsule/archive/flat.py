@@ -18,6 +18,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "object": (dict,),
     "null": (type(None),),
+    "array": (list,),
 }
 _TOLD = {"description", "title", "examples"}
 
@@ -26,7 +27,8 @@ def checker(schema: Mapping[str, Any]) -> Check:
     """A function that says how a parsed JSON value breaks a schema, None when it does not.
 
     Args:
-        schema: An object's schema whose properties are plain values or objects not looked into.
+        schema: An object's schema whose properties are plain values, lists of plain values or of
+            such objects, or objects not looked into.
 
     Raises:
         ValueError: The schema uses a keyword that is not known here.
@@ -54,7 +56,11 @@ def checker(schema: Mapping[str, Any]) -> Check:
 
 def _field(name: str, schema: Mapping[str, Any]) -> Check:
     numbers = {"minimum", "maximum", "minLength", "maxLength"}
-    _only(schema, {"type", "enum", "pattern"} | numbers)
+    _only(schema, {"type", "enum", "pattern", "items", "minItems"} | numbers)
+    items, fewest = schema.get("items"), schema.get("minItems", 0)
+    item = None
+    if items is not None:
+        item = checker(items) if items["type"] == "object" else _field(name, items)
     named = schema.get("type", list(_TYPES))
     types = tuple(kind for each in _listed(named) for kind in _TYPES[each])
     enum = schema.get("enum")
@@ -72,6 +78,11 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
                 return f"{name} is not in its form: {value[:100]!r}"
             if len(value) < shortest or (longest is not None and len(value) > longest):
                 return f"{name} is too short or too long"
+        elif isinstance(value, list):
+            if len(value) < fewest:
+                return f"{name} has too few items"
+            if item is not None:
+                return next(filter(None, map(item, value)), None)
         elif isinstance(value, int | float) and (
             (lowest is not None and value < lowest) or (highest is not None and value > highest)
         ):

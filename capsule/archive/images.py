@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from capsule.digest import Digest
 from capsule.image import Image, Layer
-from capsule.record import Dataset, Setup
 
 
 def to_json(image: Image) -> dict[str, Any]:
@@ -54,38 +51,6 @@ def from_json(value: Mapping[str, Any], *, manifest: bytes | None, config: bytes
         manifest=manifest,
         config=config,
     )
-
-
-def setup_to_json(setup: Setup) -> dict[str, Any]:
-    """What a run folder keeps of a setup, so that another process can go on with it."""
-    value = {each.name: getattr(setup, each.name) for each in fields(Setup)}
-    value["image"] = _whole(setup.image) if setup.image else None
-    for name in ("image_observations", "variables", "levels"):
-        value[name] = dict(value[name])
-    value["datasets"] = [vars(each) for each in setup.datasets]
-    value["notes"] = list(setup.notes)
-    return value
-
-
-def setup_from_json(value: Mapping[str, Any]) -> Setup:
-    """The setup that `setup_to_json` wrote."""
-    restored = dict(value)
-    if restored["image"]:
-        image = dict(restored["image"])
-        manifest, config = image.pop("manifest"), image.pop("config")
-        restored["image"] = from_json(
-            image,
-            manifest=None if manifest is None else b64decode(manifest),
-            config=b64decode(config),
-        )
-    restored["datasets"] = tuple(Dataset(**each) for each in restored["datasets"])
-    restored["notes"] = tuple(restored["notes"])
-    return Setup(**restored)
-
-
-def _whole(image: Image) -> dict[str, Any]:
-    raw = None if image.manifest is None else b64encode(image.manifest).decode()
-    return to_json(image) | {"manifest": raw, "config": b64encode(image.config).decode()}
 
 
 def _text(value: Digest | None) -> str | None:

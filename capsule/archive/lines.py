@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import count, pairwise
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import orjson
 
@@ -16,17 +16,20 @@ from capsule import digest, schema
 from capsule.archive import flat
 from capsule.archive.strict import parse_line
 from capsule.errors import DamagedError
-from capsule.manifest import Direction, Kind
-from capsule.record import Attempt, Samples
+from capsule.manifest import Direction, Kind, Per
+from capsule.record import Attempt, Evidence, Samples
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # the canonical JSON of a line, and no other, up to its values and behind them: reading it field by
 # field costs more than its numbers, and so does a pattern that goes through them
 _BEFORE = re.compile(
-    rb'\{"attempt":(?P<attempt>[1-9][0-9]{0,8})'
+    rb'\{"active":(?P<active>null|\[[^][{}"]*\])'
+    rb',"attempt":(?P<attempt>[1-9][0-9]{0,8})'
     rb',"direction":"(?P<direction>lower|higher|none)"'
     rb',"kind":"(?P<kind>portable|machine)"'
     rb',"metric":"(?P<metric>[A-Za-z0-9._+/-]{1,300})"'
+    rb',"per":"(?P<per>call|trial|node|block|step|rank)"'
+    rb',"rank":(?P<rank>0|[1-9][0-9]{0,8})'
     rb',"resolution":(?P<resolution>[0-9][0-9.e+-]{0,30})'
     rb',"seed":(?P<seed>0|[1-9][0-9]{0,9})'
     rb',"steps":(?P<steps>null|\[[^][{}"]*\])'
@@ -34,9 +37,11 @@ _BEFORE = re.compile(
     rb',"unit":(?P<unit>"(?:[^"\\\x00-\x1f]|\\["\\]){1,128}")'
     rb',"values":(?=\[)'
 )
-_BEHIND = re.compile(rb',"warmup":(0|[1-9][0-9]{0,8})\}')
+_BEHIND = re.compile(
+    rb',"wall":(?P<wall>null|\[[^][{}"]*\]),"warmup":(?P<warmup>0|[1-9][0-9]{0,8})\}'
+)
 _FLAT = re.compile(rb"\[[^][{}]*\]")
-_FIELDS = (*_BEFORE.groupindex, "values", "warmup")
+_FIELDS = (*_BEFORE.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
 
 
@@ -44,7 +49,9 @@ def write_samples(samples: Samples) -> bytes:
     """One line of `results/samples.jsonl`; values that JSON lacks become strings."""
     fields = {name: getattr(samples, name) for name in _FIELDS}
     fields["values"] = [_written(float(value)) for value in samples.values]
-    fields["steps"] = None if samples.steps is None else list(map(float, samples.steps))
+    for name in ("steps", "wall", "active"):
+        places = getattr(samples, name)
+        fields[name] = None if places is None else list(map(float, places))
     fields["resolution"] = float(samples.resolution)
     return digest.canonical_json(fields) + b"\n"
 
@@ -70,13 +77,19 @@ def read_attempts(data: bytes, *, where: str) -> tuple[Attempt, ...]:
         DamagedError: Names the line.
     """
     check = flat.checker(schema.load("attempt-1"))
-    found = []
+    attempts = []
     for number, line in _lines(data, where):
         value = parse_line(data[line], where=f"{where}:{number}")
         if fault := check(value):
             raise DamagedError(fault, where=f"{where}:{number}")
-        found.append(Attempt(**value))
-    return tuple(found)
+        attempts.append(attempt_from_json(value))
+    return tuple(attempts)
+
+
+def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
+    """The attempt that a line, or an entry of a run folder's log, states."""
+    evidence = tuple(Evidence(**each) for each in value["evidence"])
+    return Attempt(**{**value, "nodes": tuple(value["nodes"]), "evidence": evidence})
 
 
 def _lines(data: bytes, where: str) -> Iterator[tuple[int, slice]]:
@@ -98,7 +111,10 @@ def _sample(data: bytes, line: slice, where: str) -> Samples:
     behind = _BEHIND.fullmatch(data, end, line.stop) if end else None
     if before is None or behind is None:
         raise DamagedError("not a line of samples in canonical form", where=where)
-    attempt, direction, kind, metric, resolution, seed, steps, trial, unit = before.groups()
+    active, attempt, direction, kind, metric, per, rank, resolution, seed, steps, trial, unit = (
+        before.groups()
+    )
+    wall, warmup = behind.groups()
     try:
         samples = Samples(
             metric=metric.decode(),
@@ -109,9 +125,13 @@ def _sample(data: bytes, line: slice, where: str) -> Samples:
             direction=cast(Direction, direction.decode()),
             kind=cast(Kind, kind.decode()),
             resolution=float(resolution),
-            warmup=int(behind[1]),
+            per=cast(Per, per.decode()),
+            rank=int(rank),
+            warmup=int(warmup),
             values=_values(data, before.end(), end, where),
             steps=None if steps == b"null" else _values(data, *before.span("steps"), where),
+            wall=None if wall == b"null" else _values(data, *behind.span("wall"), where),
+            active=None if active == b"null" else _values(data, *before.span("active"), where),
         )
     except ValueError as error:
         raise DamagedError(str(error), where=where) from None
@@ -119,12 +139,26 @@ def _sample(data: bytes, line: slice, where: str) -> Samples:
         raise DamagedError("seed or resolution is out of range", where=where)
     if samples.warmup > len(samples.values):
         raise DamagedError("more warm-up values than values", where=where)
-    if samples.steps is not None:
-        if len(samples.steps) != len(samples.values):
-            raise DamagedError("not as many steps as values", where=where)
-        if any(after <= before for before, after in pairwise(samples.steps)):
-            raise DamagedError("steps that do not increase", where=where)
+    _check_places(samples, where)
     return samples
+
+
+def _check_places(samples: Samples, where: str) -> None:
+    """Hold steps and clocks against the values that they stand beside."""
+    for name, places in (
+        ("steps", samples.steps),
+        ("wall", samples.wall),
+        ("active", samples.active),
+    ):
+        if places is None:
+            continue
+        if len(places) != len(samples.values):
+            raise DamagedError(f"not as many numbers in {name} as values", where=where)
+        strictly = name == "steps"
+        if any(
+            after < before or (strictly and after == before) for before, after in pairwise(places)
+        ):
+            raise DamagedError(f"{name} that do not increase", where=where)
 
 
 def _values(data: bytes, start: int, end: int, where: str) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ from capsule.image import Image
 from capsule.record import Record
 
 # what a capsule carries besides what it states
-CARRIED = ("inputs/", "levels/", "logs/")
+CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE)
 _MAX_DOCUMENT_BYTES = 1 << 26
 _MAX_SAMPLES_BYTES = 1 << 32
 _SHOWN = 20
@@ -237,6 +237,7 @@ def _derived_faults(
 ) -> list[str]:
     """What follows from the record and the files, and yet is not there as it follows."""
     faults: list[str | None] = [consistency.levels_fault(record, payload)]
+    faults += consistency.evidence_faults(record, payload, sizes)
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:

@@ -99,6 +99,7 @@ def _contents(_: Record) -> Iterator[str]:
         ("inputs/", "the files that the benchmark read"),
         ("levels/", "the program that measured"),
         ("logs/", "what the workload printed"),
+        ("evidence/", "files that trials left behind, where any are kept"),
         ("ro-crate-metadata.json", "the same in the words of schema.org (Process Run Crate 0.5)"),
     ):
         yield f"- `{path}`: {meaning}"

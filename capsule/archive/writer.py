@@ -29,7 +29,8 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
 
     Args:
         record: What the capsule states.
-        files: What it carries besides: `inputs/...`, `levels/...`, `logs/...` below `data/`.
+        files: What it carries besides: `inputs/...`, `levels/...`, `logs/...` and
+            `evidence/...` below `data/`.
         target: The capsule file.
 
     Returns:

@@ -1,15 +1,18 @@
-"""Read everything that the process starts of a run left behind."""
+"""Read what the process starts of a run left behind, each of them once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from capsule.errors import CapsuleError
-from capsule.execute import journal, results, workload
-from capsule.execute.loop import tail
+from capsule.execute import workload
+from capsule.execute.kinds import workload_of
+from capsule.execute.log import Begun
+from capsule.execute.loop import begun_part, tail
+from capsule.execute.reports import Journal
 from capsule.execute.workload import Setting
-from capsule.execute.workspace import Start, Workspace
+from capsule.execute.workspace import RankFiles, Workspace
+from capsule.jsons import Json, JsonObject
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Execution, File, Samples
 from capsule.schema import parse
@@ -17,70 +20,89 @@ from capsule.schema import parse
 _PROBE_SECONDS = 120
 
 
-def probe(workspace: Workspace, setting: Setting) -> Mapping[str, Any]:
+def probe(workspace: Workspace, setting: Setting) -> JsonObject:
     """Ask the image what software it holds.
 
     Returns:
         What `levels probe` prints, or {"missing": reason} for an image without Python.
     """
-    start = Start(number=0, folder=workspace.folder / "probe")
-    start.out.mkdir(parents=True, exist_ok=True)
-    for stream in (start.stdout, start.stderr):
+    files = RankFiles(folder=workspace.folder / "probe")
+    files.out.mkdir(parents=True, exist_ok=True)
+    for stream in (files.stdout, files.stderr):
         stream.unlink(missing_ok=True)
-    running = setting.runtime.start(setting.prepared, workload.probe(workspace, start, setting))
+    running = setting.runtime.start(setting.prepared, workload.probe(workspace, files, setting))
     ended = running.wait(_PROBE_SECONDS)
     if ended is None:
         running.stop()
         return {"missing": f"python3 did not answer within {_PROBE_SECONDS} seconds"}
     if ended.exit_code != 0:
-        return {"missing": (ended.engine_fault or tail(start.stderr))[-500:]}
+        return {"missing": (ended.engine_fault or tail(files.stderr))[-500:]}
     try:
-        found = parse(start.stdout.read_bytes(), where="levels probe")
+        software = parse(files.stdout.read_bytes(), where="levels probe")
     except CapsuleError as error:
         return {"missing": str(error)}
-    return found if isinstance(found, dict) else {"missing": "levels probe printed no object"}
+    return software if isinstance(software, dict) else {"missing": "levels probe printed no object"}
 
 
-def collect(workspace: Workspace, plan: Plan) -> Execution:
-    """Read everything that the process starts of a run left behind."""
-    groups = {group.id: group for group in plan.groups}
-    logged = workspace.attempts()
-    software: dict[str, Any] = {}
-    effective: dict[str, Any] = {}
-    samples: list[Samples] = []
-    logs: list[File] = []
-    for begun in workspace.begun():
-        group, start = groups[begun.group], workspace.start(begun.number)
-        attempts = {each.trial: each for number, each in logged if number == begun.number}
-        for name in ("stdout.txt", "stderr.txt"):
-            path = start.folder / name
-            if path.is_file() and path.stat().st_size:
-                logs.append(File(path=f"logs/{begun.number:04}-{name}", source=path))
-        if group.trials[0].benchmark.command is not None:
-            reports: tuple[journal.TrialReport, ...] = (
-                results.read(start.results, group.trials[0]),
+class Gatherer:
+    """What the starts of one run folder left behind; a further look reads the new ones alone."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._journals: dict[int, Journal] = {}
+
+    def collect(self, plan: Plan) -> Execution:
+        """Everything that the process starts of the plan's groups left behind."""
+        log = self._workspace.log
+        groups = {group.id: group for group in plan.groups}
+        attempts: dict[int, dict[str, Attempt]] = {}
+        for number, attempt in log.attempts:
+            attempts.setdefault(number, {})[attempt.trial] = attempt
+        software: dict[str, Json] = {}
+        effective: dict[str, Json] = {}
+        samples: list[Samples] = []
+        logs: list[File] = []
+        for begun in log.begun:
+            if (group := groups.get(begun.group)) is None:
+                continue  # ran for a later look than this one
+            journal = self._journal(begun, group, attempts.get(begun.number, {}))
+            logs += self._logs(begun)
+            if journal.software:
+                software.setdefault(group.framework, journal.software)
+                effective.setdefault(group.framework, journal.environment)
+            samples += _samples(journal, attempts.get(begun.number, {}), group)
+        return Execution(
+            attempts=tuple(attempt for _, attempt in log.attempts if attempt.group in groups),
+            samples=tuple(samples),
+            software=software,
+            effective=effective,
+            logs=tuple(logs),
+        )
+
+    def _journal(self, begun: Begun, group: Group, attempts: Mapping[str, Attempt]) -> Journal:
+        if begun.number not in self._journals:
+            start = self._workspace.start(begun.number, begun.ranks)
+            ended_well = all(attempt.exit_code == 0 for attempt in attempts.values())
+            self._journals[begun.number] = workload_of(group).read(
+                begun_part(group, begun), start, ended_well=ended_well
             )
-        else:
-            found = journal.read(start.journal, group.trials)
-            software.setdefault(group.framework, found.software)
-            effective.setdefault(group.framework, found.environment)
-            reports = found.reports
-        samples += _samples(reports, attempts, group)
-    return Execution(
-        attempts=tuple(attempt for _, attempt in logged),
-        samples=tuple(samples),
-        software=software,
-        effective=effective,
-        logs=tuple(logs),
-    )
+        return self._journals[begun.number]
+
+    def _logs(self, begun: Begun) -> list[File]:
+        start = self._workspace.start(begun.number, begun.ranks)
+        logs = []
+        for rank, files in enumerate(start.rank_files()):
+            prefix = f"{begun.number:04}-" + (f"rank{rank:04}-" if begun.ranks > 1 else "")
+            for path in (files.stdout, files.stderr):
+                if path.is_file() and path.stat().st_size:
+                    logs.append(File(path=f"logs/{prefix}{path.name}", source=path))
+        return logs
 
 
-def _samples(
-    reports: tuple[journal.TrialReport, ...], attempts: Mapping[str, Attempt], group: Group
-) -> list[Samples]:
+def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Sequence[Samples]:
     trials = {trial.id: trial for trial in group.trials}
-    found = []
-    for report in reports:
+    samples = []
+    for report in journal.reports:
         attempt = attempts.get(report.trial)
         if attempt is None:
             continue
@@ -88,7 +110,7 @@ def _samples(
         metrics = {metric.name: metric for metric in trial.benchmark.metrics}
         for series in report.series:
             metric = metrics[series.metric]
-            found.append(
+            samples.append(
                 Samples(
                     metric=f"{trial.benchmark.id}/{trial.case.name}/{trial.framework}/{metric.name}",
                     trial=trial.id,
@@ -98,9 +120,13 @@ def _samples(
                     direction=metric.direction,
                     kind=metric.kind,
                     resolution=metric.resolution,
+                    per=metric.per,
+                    rank=series.rank,
                     warmup=series.warmup,
                     values=series.values,
                     steps=series.steps,
+                    wall=series.wall,
+                    active=series.active,
                 )
             )
-    return found
+    return samples

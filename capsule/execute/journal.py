@@ -1,126 +1,201 @@
-"""Read what `levels` says of itself, as hostile input."""
+"""Read what `levels` says of itself, as hostile input.
+
+A journal is JSON lines: `hello` first, with the format's number, then for each trial a `begin`, any
+number of `samples` while it runs, and an `end`; `bye` last. Several lines of samples of one metric
+append to each other.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
 from capsule.errors import DamagedError
+from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport
+from capsule.jsons import Json, JsonObject
 from capsule.plan import Trial
 from capsule.record import Reason
 from capsule.schema import parse
 
+FORMAT = "capsule-journal/1"
 MAX_LINE_BYTES = 64 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
-MAX_MESSAGE = 2000
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """Every value of one metric in one trial, warm-up included.
-
-    Attributes:
-        metric: Last segment of the metric path.
-        warmup: How many leading values are warm-up.
-        values: In measured order; may hold NaN and infinities.
-        steps: Where each value was taken, increasing; None when the values are repetitions.
-    """
-
-    metric: str
-    warmup: int
-    values: tuple[float, ...]
-    steps: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialReport:
-    """What the workload says of one trial.
-
-    Attributes:
-        trial: Its id.
-        outcome: None while it has begun but not ended.
-        reason: Of a failure.
-        message: Of a failure.
-        seconds: Its duration, None while it has not ended.
-        series: Its metrics so far.
-    """
-
-    trial: str
-    outcome: Literal["completed", "failed"] | None = None
-    reason: Reason | None = None
-    message: str = ""
-    seconds: float | None = None
-    series: tuple[Series, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Journal:
-    """A whole journal.
-
-    Attributes:
-        software: What the image holds; empty until the program said hello.
-        environment: Effective settings inside.
-        reports: Trials in the order in which they began.
-        defect: Why reading stopped early, None for a sound journal.
-    """
-
-    software: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    reports: tuple[TrialReport, ...]
-    defect: str | None = None
-
-
-def read(path: Path, trials: Sequence[Trial]) -> Journal:
-    """Read `levels`' journal as far as it is sound.
-
-    A torn last line is what a killed process leaves, and is ignored. Anything else out of order is
-    a defect: what stands before it counts, what follows does not.
-
-    Args:
-        path: The journal, which need not exist yet.
-        trials: The trials that this process was given; no other may be reported.
-    """
-    known = {trial.id: trial for trial in trials}
-    hello: Mapping[str, Any] = {}
-    reports: dict[str, TrialReport] = {}
-    current: str | None = None
-    defect = None
-    try:
-        for event in _events(path):
-            kind = event.get("event")
-            if kind == "hello":
-                hello = event
-            elif kind == "begin":
-                current = _begin(event, known, reports, current)
-                reports[current] = TrialReport(trial=current)
-            elif kind == "samples":
-                trial = _open(event, current)
-                reports[trial] = _with_samples(reports[trial], event, known[trial])
-            elif kind == "end":
-                trial = _open(event, current)
-                reports[trial] = _ended(reports[trial], event, known[trial])
-                current = None
-            elif kind != "bye":
-                raise Defect(f"unknown event {str(kind)[:40]!r}")
-    except (Defect, DamagedError) as error:
-        defect = str(error)[:MAX_MESSAGE]
-    return Journal(
-        software=_object(hello.get("software")),
-        environment=_object(hello.get("environment")),
-        reports=tuple(reports.values()),
-        defect=defect,
-    )
+_PLACES = ("steps", "wall", "active")
 
 
 class Defect(Exception):
     """What a workload wrote is not what the protocol allows; the message says where and how."""
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
+def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) -> Journal:
+    """Read one rank's journal as far as it is sound.
+
+    A torn last line is what a killed process leaves, and is ignored. Anything else out of order is
+    a defect: what stands before it counts, what follows does not. Whether a trial that says it
+    completed lacks a metric is judged when all ranks are put together, see `reports.merge`.
+
+    Args:
+        path: The journal, which need not exist yet.
+        trials: The trials that this process was given; no other may be reported.
+        rank: Whose journal it is.
+        ranks: World size.
+    """
+    reader = _Reader(trials, rank, ranks)
+    defect = None
+    try:
+        for event in _events(path):
+            reader.take(event)
+    except (Defect, DamagedError) as error:
+        defect = str(error)[:MAX_MESSAGE]
+    reader.close()
+    return Journal(
+        software=_object(reader.hello.get("software")),
+        environment=_object(reader.hello.get("environment")),
+        reports=tuple(reader.reports.values()),
+        defect=defect,
+    )
+
+
+class _Reader:
+    """What the events so far amount to."""
+
+    def __init__(self, trials: Sequence[Trial], rank: int, ranks: int) -> None:
+        self._trials = {trial.id: trial for trial in trials}
+        self._rank = rank
+        self._ranks = ranks
+        self._current: str | None = None
+        self._series: dict[str, OpenSeries] = {}
+        self.hello: JsonObject = {}
+        self.reports: dict[str, TrialReport] = {}
+
+    def take(self, event: JsonObject) -> None:
+        kind = event.get("event")
+        if (kind == "hello") == bool(self.hello):
+            raise Defect("says hello twice" if self.hello else "does not say hello first")
+        if kind == "hello":
+            self._greet(event)
+        elif kind == "begin":
+            self._begin(event)
+        elif kind == "samples":
+            self._append(event)
+        elif kind == "end":
+            self._end(event)
+        elif kind != "bye":
+            raise Defect(f"unknown event {str(kind)[:40]!r}")
+
+    def _greet(self, event: JsonObject) -> None:
+        if event.get("format") != FORMAT:
+            raise Defect(f"its format is {str(event.get('format'))[:40]!r}, not {FORMAT!r}")
+        world = event.get("rank", 0), event.get("ranks", 1)
+        if world != (self._rank, self._ranks):
+            raise Defect(
+                f"says that it is rank {str(world[0])[:20]} of {str(world[1])[:20]}, and was"
+                f" started as rank {self._rank} of {self._ranks}"
+            )
+        self.hello = event
+
+    def _begin(self, event: JsonObject) -> None:
+        trial = event.get("trial")
+        if not isinstance(trial, str) or trial not in self._trials:
+            raise Defect(f"begins a trial that it was not given: {str(trial)[:80]!r}")
+        if trial in self.reports or self._current is not None:
+            raise Defect(f"begins {trial} out of order")
+        self._current, self._series = trial, {}
+        self.reports[trial] = TrialReport(trial=trial)
+
+    def _under_way(self, event: JsonObject) -> Trial:
+        if self._current is None or event.get("trial") != self._current:
+            raise Defect(f"reports on {str(event.get('trial'))[:80]!r}, which is not under way")
+        return self._trials[self._current]
+
+    def _append(self, event: JsonObject) -> None:
+        trial = self._under_way(event)
+        name = event.get("metric")
+        if name not in {metric.name for metric in trial.benchmark.due(trial.framework)}:
+            raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
+        name = str(name)
+        self._series.setdefault(name, OpenSeries(name, self._rank)).take(event)
+
+    def close(self) -> None:
+        """Keep what the trial under way has reported so far."""
+        if self._current is not None:
+            series = tuple(one.closed() for one in self._series.values())
+            self.reports[self._current] = replace(self.reports[self._current], series=series)
+            self._current = None
+
+    def _end(self, event: JsonObject) -> None:
+        trial = self._under_way(event)
+        self.reports[trial.id] = _ended(self.reports[trial.id], event)
+        self.close()
+
+
+class OpenSeries:
+    """A series that still grows."""
+
+    def __init__(self, metric: str, rank: int) -> None:
+        self._metric = metric
+        self._rank = rank
+        self._warmup = 0
+        self.values: list[float] = []
+        self._places: dict[str, list[float]] = {}
+
+    def take(self, line: JsonObject) -> None:
+        """Append one line's values.
+
+        Raises:
+            Defect: Its values, its warm-up, its steps or its clocks cannot be.
+        """
+        values, warmup = line.get("values"), line.get("warmup", 0)
+        if not isinstance(values, list) or not values:
+            raise Defect(f"the samples of {self._metric} are no list of values")
+        if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 <= warmup < len(values):
+            raise Defect(f"the warm-up of {self._metric} leaves none of its values")
+        if warmup and self.values:
+            raise Defect(f"{self._metric} warms up again after its first values")
+        numbers = list(map(read_number, values))
+        places = {name: line[name] for name in _PLACES if line.get(name) is not None}
+        if self.values and places.keys() != self._places.keys():
+            name = min(places.keys() ^ self._places.keys())
+            one = "a step" if name == "steps" else f"its {name} time"
+            raise Defect(f"{self._metric} has {one} beside some values and none beside others")
+        checked = {name: self._increasing(name, line, len(values)) for name, line in places.items()}
+        self._warmup = self._warmup or warmup
+        self.values += numbers
+        for name, more in checked.items():
+            self._places.setdefault(name, []).extend(more)
+
+    def _increasing(self, name: str, numbers: Json, count: int) -> list[float]:
+        """Steps or times of one line, which go on from those before."""
+        if not isinstance(numbers, list) or len(numbers) != count:
+            raise Defect(f"{self._metric} has not as many {name} as values")
+        one = "step" if name == "steps" else f"{name} time"
+        own = self._places.get(name, [])[-1:]
+        for number in map(read_number, numbers):
+            if not math.isfinite(number):
+                raise Defect(f"{self._metric} has the {one} {number}")
+            if own and (number < own[-1] or (number == own[-1] and name == "steps")):
+                raise Defect(f"{self._metric} has {one} {number:g} after {one} {own[-1]:g}")
+            own.append(number)
+        return own[-count:]
+
+    def closed(self) -> Series:
+        """All of it."""
+        places = {name: tuple(numbers) for name, numbers in self._places.items()}
+        return Series(
+            metric=self._metric,
+            rank=self._rank,
+            warmup=self._warmup,
+            values=tuple(self.values),
+            steps=places.get("steps"),
+            wall=places.get("wall"),
+            active=places.get("active"),
+        )
+
+
+def _events(path: Path) -> Iterator[JsonObject]:
     for number, line in _lines(path):
         event = parse(line, where=f"journal line {number}")
         if not isinstance(event, dict):
@@ -143,81 +218,26 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _begin(
-    event: Mapping[str, Any],
-    known: Mapping[str, Trial],
-    reports: Mapping[str, TrialReport],
-    current: str | None,
-) -> str:
-    trial = event.get("trial")
-    if not isinstance(trial, str) or trial not in known:
-        raise Defect(f"begins a trial that it was not given: {str(trial)[:80]!r}")
-    if trial in reports or current is not None:
-        raise Defect(f"begins {trial} out of order")
-    return trial
-
-
-def _open(event: Mapping[str, Any], current: str | None) -> str:
-    if current is None or event.get("trial") != current:
-        raise Defect(f"reports on {str(event.get('trial'))[:80]!r}, which is not under way")
-    return current
-
-
-def _with_samples(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> TrialReport:
-    name, warmup, values = event.get("metric"), event.get("warmup", 0), event.get("values")
-    if name not in {metric.name for metric in trial.benchmark.due(trial.framework)}:
-        raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
-    if any(series.metric == name for series in report.series):
-        raise Defect(f"reports {name} twice")
-    if not isinstance(values, list) or not isinstance(warmup, int) or not 0 <= warmup < len(values):
-        raise Defect(f"the samples of {name} are not a warm-up count and a longer list")
-    series = Series(metric=str(name), warmup=warmup, values=tuple(map(read_number, values)))
-    return replace(report, series=(*report.series, series))
-
-
-def _ended(report: TrialReport, event: Mapping[str, Any], trial: Trial) -> TrialReport:
+def _ended(report: TrialReport, event: JsonObject) -> TrialReport:
     outcome, reason, seconds = event.get("outcome"), event.get("reason"), event.get("seconds")
     if outcome not in ("completed", "failed"):
-        raise Defect(f"ends {trial.id} as {str(outcome)[:40]!r}")
-    if not isinstance(seconds, int | float) or seconds < 0:
-        raise Defect(f"ends {trial.id} without a duration")
-    if outcome == "failed":
-        known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite")
-        why: Reason = next((each for each in known if each == reason), "error")
-        message = str(event.get("message", ""))[:MAX_MESSAGE]
-        return replace(
-            report, outcome="failed", reason=why, message=message, seconds=float(seconds)
-        )
-    return judged(replace(report, outcome="completed", seconds=float(seconds)), trial)
+        raise Defect(f"ends {report.trial} as {str(outcome)[:40]!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+        raise Defect(f"ends {report.trial} without a duration")
+    if outcome == "completed":
+        return replace(report, outcome="completed", seconds=float(seconds))
+    known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite")
+    why: Reason = next((each for each in known if each == reason), "error")
+    message = str(event.get("message", ""))[:MAX_MESSAGE]
+    return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
 
 
-def judged(report: TrialReport, trial: Trial) -> TrialReport:
-    """Fail a trial that says it completed but lacks a metric, or has one that is not a number."""
-    found = {series.metric: series for series in report.series}
-    missing = [
-        metric.name for metric in trial.benchmark.due(trial.framework) if metric.name not in found
-    ]
-    if missing:
-        return replace(
-            report,
-            outcome="failed",
-            reason="no-result",
-            message=f"ended well but did not report {', '.join(missing)}",
-        )
-    for series in report.series:
-        bad = [value for value in series.values if not math.isfinite(value)]
-        if bad:
-            message = f"{series.metric} is {bad[0]} ({len(bad)} of {len(series.values)} values)"
-            return replace(report, outcome="failed", reason="non-finite", message=message)
-    return report
-
-
-def read_number(value: Any) -> float:
-    """A number of a journal or a results file, whose NaN and infinities are words.
+def read_number(value: Json) -> float:
+    """A number of a journal or a results file, whose NaN and infinities may be words.
 
     Raises:
         Defect: It is none.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,14 +9,16 @@ from pathlib import Path
 from typing import Protocol
 
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
-from capsule.execute import journal, results, workload
-from capsule.execute.outcome import Context, Cut, ProcessEnd, settle, settle_command
+from capsule.execute.kinds import workload_of
+from capsule.execute.log import Begun
+from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Progress
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace
+from capsule.launch.base import Launched
 from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt
-from capsule.runtimes.base import Ended, Running
+from capsule.runtimes.base import Ended
 
 MAX_ATTEMPTS = 3
 _POLL_SECONDS = 0.05
@@ -41,7 +42,6 @@ def run(workspace: Workspace, plan: Plan, setting: Setting, watch: Watch) -> Non
         ExecutionError: A trial was interrupted three times, or the walltime is used up. What
             finished is kept, and the same call goes on with the rest.
     """
-    recover(workspace, plan)
     for group in plan.groups:
         tries = 0
         while trials := _open_trials(workspace, group):
@@ -55,35 +55,31 @@ def run(workspace: Workspace, plan: Plan, setting: Setting, watch: Watch) -> Non
 def recover(workspace: Workspace, plan: Plan) -> None:
     """Settle the process starts that an earlier, dead process of capsule left open."""
     groups = {group.id: group for group in plan.groups}
-    for begun in workspace.begun():
-        if begun.ended:
-            continue
-        start = workspace.start(begun.number)
-        group = groups[begun.group]
-        trials = tuple(trial for trial in group.trials if trial.id in set(begun.trials))
-        end = ProcessEnd(ended=None, cut="lost", seconds=None, words="")
+    for begun in workspace.log.left_open():
+        group = begun_part(groups[begun.group], begun)
+        end = ProcessEnd(ended=None, cut="lost", seconds=None, words=("",) * begun.ranks)
         context = Context(
-            group=group.id, started=begun.at, node=begun.node, earlier=_counts(workspace)
+            group=group.id,
+            started=begun.at,
+            ranks=begun.ranks,
+            nodes=begun.nodes,
+            earlier=workspace.log.last,
         )
-        workspace.end(start, _settled(trials, start, end, context))
+        _note_end(workspace, group, workspace.start(begun.number, begun.ranks), end, context)
+
+
+def begun_part(group: Group, begun: Begun) -> Group:
+    """The group with those of its trials alone that one process start was given."""
+    names = set(begun.trials)
+    return replace(group, trials=tuple(trial for trial in group.trials if trial.id in names))
 
 
 def _open_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
-    final = {
-        attempt.trial for _, attempt in workspace.attempts() if attempt.outcome != "interrupted"
-    }
-    return tuple(trial for trial in group.trials if trial.id not in final)
-
-
-def _counts(workspace: Workspace) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for _, attempt in workspace.attempts():
-        counts[attempt.trial] = max(counts.get(attempt.trial, 0), attempt.attempt)
-    return counts
+    return tuple(trial for trial in group.trials if not workspace.log.settled(trial.id))
 
 
 def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
-    last = [each for _, each in workspace.attempts() if each.trial == trial.id][-1]
+    last = workspace.log.last[trial.id]
     message = f"interrupted {MAX_ATTEMPTS} times without getting further: {last.message.strip()}"
     kind = CannotRunError if last.reason == "engine" else ExecutionError
     return kind(
@@ -96,29 +92,49 @@ def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
 def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -> None:
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
+    workload = workload_of(group)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    start = workspace.begin(group.id, tuple(trial.id for trial in group.trials), setting.node, at)
-    context = Context(group=group.id, started=at, node=setting.node, earlier=_counts(workspace))
-    if group.trials[0].benchmark.command is None:
-        start.job.write_text(json.dumps(workload.job(workspace, group, setting), indent=1))
-    began = time.monotonic()
-    running = setting.runtime.start(
-        setting.prepared, workload.invocation(workspace, group, start, setting)
+    start = workspace.begin(group, setting.nodes, at)
+    context = Context(
+        group=group.id,
+        started=at,
+        ranks=group.ranks,
+        nodes=setting.nodes,
+        earlier=workspace.log.last,
     )
-    ended: Ended | None = None
+    workload.write(workspace, group, start, setting)
+    ranks = range(group.ranks)
+    began = time.monotonic()
+    launched = setting.launcher.start(
+        setting.runtime,
+        setting.prepared,
+        [workload.invocation(workspace, group, start, setting, rank) for rank in ranks],
+    )
+    progress = Progress(group, workload.begun(group, start.rank(0)))
+    ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     try:
-        ended, cut = _follow(running, group, start, setting, watch)
+        ended, cut = _follow(launched, progress, setting, watch)
     finally:
         if ended is None:
-            running.stop()
+            launched.stop()
         end = ProcessEnd(
-            ended=ended, cut=cut, seconds=time.monotonic() - began, words=tail(start.stderr)
+            ended=ended,
+            cut=cut,
+            seconds=time.monotonic() - began,
+            words=tuple(tail(files.stderr) for files in start.rank_files()),
         )
-        attempts = _settled(group.trials, start, end, context)
-        workspace.end(start, attempts)
-        for attempt in attempts:
+        for attempt in _note_end(workspace, group, start, end, context):
             watch.attempt(attempt)
+
+
+def _note_end(
+    workspace: Workspace, group: Group, start: Start, end: ProcessEnd, context: Context
+) -> tuple[Attempt, ...]:
+    journal = workload_of(group).read(group, start, ended_well=end.well)
+    attempts = settle(group.trials, journal, end, context)
+    workspace.log.end(start.number, attempts)
+    return attempts
 
 
 def _check_walltime(workspace: Workspace, setting: Setting) -> None:
@@ -131,12 +147,11 @@ def _check_walltime(workspace: Workspace, setting: Setting) -> None:
 
 
 def _follow(
-    running: Running, group: Group, start: Start, setting: Setting, watch: Watch
-) -> tuple[Ended | None, Cut | None]:
-    """Wait for the end of a process, tell of its trials, and end it when its time is over."""
-    progress = Progress(group, start)
+    launched: Launched, progress: Progress, setting: Setting, watch: Watch
+) -> tuple[tuple[Ended, ...] | None, Cut | None]:
+    """Wait for the end of all ranks, tell of their trials, and end them when their time is over."""
     while True:
-        ended = running.wait(_POLL_SECONDS)
+        ended = launched.wait(_POLL_SECONDS)
         for trial in progress.begun():
             watch.trial(trial)
         if ended is not None:
@@ -145,16 +160,6 @@ def _follow(
             return None, "timeout"
         if setting.deadline is not None and time.monotonic() > setting.deadline:
             return None, "walltime"
-
-
-def _settled(
-    trials: tuple[Trial, ...], start: Start, end: ProcessEnd, context: Context
-) -> tuple[Attempt, ...]:
-    if trials[0].benchmark.command is None:
-        return settle(trials, journal.read(start.journal, trials), end, context)
-    finished = end.ended is not None and end.ended.exit_code == 0 and not end.ended.engine_fault
-    report = results.read(start.results, trials[0]) if finished else None
-    return (settle_command(trials[0], report, end, context),)
 
 
 def tail(path: Path) -> str:

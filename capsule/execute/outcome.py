@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from capsule.execute.journal import MAX_MESSAGE, Journal, TrialReport
+from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport
 from capsule.plan import Trial
 from capsule.record import Attempt, Outcome, Reason
 from capsule.runtimes.base import Ended
@@ -23,16 +23,21 @@ class ProcessEnd:
     """How a process start ended, and whether it was us who ended it.
 
     Attributes:
-        ended: What the engine saw, None when nobody saw it (`cut` is then `lost`).
+        ended: What the engine saw, by rank; None when nobody saw it (`cut` then says why).
         cut: Why we ended it, None when it ended by itself.
         seconds: Duration of the process, None when nobody saw its end.
-        words: The end of its standard error.
+        words: The end of each rank's standard error.
     """
 
-    ended: Ended | None
+    ended: tuple[Ended, ...] | None
     cut: Cut | None
     seconds: float | None
-    words: str
+    words: tuple[str, ...]
+
+    @property
+    def well(self) -> bool:
+        """Whether every rank ended by itself with exit code 0."""
+        return self.ended is not None and not any(map(_severity, self.ended))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +47,31 @@ class Context:
     Attributes:
         group: Id of its group.
         started: When it was started, ISO 8601 UTC.
-        node: Index of the node that it ran on.
-        earlier: How many attempts each trial had before.
+        ranks: World size.
+        nodes: Index of the node of each rank.
+        earlier: The latest attempt at each trial before this one.
     """
 
     group: str
     started: str
-    node: int
-    earlier: dict[str, int]
+    ranks: int
+    nodes: tuple[int, ...]
+    earlier: Mapping[str, Attempt]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fate:
+    """What became of a trial.
+
+    Attributes:
+        ended: The rank's end that decided it, None where no process did.
+    """
+
+    outcome: Outcome
+    reason: Reason | None
+    message: str
+    seconds: float | None
+    ended: Ended | None = None
 
 
 def settle(
@@ -61,75 +83,87 @@ def settle(
 
     Args:
         trials: The trials given to the process.
-        journal: What it wrote.
+        journal: What its ranks wrote.
         end: How it ended.
         context: What all its attempts have in common.
     """
     by_id = {trial.id: trial for trial in trials}
-    attempts = []
-    for report in journal.reports:
-        trial = by_id[report.trial]
-        if report.outcome is None:
-            outcome, reason, message = _fate(end, journal)
-            attempts.append(_attempt(trial, outcome, reason, message, end, context))
-        else:
-            attempts.append(_reported(trial, report, context))
-    if not journal.reports:
+    fates = [(by_id[report.trial], _fate(report, journal, end)) for report in journal.reports]
+    if not fates:
         # it never came to its first trial, and would not the next time: a fault of all of them
-        outcome, reason, message = _fate(end, journal)
-        concerned = trials if outcome == "failed" else trials[:1]
-        attempts = [_attempt(each, outcome, reason, message, end, context) for each in concerned]
-    return tuple(attempts)
+        fate = _end_fate(end, journal)
+        concerned = trials if fate.outcome == "failed" else trials[:1]
+        fates = [(trial, fate) for trial in concerned]
+    return tuple(_attempt(trial, fate, context) for trial, fate in fates)
 
 
-def _reported(trial: Trial, report: TrialReport, context: Context) -> Attempt:
+def _attempt(trial: Trial, fate: _Fate, context: Context) -> Attempt:
+    before = context.earlier.get(trial.id)
     return Attempt(
         trial=trial.id,
-        attempt=context.earlier.get(trial.id, 0) + 1,
+        attempt=before.attempt + 1 if before else 1,
         group=context.group,
         seed=trial.seed,
         seed_source=trial.seed_source,
-        outcome=report.outcome or "failed",
+        outcome=fate.outcome,
+        reason=fate.reason,
+        message=fate.message[-MAX_MESSAGE:],
+        exit_code=fate.ended.exit_code if fate.ended else None,
+        signal=fate.ended.signal if fate.ended else None,
+        started=context.started,
+        ranks=context.ranks,
+        nodes=tuple(sorted(set(context.nodes))),
+        seconds=fate.seconds,
+    )
+
+
+def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
+    if report.outcome is None:
+        return _end_fate(end, journal)
+    timed = report.seconds is not None
+    return _Fate(
+        outcome=report.outcome,
         reason=report.reason,
         message=report.message,
-        started=context.started,
-        node=context.node,
-        seconds=report.seconds,
+        # a trial without a time of its own is its process
+        seconds=report.seconds if timed else end.seconds,
+        ended=None if timed or end.ended is None else end.ended[0],
     )
 
 
-def _attempt(
-    trial: Trial,
-    outcome: Outcome,
-    reason: Reason,
-    message: str,
-    end: ProcessEnd,
-    context: Context,
-) -> Attempt:
-    return Attempt(
-        trial=trial.id,
-        attempt=context.earlier.get(trial.id, 0) + 1,
-        group=context.group,
-        seed=trial.seed,
-        seed_source=trial.seed_source,
-        outcome=outcome,
-        reason=reason,
-        message=message[-MAX_MESSAGE:],
-        exit_code=end.ended.exit_code if end.ended else None,
-        signal=end.ended.signal if end.ended else None,
-        started=context.started,
-        node=context.node,
-        seconds=end.seconds,
-    )
-
-
-def _fate(end: ProcessEnd, journal: Journal) -> tuple[Outcome, Reason, str]:
+def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
     """What the end of its process means for a trial under way."""
     if end.cut is not None:
-        return _cut(end.cut)
-    ended = end.ended
-    if ended is None:
-        return _cut("lost")
+        return _of(end, None, _CUTS[end.cut])
+    if end.ended is None:
+        return _of(end, None, _CUTS["lost"])
+    severities = list(map(_severity, end.ended))
+    rank = severities.index(max(severities))
+    ended = end.ended[rank]
+    outcome, reason, message = _decide(ended, end.words[rank], journal)
+    if len(end.ended) > 1 and severities[rank]:
+        message = f"rank {rank}: {message}"
+    return _of(end, ended, (outcome, reason, message))
+
+
+def _of(end: ProcessEnd, ended: Ended | None, what: tuple[Outcome, Reason, str]) -> _Fate:
+    outcome, reason, message = what
+    return _Fate(outcome=outcome, reason=reason, message=message, seconds=end.seconds, ended=ended)
+
+
+def _severity(ended: Ended) -> int:
+    """How much an end says of the cause: a rank that others waited for in vain was killed."""
+    rules: tuple[Callable[[Ended], bool], ...] = (
+        lambda one: one.engine_fault is not None,
+        lambda one: one.out_of_memory,
+        lambda one: one.signal in _CRASHES,
+        lambda one: bool(one.exit_code),
+        lambda one: one.signal is not None,
+    )
+    return next((len(rules) - n for n, holds in enumerate(rules) if holds(ended)), 0)
+
+
+def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason, str]:
     if ended.engine_fault is not None:
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_memory:
@@ -137,53 +171,18 @@ def _fate(end: ProcessEnd, journal: Journal) -> tuple[Outcome, Reason, str]:
     if ended.signal is not None:
         name = signal.Signals(ended.signal).name
         if ended.signal in _CRASHES:
-            return "failed", "signal", f"crashed with {name}\n{end.words}"
+            return "failed", "signal", f"crashed with {name}\n{words}"
         return "interrupted", "killed", f"ended from outside by {name}"
     if ended.exit_code:
-        return "failed", "exit", f"exit code {ended.exit_code}\n{end.words}"
+        return "failed", "exit", f"exit code {ended.exit_code}\n{words}"
     if journal.defect is not None:
         return "failed", "bad-result", f"its journal is not sound: {journal.defect}"
     return "failed", "no-result", "ended with exit code 0 and without a result"
 
 
-def _cut(cut: Cut) -> tuple[Outcome, Reason, str]:
-    if cut == "timeout":
-        return "failed", "timeout", "exceeded the benchmark's time limit"
-    if cut == "walltime":
-        return "interrupted", "walltime", "the run's walltime was used up"
-    if cut == "interrupt":
-        return "interrupted", "killed", "capsule was interrupted"
-    return "interrupted", "lost", "the process that ran it died"
-
-
-def settle_command(
-    trial: Trial, report: TrialReport | None, end: ProcessEnd, context: Context
-) -> Attempt:
-    """The attempt of a command's trial.
-
-    Args:
-        trial: The one trial of the process.
-        report: Its results, None unless it ended with exit code 0.
-        end: How it ended.
-        context: As for `settle`.
-    """
-    if report is None:
-        outcome, reason, message = _fate(end, _SILENT)
-        return _attempt(trial, outcome, reason, message, end, context)
-    return Attempt(
-        trial=trial.id,
-        attempt=context.earlier.get(trial.id, 0) + 1,
-        group=context.group,
-        seed=trial.seed,
-        seed_source=trial.seed_source,
-        outcome=report.outcome or "failed",
-        reason=report.reason,
-        message=report.message,
-        exit_code=0,
-        started=context.started,
-        node=context.node,
-        seconds=end.seconds,
-    )
-
-
-_SILENT = Journal(software={}, environment={}, reports=())
+_CUTS: Mapping[Cut, tuple[Outcome, Reason, str]] = {
+    "timeout": ("failed", "timeout", "exceeded the benchmark's time limit"),
+    "walltime": ("interrupted", "walltime", "the run's walltime was used up"),
+    "interrupt": ("interrupted", "killed", "capsule was interrupted"),
+    "lost": ("interrupted", "lost", "the process that ran it died"),
+}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from capsule.execute.journal import MAX_LINE_BYTES, Defect, Series, TrialReport, judged, read_number
+from capsule.execute.journal import MAX_LINE_BYTES, Defect, OpenSeries
+from capsule.execute.reports import TrialReport
+from capsule.jsons import JsonObject
 from capsule.manifest import Metric
 from capsule.plan import Trial
 
 
-def read(path: Path, trial: Trial) -> TrialReport:
-    """Read the results file of a command that ended with exit code 0.
+def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialReport:
+    """Read the results file of one rank of a command.
 
     The file protocol: one JSON object a line, `{"metric": NAME, "value": NUMBER}`; lines of one
     metric are samples of it, in order. A third key `step` makes them a curve: every line of the
@@ -23,59 +24,48 @@ def read(path: Path, trial: Trial) -> TrialReport:
     Args:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
         trial: The trial, whose benchmark declares the metrics.
+        ended_well: Whether the command ended with exit code 0. Of one that did not, the report is
+            left open, and holds what was reported up to its end.
+        rank: Whose file it is.
     """
     declared = {metric.name: metric for metric in trial.benchmark.due(trial.framework)}
-    found: dict[str, _Samples] = {}
+    series: dict[str, OpenSeries] = {}
     defect = None
     try:
-        for number, line in _result_lines(path):
-            name, value, step = _result(number, line, declared)
-            found.setdefault(name, _Samples()).add(value, step, f"results line {number}: {name}")
+        for number, line in _lines(path, torn=not ended_well):
+            name, entry = _entry(number, line, declared)
+            try:
+                series.setdefault(name, OpenSeries(name, rank)).take(entry)
+            except Defect as error:
+                raise Defect(f"results line {number}: {error}") from None
     except Defect as error:
         defect = str(error)
-    series = tuple(each.series(name) for name, each in found.items())
+    reported = tuple(one.closed() for one in series.values() if one.values)
+    if not ended_well:
+        return TrialReport(trial=trial.id, series=reported)
     if defect is not None:
         return TrialReport(
-            trial=trial.id, outcome="failed", reason="bad-result", message=defect, series=series
+            trial=trial.id, outcome="failed", reason="bad-result", message=defect, series=reported
         )
-    return judged(TrialReport(trial=trial.id, outcome="completed", series=series), trial)
+    return TrialReport(trial=trial.id, outcome="completed", series=reported)
 
 
-class _Samples:
-    """The values of one metric so far, with a step beside each or beside none."""
-
-    def __init__(self) -> None:
-        self._values: list[float] = []
-        self._steps: list[float] = []
-
-    def add(self, value: float, step: float | None, where: str) -> None:
-        if self._values and (step is None) != (not self._steps):
-            raise Defect(f"{where} has a step beside some values and none beside others")
-        if step is not None:
-            if self._steps and step <= self._steps[-1]:
-                raise Defect(f"{where} has step {step:g} after step {self._steps[-1]:g}")
-            self._steps.append(step)
-        self._values.append(value)
-
-    def series(self, name: str) -> Series:
-        steps = tuple(self._steps) or None
-        return Series(metric=name, warmup=0, values=tuple(self._values), steps=steps)
-
-
-def _result_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    # unlike a killed program's journal, a script that ended may have left out the last newline
+def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty; the last one may be `torn` where the writer was killed."""
     if not path.is_file() or path.is_symlink():
         return
     if path.stat().st_size > MAX_LINE_BYTES:
         raise Defect(f"the results file is larger than {MAX_LINE_BYTES} bytes")
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    data = path.read_bytes()
+    # a script that ended by itself may have left out the last newline
+    whole = data[: data.rfind(b"\n") + 1] if torn else data
+    for number, line in enumerate(whole.splitlines(), start=1):
         if line.strip():
             yield number, line
 
 
-def _result(
-    number: int, line: bytes, declared: Mapping[str, Metric]
-) -> tuple[str, float, float | None]:
+def _entry(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[str, JsonObject]:
+    """A line's metric, and its value as a line of a journal has it."""
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):
@@ -89,7 +79,5 @@ def _result(
         raise Defect(
             f"results line {number} reports {str(name)[:80]!r}, but the manifest declares {known}"
         )
-    step = read_number(entry["step"]) if "step" in entry else None
-    if step is not None and not math.isfinite(step):
-        raise Defect(f"results line {number} has the step {step}")
-    return name, read_number(entry["value"]), step
+    steps = {"steps": [entry["step"]]} if "step" in entry else {}
+    return name, {"values": [entry["value"]], **steps}

@@ -1,14 +1,16 @@
-"""What one process start is given: its mounts, its whole environment, its command, its job."""
+"""What each rank of a process start is given: its mounts, its environment, its command."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from capsule.execute.workspace import Start, Workspace
-from capsule.plan import Group, Trial
+from capsule.execute.reports import Journal
+from capsule.execute.workspace import RankFiles, Start, Workspace
+from capsule.launch.base import Launcher
+from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
 THREAD_VARIABLES = (
@@ -19,7 +21,7 @@ THREAD_VARIABLES = (
 )
 # what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
 STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
-_INPUTS = "/capsule/inputs"
+INPUTS = "/capsule/inputs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,26 +31,59 @@ class Setting:
     Attributes:
         runtime: The engine.
         prepared: The image, ready to start.
+        launcher: What starts the ranks.
         data: Where each dataset lies on the host.
-        threads: Threads that a workload may use.
+        threads: Threads that each rank may use.
         device: `cpu` or `cuda`.
-        gpus: Devices to expose.
+        devices: Names of the devices that each rank gets, by rank.
         determinism: `default` or `strict`.
         label: Marks every process and container of this run.
-        node: Index of this node in the record.
+        nodes: Index in the record of the node that each rank runs on.
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
     """
 
     runtime: Runtime
     prepared: Prepared
+    launcher: Launcher
     data: Mapping[str, Path]
     threads: int
     device: str
-    gpus: int
+    devices: tuple[tuple[str, ...], ...]
     determinism: str
     label: str
-    node: int
+    nodes: tuple[int, ...]
     deadline: float | None
+
+
+class Workload(Protocol):
+    """A kind of program that measures: `levels`, or the author's own command."""
+
+    def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
+        """Put what the program is asked to do into the start's folder."""
+
+    def invocation(
+        self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+    ) -> Invocation:
+        """How to start one rank."""
+
+    def begun(self, group: Group, files: RankFiles) -> Begins:
+        """What tells which trials a rank has begun, while it runs."""
+
+    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:
+        """What all ranks said, put together and judged.
+
+        Args:
+            group: Its trials are those that the start was given.
+            start: Where the ranks wrote.
+            ended_well: Whether every rank ended with exit code 0.
+        """
+
+
+class Begins(Protocol):
+    """Follows one rank of a running process start."""
+
+    def new(self) -> Sequence[str]:
+        """Ids of the trials that it began since the last call."""
 
 
 def environment(setting: Setting) -> dict[str, str]:
@@ -64,124 +99,62 @@ def environment(setting: Setting) -> dict[str, str]:
     }
 
 
-def job(workspace: Workspace, group: Group, setting: Setting) -> dict[str, Any]:
-    """The slice of the plan that `levels` reads, in the form `capsule-job/1`."""
-    # where `invocation` mounts the folder of inputs
-    inputs = setting.runtime.inside(Mount(source=workspace.inputs, target=_INPUTS))
+def rank_environment(group: Group, files: RankFiles, setting: Setting, rank: int) -> dict[str, str]:
+    """`environment`, and what is one rank's own."""
     return {
-        "format": "capsule-job/1",
-        "framework": group.framework,
-        "seed": group.seed,
-        "determinism": setting.determinism,
-        "device": setting.device,
-        "threads": setting.threads,
-        "trials": [_trial(trial, inputs) for trial in group.trials],
-    }
-
-
-def _trial(trial: Trial, inputs: str) -> dict[str, Any]:
-    benchmark = trial.benchmark
-    subject = {
-        "operator": benchmark.operator,
-        "network": benchmark.network,
-        "source": f"{inputs}/{benchmark.source}" if benchmark.source else None,
-        "trains": benchmark.trains if benchmark.network else None,
-    }
-    return {
-        "id": trial.id,
-        "benchmark": benchmark.id,
-        "level": benchmark.level,
-        **{name: value for name, value in subject.items() if value is not None},
-        "dtype": benchmark.dtype,
-        "case": trial.case.name,
-        "parameters": dict(trial.case.parameters),
-        "repetitions": benchmark.repetitions,
-        "warmup": benchmark.warmup,
-    }
-
-
-def invocation(workspace: Workspace, group: Group, start: Start, setting: Setting) -> Invocation:
-    """How to start a group: `levels` with its job, or the manifest's own command."""
-    out = Mount(source=start.out, target="/out", writable=True)
-    inside = setting.runtime.inside
-    variables = {
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
-        "HOME": inside(out),
+        "HOME": setting.runtime.inside(out_mount(files)),
+        "CAPSULE_RANK": str(rank),
+        "CAPSULE_RANKS": str(group.ranks),
     }
-    first = group.trials[0]
-    mounts: tuple[Mount, ...]
-    command: tuple[str, ...]
-    if first.benchmark.command is None:
-        levels = Mount(source=workspace.levels, target="/capsule/levels")
-        task = Mount(source=start.job, target="/capsule/job.json")
-        mounts = (out, levels, task)
-        if any(trial.benchmark.inputs for trial in group.trials):
-            mounts += (Mount(source=workspace.inputs, target=_INPUTS),)
-        command = (
-            "python3",
-            inside(levels),
-            "run",
-            inside(task),
-            f"{inside(out)}/journal.jsonl",
-        )
-    else:
-        mounts, command, more = _command(workspace, first, out, setting)
-        variables |= more
-    return Invocation(
-        command=command,
-        environment=variables,
-        mounts=mounts,
-        cwd=inside(out),
-        gpus=setting.gpus,
-        network=first.benchmark.online,
-        label=setting.label,
-        stdout=start.stdout,
-        stderr=start.stderr,
-    )
 
 
-def probe(workspace: Workspace, start: Start, setting: Setting) -> Invocation:
+def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
+    """Every dataset that a trial of the group uses, read-only, by its name."""
+    names = dict.fromkeys(name for trial in group.trials for name in trial.benchmark.datasets)
+    return {
+        name: Mount(source=setting.data[name], target=f"/capsule/data/{name}") for name in names
+    }
+
+
+def data_variables(mounts: Mapping[str, Mount], setting: Setting) -> dict[str, str]:
+    """Where the workload finds each dataset."""
+    return {
+        f"CAPSULE_DATA_{_variable(name)}": setting.runtime.inside(mount)
+        for name, mount in mounts.items()
+    }
+
+
+def out_mount(files: RankFiles) -> Mount:
+    """The one folder that a rank may write."""
+    return Mount(source=files.out, target="/out", writable=True)
+
+
+def inputs_mount(workspace: Workspace) -> Mount:
+    """The manifest's input files."""
+    return Mount(source=workspace.inputs, target=INPUTS)
+
+
+def levels_mount(workspace: Workspace) -> Mount:
+    """The measuring program."""
+    return Mount(source=workspace.levels, target="/capsule/levels")
+
+
+def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocation:
     """How to ask an image what software it holds, when no `levels` group tells it anyway."""
-    out = Mount(source=start.out, target="/out", writable=True)
-    levels = Mount(source=workspace.levels, target="/capsule/levels")
+    out, levels = out_mount(files), levels_mount(workspace)
     inside = setting.runtime.inside
     return Invocation(
         command=("python3", inside(levels), "probe"),
         environment={**environment(setting), "HOME": inside(out)},
         mounts=(out, levels),
         cwd=inside(out),
-        gpus=setting.gpus,
+        devices=setting.devices[0],
         label=setting.label,
-        stdout=start.stdout,
-        stderr=start.stderr,
+        stdout=files.stdout,
+        stderr=files.stderr,
     )
-
-
-def _command(
-    workspace: Workspace, trial: Trial, out: Mount, setting: Setting
-) -> tuple[tuple[Mount, ...], tuple[str, ...], dict[str, str]]:
-    """Mounts, argument list and variables of a command benchmark."""
-    inside = setting.runtime.inside
-    inputs = Mount(source=workspace.inputs, target=_INPUTS)
-    data = {
-        name: Mount(source=setting.data[name], target=f"/capsule/data/{name}")
-        for name in trial.benchmark.datasets
-    }
-    # a word that names an input file means that file, wherever the engine shows it
-    command = tuple(
-        f"{inside(inputs)}/{word}" if word in trial.benchmark.inputs else word
-        for word in trial.benchmark.command or ()
-    )
-    variables = {
-        "CAPSULE_TRIAL": trial.id,
-        "CAPSULE_SEED": str(trial.seed),
-        "CAPSULE_OUT": inside(out),
-        "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
-        "CAPSULE_INPUTS": inside(inputs),
-        **{f"CAPSULE_DATA_{_variable(name)}": inside(mount) for name, mount in data.items()},
-    }
-    return (out, inputs, *data.values()), command, variables
 
 
 def _variable(name: str) -> str:

@@ -5,7 +5,8 @@
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
       manifest.json   inputs/   levels/   nodes/
-      starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (the one folder the workload can write)
+      starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
+                      of several ranks each has the last three in a folder rank-RRRR/
 
 It has no bagit.txt and is never a capsule: a capsule appears whole, by one rename, at the end.
 """
@@ -17,28 +18,22 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capsule.errors import CannotRunError, ExecutionError, UsageError
-from capsule.record import Attempt
+from capsule.errors import CannotRunError, UsageError
+from capsule.execute.header import Header
+from capsule.execute.log import Begun, Log, cannot_write
+from capsule.plan import Group
 from capsule.schema import parse
-
-FORMAT = "capsule-run/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
-    """The files of one process start."""
+class RankFiles:
+    """The files of one rank of a process start."""
 
-    number: int
     folder: Path
-
-    @property
-    def job(self) -> Path:
-        """What `levels` is asked to do."""
-        return self.folder / "job.json"
 
     @property
     def out(self) -> Path:
@@ -67,27 +62,44 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
-    """A process start as the log has it: which group, which of its trials, where and when."""
+class Start:
+    """The files of one process start.
+
+    Attributes:
+        number: From 1.
+        ranks: World size.
+    """
 
     number: int
-    group: str
-    trials: tuple[str, ...]
-    node: int
-    at: str
-    ended: bool
+    folder: Path
+    ranks: int = 1
+
+    @property
+    def job(self) -> Path:
+        """What `levels` is asked to do."""
+        return self.folder / "job.json"
+
+    def rank(self, rank: int) -> RankFiles:
+        """Those of one rank; a rank that is alone has them in the start's own folder."""
+        alone = self.ranks == 1
+        return RankFiles(folder=self.folder if alone else self.folder / f"rank-{rank:04}")
+
+    def rank_files(self) -> tuple[RankFiles, ...]:
+        """Those of all ranks, in their order."""
+        return tuple(map(self.rank, range(self.ranks)))
 
 
 class Workspace:
     """One run folder. Create or open it, then hold `locked()` while changing it."""
 
-    def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, header: Header) -> None:
         # workloads are started in other folders
         self.folder = folder.absolute()
         self.header = header
+        self.log = Log(self.folder / "attempts.jsonl")
 
     @classmethod
-    def create(cls, folder: Path, header: Mapping[str, Any]) -> Workspace:
+    def create(cls, folder: Path, header: Header) -> Workspace:
         """Make the folder and write `run.json`.
 
         Raises:
@@ -103,17 +115,16 @@ class Workspace:
                 advice=f"go on with it: capsule run --resume {folder}",
             ) from None
         except OSError as error:
-            raise _cannot_write(folder, error) from None
-        workspace = cls(folder, {"format": FORMAT, **header})
-        _write_durably(folder / "run.json", json.dumps(workspace.header, indent=1).encode())
-        return workspace
+            raise cannot_write(folder, error) from None
+        _write_durably(folder / "run.json", json.dumps(header.to_json(), indent=1).encode())
+        return cls(folder, header)
 
     @classmethod
     def open(cls, folder: Path) -> Workspace:
         """Open what an earlier process left.
 
         Raises:
-            UsageError: It is not a run folder.
+            UsageError: It is not a run folder, or another version of capsule began it.
         """
         path = folder / "run.json"
         if not path.is_file():
@@ -122,10 +133,8 @@ class Workspace:
                 where=str(folder),
                 advice="name the folder that the interrupted run printed; its name ends in .run",
             )
-        header = parse(path.read_bytes(), where=str(path))
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise UsageError(f"not of the form {FORMAT}", where=str(path))
-        return cls(folder, header)
+        value = parse(path.read_bytes(), where=str(path))
+        return cls(folder, Header.from_json(value, where=str(path)))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -143,6 +152,8 @@ class Workspace:
                     where=str(self.folder),
                     advice="wait for it, or end it first",
                 ) from None
+            # what another process noted before it let go counts
+            self.log = Log(self.folder / "attempts.jsonl")
             yield
 
     @property
@@ -176,72 +187,35 @@ class Workspace:
         _write_durably(path, json.dumps(node, indent=1).encode())
         return len(known)
 
-    def start(self, number: int) -> Start:
+    def start(self, number: int, ranks: int) -> Start:
         """The files of process start `number`, counted from 1."""
-        return Start(number=number, folder=self.folder / "starts" / f"{number:04}")
+        return Start(number=number, folder=self.folder / "starts" / f"{number:04}", ranks=ranks)
 
-    def begin(self, group: str, trials: tuple[str, ...], node: int, at: str) -> Start:
-        """Make the folder of the next process start and log that it begins."""
-        number = len(self.begun()) + 1
-        start = self.start(number)
+    def begin(self, group: Group, nodes: tuple[int, ...], at: str) -> Start:
+        """Make the folder of the next process start and log that it begins.
+
+        Args:
+            group: Its trials are those that it is given.
+            nodes: Index of the node of each rank.
+            at: Now, ISO 8601 UTC.
+        """
+        start = self.start(len(self.log.begun) + 1, group.ranks)
         try:
-            start.out.mkdir(parents=True)
+            for files in start.rank_files():
+                files.out.mkdir(parents=True)
         except OSError as error:
-            raise _cannot_write(start.folder, error) from None
-        self._log({"start": number, "group": group, "trials": trials, "node": node, "at": at})
-        return start
-
-    def end(self, start: Start, attempts: tuple[Attempt, ...]) -> None:
-        """Log how a process start ended for each of its trials, in one write."""
-        self._log({"end": start.number, "attempts": [asdict(each) for each in attempts]})
-
-    def begun(self) -> tuple[Begun, ...]:
-        """Every process start, in order."""
-        events = self._events()
-        ended = {event["end"] for event in events if "end" in event}
-        return tuple(
+            raise cannot_write(start.folder, error) from None
+        self.log.begin(
             Begun(
-                number=event["start"],
-                group=event["group"],
-                trials=tuple(event["trials"]),
-                node=event["node"],
-                at=event["at"],
-                ended=event["start"] in ended,
+                number=start.number,
+                group=group.id,
+                trials=tuple(trial.id for trial in group.trials),
+                ranks=group.ranks,
+                nodes=nodes,
+                at=at,
             )
-            for event in events
-            if "start" in event
         )
-
-    def attempts(self) -> tuple[tuple[int, Attempt], ...]:
-        """Every attempt, each with the number of its process start."""
-        return tuple(
-            (event["end"], Attempt(**attempt))
-            for event in self._events()
-            if "end" in event
-            for attempt in event["attempts"]
-        )
-
-    def _events(self) -> list[dict[str, Any]]:
-        path = self.folder / "attempts.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_bytes().split(b"\n")
-        # what follows the last newline is a line that a killed process did not finish
-        return [parse(line, where=str(path)) for line in lines[:-1]]
-
-    def _log(self, event: Mapping[str, Any]) -> None:
-        line = json.dumps(event, allow_nan=False).encode() + b"\n"
-        path = self.folder / "attempts.jsonl"
-        try:
-            with path.open("r+b" if path.exists() else "w+b") as stream:
-                data = stream.read()
-                stream.truncate(data.rfind(b"\n") + 1)
-                stream.seek(0, os.SEEK_END)
-                stream.write(line)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise _cannot_write(path, error) from None
+        return start
 
 
 def _write_durably(path: Path, data: bytes) -> None:
@@ -253,12 +227,4 @@ def _write_durably(path: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         partial.replace(path)
     except OSError as error:
-        raise _cannot_write(path, error) from None
-
-
-def _cannot_write(path: Path, error: OSError) -> ExecutionError:
-    return ExecutionError(
-        f"cannot write: {error.strerror}",
-        where=str(path),
-        advice="free some space or choose another folder with --work; what was finished is kept",
-    )
+        raise cannot_write(path, error) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from capsule.levels import catalog
 from capsule.manifest import subjects
-from capsule.manifest.model import Benchmark, Case, Metric
+from capsule.manifest.model import Benchmark, Case, Command, Metric, Network, Operator, Subject
 from capsule.manifest.problems import Problems, instead, shown
 from capsule.schema import pointer
 
@@ -69,7 +69,7 @@ def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benc
 
 def written(benchmark: Benchmark) -> dict[str, Any]:
     """Cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
-    known = ("name", "unit", "direction", "kind", "resolution")
+    known = ("name", "unit", "direction", "kind", "resolution", "per")
     return {
         "benchmark": benchmark.id,
         "cases": [
@@ -97,17 +97,15 @@ def command(raw: Raw) -> Benchmark:
     """A benchmark that is any program, with the metrics that it promises."""
     return Benchmark(
         id=raw["id"],
+        subject=Command(words=tuple(raw["command"])),
         cases=(Case(name="default", parameters={}),),
         frameworks=("command",),
-        repetitions=1,
-        warmup=0,
-        command=tuple(raw["command"]),
         inputs=tuple(raw.get("inputs", ())),
         datasets=tuple(raw.get("datasets", ())),
         metrics=tuple(_metric(name, each) for name, each in sorted(raw["metrics"].items())),
         isolation="trial",
         timeout_seconds=seconds(raw.get("timeout")),
-        online=raw.get("network", False),
+        online=raw.get("online", False),
     )
 
 
@@ -130,6 +128,7 @@ def _metric(name: str, raw: Raw) -> Metric:
         direction=raw.get("direction", "none"),
         kind=raw.get("kind", "portable"),
         resolution=float(raw.get("resolution", 0)),
+        per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
     )
 
@@ -159,22 +158,33 @@ def _benchmark(
     raw: Raw, name: str, cases: tuple[Case, ...], metrics: Mapping[str, Any]
 ) -> Benchmark:
     """An entry of Level 0 or 1 whose cases and metrics are known."""
-    given = subjects.source(raw)
-    kind: dict[str, Any] = {subjects.kind(raw): name}
     return Benchmark(
         id=raw["id"],
-        level=int(raw["level"]),
-        **kind,
-        source=given[1] if given else None,
-        trains=subjects.trains(raw),
-        dtype=raw.get("dtype", "float32"),
+        subject=_subject(raw, name),
         cases=cases,
         frameworks=tuple(raw["frameworks"]),
-        repetitions=int(raw.get("repetitions", 30)),
-        warmup=int(raw.get("warmup", 3)),
         inputs=tuple(raw.get("inputs", ())),
         **metrics,
         isolation=raw.get("isolation", "group"),
+    )
+
+
+def _subject(raw: Raw, name: str) -> Subject:
+    file = subjects.source(raw)
+    source = file[1] if file else None
+    dtype = raw.get("dtype", "float32")
+    repetitions, warmup = int(raw.get("repetitions", 30)), int(raw.get("warmup", 3))
+    if subjects.kind(raw) == "operator":
+        return Operator(
+            name=name, source=source, dtype=dtype, repetitions=repetitions, warmup=warmup
+        )
+    return Network(
+        name=name,
+        source=source,
+        trains=subjects.trains(raw),
+        dtype=dtype,
+        repetitions=repetitions,
+        warmup=warmup,
     )
 
 
@@ -225,7 +235,10 @@ def _metrics(subject: catalog.Operator, frameworks: tuple[str, ...], device: str
 
 
 def _known_metric(facts: catalog.MetricFacts) -> Metric:
-    raw = {key: getattr(facts, key) for key in ("unit", "direction", "kind", "resolution")}
+    raw = {
+        key: getattr(facts, key, "call")
+        for key in ("unit", "direction", "kind", "resolution", "per")
+    }
     return _metric(facts.name, raw)
 
 

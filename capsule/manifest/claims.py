@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from capsule.manifest.model import Benchmark, Claim, Margin, Metric, Published
+from capsule.manifest.model import Benchmark, Claim, Command, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, claimed, names
 from capsule.manifest.problems import Problems, nearest, shown
 
@@ -56,8 +56,10 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
 def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
     if claim.type == "noninferiority" and any(one.direction == "none" for _, one in matched):
         yield "has no better or worse: noninferiority needs a direction; use equivalence"
-    if claim.type == "curve" and any(benchmark.command is None for benchmark, _ in matched):
+    if claim.type == "curve" and any(not isinstance(each.subject, Command) for each, _ in matched):
         yield "has no steps: a curve is what a command reports with a step beside each value"
+    if claim.type == "distribution" and any(m.per in ("node", "block", "rank") for _, m in matched):
+        yield "has one value for each node, block or rank: these are no repetitions of one thing"
     ratio = claim.margin is not None and claim.margin.ratio is not None
     if ratio and claim.published is not None and claim.published.mean <= 0:
         yield "has a published mean that is not positive, which no ratio can be of"
@@ -83,7 +85,9 @@ def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     parts = pattern.split("/")
     told = f"{shown(pattern)} has {len(parts)} of the four segments {'/'.join(SEGMENTS)}"
     if len(parts) == len(SEGMENTS) - 1:
-        is_command = any(each.id == parts[0] and each.command for each in benchmarks)
+        is_command = any(
+            each.id == parts[0] and isinstance(each.subject, Command) for each in benchmarks
+        )
         whole = [parts[0], "default" if is_command else "*", *parts[1:]]
         told = f"{told}: the case is missing, for example {shown('/'.join(whole))}"
     return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from capsule.digest import Digest
 
@@ -22,6 +22,12 @@ ClaimType = Literal[
     "curve",
     "ratio",
 ]
+Per = Literal["call", "trial", "node", "block", "step", "rank"]
+"""What the several values of a metric in one trial are.
+
+Repeated calls of one thing, one number for the trial, one for each node of a network, block of a
+result, step on the way, or rank. Only calls are repetitions: their median is the run's value.
+"""
 Preset = Literal["strict", "middle", "default", "lenient"]
 # between-run standard deviations; what each preset means is told in docs/statistics
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
@@ -38,6 +44,7 @@ class Metric:
         direction: Which way is better.
         kind: `portable` numbers should agree between machines, `machine` numbers belong to one.
         resolution: Smallest step the number can make, in its unit; 0 when it has none.
+        per: What its several values in one trial are.
         test_set: Of how many test examples the number is a fraction, None when of none.
     """
 
@@ -46,6 +53,7 @@ class Metric:
     direction: Direction = "none"
     kind: Kind = "portable"
     resolution: float = 0.0
+    per: Per = "call"
     test_set: int | None = None
 
 
@@ -66,6 +74,11 @@ class Resources:
     cpus_per_rank: int | None = None
     gpus_per_rank: int = 0
     walltime_seconds: int | None = None
+
+    @property
+    def ranks(self) -> int:
+        """The world size: processes of one start, on all nodes together."""
+        return self.nodes * self.ranks_per_node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,21 +101,66 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Operator:
+    """A Level 0 subject, measured by `levels`.
+
+    Attributes:
+        name: In the catalogue, or the path of the user's file.
+        source: Path below the inputs of the user's file that defines it, None for the catalogue's.
+        dtype: Element type of its tensors.
+        repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
+    """
+
+    level: ClassVar[int] = 0
+    name: str
+    source: str | None = None
+    dtype: str = "float32"
+    repetitions: int = 30
+    warmup: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A Level 1 subject, measured by `levels`.
+
+    Attributes:
+        trains: Whether its training is measured too, where the framework trains. The others are
+            those of `Operator`.
+    """
+
+    level: ClassVar[int] = 1
+    name: str
+    source: str | None = None
+    trains: bool = True
+    dtype: str = "float32"
+    repetitions: int = 30
+    warmup: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Any program of the author's, one process (or one for each rank) a trial.
+
+    Attributes:
+        words: Argument list, run in the image.
+    """
+
+    words: tuple[str, ...]
+
+
+Subject = Operator | Network | Command
+"""What a benchmark measures. Whoever treats kinds differently asks by one `match`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """One entry of the manifest, with its sweep written out.
 
     Attributes:
         id: First segment of its metric paths.
-        level: Deep500 level, None for a `command`.
-        operator: Level 0 subject, None otherwise: a name of the catalogue, or `source`.
-        network: Level 1 subject, likewise.
-        source: Path below the inputs of the user's file that defines the subject.
-        trains: Whether the training of a network is measured too, where the framework trains.
-        dtype: Element type of the subject's tensors.
+        subject: What it measures.
         cases: The sweep, never empty.
         frameworks: Third segment of metric paths; `("command",)` for a `command`.
-        repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
-        command: Argument list run in the image, one process per trial.
         inputs: Files and folders beside the manifest that are bound in and kept in the capsule.
         datasets: Names of datasets bound in.
         metrics: Every metric that a trial yields, whatever its framework.
@@ -113,17 +171,9 @@ class Benchmark:
     """
 
     id: str
-    level: int | None = None
-    operator: str | None = None
-    network: str | None = None
-    source: str | None = None
-    trains: bool = True
-    dtype: str | None = None
+    subject: Subject
     cases: tuple[Case, ...]
     frameworks: tuple[str, ...]
-    repetitions: int = 30
-    warmup: int = 3
-    command: tuple[str, ...] | None = None
     inputs: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     metrics: tuple[Metric, ...]

@@ -9,7 +9,7 @@ from typing import Any
 
 from capsule.errors import UsageError
 from capsule.levels import catalog
-from capsule.manifest.model import Benchmark, Manifest
+from capsule.manifest.model import Benchmark, Command, Manifest
 from capsule.manifest.paths import match, metric_paths
 from capsule.manifest.problems import nearest
 
@@ -55,7 +55,7 @@ def _kept(benchmark: Benchmark, frameworks: Sequence[str]) -> Benchmark:
 
 
 def _narrowed(entry: Mapping[str, Any], kept: Benchmark) -> dict[str, Any]:
-    if kept.command is not None:
+    if isinstance(kept.subject, Command):
         return dict(entry)
     return {**entry, "frameworks": list(kept.frameworks)}
 

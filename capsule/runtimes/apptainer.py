@@ -29,8 +29,10 @@ from capsule.runtimes.base import (
     Prepared,
     Running,
     Started,
+    Wrapped,
     said_since,
     split_status,
+    start_wrapped,
 )
 
 _PROGRAMS = ("apptainer", "singularity")
@@ -41,7 +43,6 @@ _ISOLATED = ("--net", "--network", "none")
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _KEPT_SETTINGS = ("TMPDIR", "CACHEDIR", "CONFIGDIR")
 _FROM = "org.label-schema.usage.singularity.deffile.from"
-_REFUSED = "refused: "
 
 
 class Apptainer:
@@ -84,12 +85,13 @@ class Apptainer:
         if image is None:
             raise CannotRunError("Apptainer needs an image, and the manifest names none")
         sif = _sif(image, cache / "sif")
+        refused = _refused_isolation(sif)
         observations = {
             "version": version,
             "sif_sha256": of_file(sif).hex,
-            NETWORK: _network_isolation(sif),
+            NETWORK: "isolated" if refused is None else f"refused: {refused}",
         }
-        return Prepared(handle=str(sif), observations=observations)
+        return Prepared(handle=str(sif), observations=observations, open_network=refused)
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
         """Stop unless the machine has so many devices, with a driver that suits the image.
@@ -103,20 +105,26 @@ class Apptainer:
         """The mount's target."""
         return mount.target
 
-    def start(self, prepared: Prepared, invocation: Invocation) -> Running:
-        """Start the command in the image; the engine's own failure is a fault of the answer."""
+    def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
+        """`apptainer exec` with everything that contains it.
+
+        Raises:
+            CannotRunError: Apptainer is gone.
+        """
         program = _program()
         if program is None:
-            return NeverStarted("apptainer is no longer on the PATH")
+            raise CannotRunError("apptainer is no longer on the PATH")
+        return Wrapped(
+            command=(program, "--quiet", "exec", *self._options(prepared, invocation)),
+            environment=_environment(invocation, Path(program).name),
+            cwd=Path("/"),
+        )
+
+    def start(self, prepared: Prepared, invocation: Invocation) -> Running:
+        """Start the command in the image; the engine's own failure is a fault of the answer."""
         before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
         try:
-            started = process.start(
-                [program, "--quiet", "exec", *self._options(prepared, invocation)],
-                env=_environment(invocation, Path(program).name),
-                cwd=Path("/"),
-                stdout=invocation.stdout,
-                stderr=invocation.stderr,
-            )
+            started = start_wrapped(self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
         return Started(started, partial(_judge, invocation, before))
@@ -126,13 +134,12 @@ class Apptainer:
         return process.reap(label)
 
     def _options(self, prepared: Prepared, invocation: Invocation) -> list[str]:
-        refused = prepared.observations.get(NETWORK, "").startswith(_REFUSED)
-        isolated = not invocation.network and not refused
+        isolated = not invocation.network and prepared.open_network is None
         home = invocation.environment.get("HOME", "/tmp")  # noqa: S108 - the container's own
         return [
             *_FLAGS,
             *(_ISOLATED if isolated else ()),
-            *self._gpu_flags(invocation.gpus),
+            *self._gpu_flags(invocation.devices),
             *(word for mount in invocation.mounts for word in ("--mount", _bind(mount))),
             # without --home the caller's home path is shown inside, though nothing lies there
             *("--home", home, "--pwd", invocation.cwd),
@@ -140,8 +147,8 @@ class Apptainer:
             *invocation.command,
         ]
 
-    def _gpu_flags(self, count: int) -> tuple[str, ...]:
-        if count == 0:
+    def _gpu_flags(self, devices: tuple[str, ...]) -> tuple[str, ...]:
+        if not devices:
             return ()
         found = gpus.find(self._root)
         return ("--rocm",) if found and found.vendor == "amd" else ("--nv",)
@@ -264,13 +271,11 @@ def _build(image: Image, target: Path) -> None:
         )
 
 
-def _network_isolation(sif: Path) -> str:
-    """Start a container once, without a network if this user may: not every site allows it."""
-    said = _try(sif, _ISOLATED)
-    if said is None:
-        return "isolated"
-    if (without := _try(sif, ())) is None:
-        return f"{_REFUSED}{said}"
+def _refused_isolation(sif: Path) -> str | None:
+    """Start a container once, without a network; why this user may not, None when they may."""
+    refusal = _try(sif, _ISOLATED)
+    if refusal is None or (without := _try(sif, ())) is None:
+        return refusal
     raise CannotRunError(
         f"Apptainer is installed but cannot start a container here: {without}",
         advice="ask the site whether unprivileged user namespaces are allowed; or --runtime docker",
@@ -320,8 +325,8 @@ def _environment(invocation: Invocation, program_name: str) -> Mapping[str, str]
     prefix = _prefix(program_name)
     kept = (*_KEPT, *(f"{prefix}_{name}" for name in _KEPT_SETTINGS))
     workload = {**invocation.environment, process.RUN_MARK: invocation.label}
-    if invocation.gpus:
-        names = ",".join(gpus.chosen(invocation.gpus))
+    if invocation.devices:
+        names = ",".join(invocation.devices)
         workload |= {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
     # set by --home; the engine refuses this one as a variable
     workload.pop("HOME", None)

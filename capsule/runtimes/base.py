@@ -6,8 +6,9 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from capsule import process
 from capsule.image import Image
 from capsule.process import Exit, Process
 
@@ -33,7 +34,7 @@ class Invocation:
         environment: The whole environment of the workload besides what the image sets.
         mounts: Everything of the host that it can see.
         cwd: Working folder, as the workload sees it.
-        gpus: Number of devices to expose; 0 exposes none.
+        devices: Names of the devices to expose, as the driver counts them; none exposes none.
         network: Whether it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         stdout: File that its standard output is appended to.
@@ -44,7 +45,7 @@ class Invocation:
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...]
     cwd: str
-    gpus: int = 0
+    devices: tuple[str, ...] = ()
     network: bool = False
     label: str
     stdout: Path
@@ -68,6 +69,21 @@ class Ended:
     engine_fault: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wrapped:
+    """A command on the host that enters the image and runs an invocation there.
+
+    Attributes:
+        command: Argument list.
+        environment: The whole environment of the command.
+        cwd: Working folder of the command.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: Path
+
+
 class Running(Protocol):
     """A started process."""
 
@@ -85,10 +101,12 @@ class Prepared:
     Attributes:
         handle: What the engine calls it: a SIF path, an image id; empty for `host`.
         observations: Facts of this copy, which prove nothing: engine version, SIF digest, image id.
+        open_network: Why the engine cannot keep workloads off the network here, None where it can.
     """
 
     handle: str
     observations: Mapping[str, str] = field(default_factory=dict)
+    open_network: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +159,18 @@ class Runtime(Protocol):
         """End whatever a dead run with this label left running; returns how many were ended."""
 
 
+@runtime_checkable
+class Wraps(Protocol):
+    """An engine whose start is a command on the host, so that a launcher can start it, too."""
+
+    def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
+        """The command that would start the invocation.
+
+        Raises:
+            CannotRunError: The engine is gone, or something that it needs.
+        """
+
+
 class Started:
     """A process that `capsule.process` looks after, as a `Running`."""
 
@@ -156,6 +186,21 @@ class Started:
     def stop(self) -> None:
         """End it and everything it started."""
         self._process.stop()
+
+
+def start_wrapped(wrapped: Wrapped, invocation: Invocation) -> Process:
+    """Start the command of an invocation on this node.
+
+    Raises:
+        CannotRunError: The program is not there.
+    """
+    return process.start(
+        wrapped.command,
+        env=wrapped.environment,
+        cwd=wrapped.cwd,
+        stdout=invocation.stdout,
+        stderr=invocation.stderr,
+    )
 
 
 class NeverStarted:

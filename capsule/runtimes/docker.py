@@ -89,7 +89,7 @@ class Docker:
                 advice="--runtime apptainer can use them",
             )
         with _client() as api, _reported("Docker cannot hand out GPUs", None):
-            host = {"device_requests": _device_requests(count), "network_mode": "none"}
+            host = {"device_requests": _device_requests(gpus.choose(count)), "network_mode": "none"}
             made = api.create_container(
                 prepared.handle, entrypoint=["true"], host_config=api.create_host_config(**host)
             )
@@ -327,7 +327,7 @@ def _create(api: Any, prepared: Prepared, invocation: Invocation) -> str:
         security_opt=["no-new-privileges"],
         # the output is copied to our files as it comes: no second copy in the daemon's folder
         log_config=types.LogConfig(type="none"),
-        device_requests=_device_requests(invocation.gpus),
+        device_requests=_device_requests(invocation.devices),
     )
     made = api.create_container(
         prepared.handle,
@@ -362,12 +362,12 @@ def _half_of_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
-def _device_requests(count: int) -> list[Any]:
+def _device_requests(devices: tuple[str, ...]) -> list[Any]:
     from docker import types
 
-    if count == 0:
+    if not devices:
         return []
-    return [types.DeviceRequest(device_ids=list(gpus.chosen(count)), capabilities=[["gpu"]])]
+    return [types.DeviceRequest(device_ids=list(devices), capabilities=[["gpu"]])]
 
 
 @contextmanager

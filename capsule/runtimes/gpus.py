@@ -102,12 +102,32 @@ def _statements(config: Mapping[str, Any]) -> list[str]:
     return [*found, str(labels.get(_CUDA_LABEL, ""))]
 
 
-def chosen(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def by_rank(
+    count: int, ranks: int, environment: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """Names of the devices that each of a node's ranks gets, `count` each, none of them shared.
+
+    Args:
+        count: Devices of each rank.
+        ranks: On this node.
+        environment: Where a scheduler says which devices it left visible; this process's own by
+            default.
+
+    >>> by_rank(1, 2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
+    (('3',), ('5',))
+    >>> by_rank(0, 2, {})
+    ((), ())
+    """
+    names = choose(count * ranks, environment)
+    return tuple(names[count * rank : count * (rank + 1)] for rank in range(ranks))
+
+
+def choose(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Names of the first `count` devices, out of those that a scheduler left visible.
 
-    >>> chosen(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
+    >>> choose(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
     ('3', '5')
-    >>> chosen(1, {})
+    >>> choose(1, {})
     ('0',)
     """
     visible = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")

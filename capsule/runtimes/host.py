@@ -22,6 +22,8 @@ from capsule.runtimes.base import (
     Prepared,
     Running,
     Started,
+    Wrapped,
+    start_wrapped,
 )
 
 # what finds programs and libraries; everything else of the caller's environment stays outside
@@ -60,19 +62,25 @@ class Host:
         """Where the mount's source lies."""
         return str(mount.source)
 
-    def start(self, prepared: Prepared, invocation: Invocation) -> Running:  # noqa: ARG002
-        """Start the command; a program that is not there is an engine fault of the answer."""
+    def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:  # noqa: ARG002
+        """The command itself.
+
+        Raises:
+            CannotRunError: A mount's source is not there.
+        """
         missing = [mount.source for mount in invocation.mounts if not mount.source.exists()]
         if missing:
-            return NeverStarted(f"{missing[0]} does not exist")
+            raise CannotRunError(f"{missing[0]} does not exist")
+        return Wrapped(
+            command=invocation.command,
+            environment=_environment(invocation),
+            cwd=Path(invocation.cwd),
+        )
+
+    def start(self, prepared: Prepared, invocation: Invocation) -> Running:
+        """Start the command; a program that is not there is an engine fault of the answer."""
         try:
-            started = process.start(
-                invocation.command,
-                env=_environment(invocation),
-                cwd=Path(invocation.cwd),
-                stdout=invocation.stdout,
-                stderr=invocation.stderr,
-            )
+            started = start_wrapped(self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
         return Started(started, _judge)
@@ -91,8 +99,8 @@ def _environment(invocation: Invocation) -> dict[str, str]:
     own = str(Path(sys.executable).parent)
     path = {"PATH": os.pathsep.join((own, os.environ.get("PATH", os.defpath)))}
     devices = dict(_NO_DEVICES)
-    if invocation.gpus:
-        names = ",".join(gpus.chosen(invocation.gpus))
+    if invocation.devices:
+        names = ",".join(invocation.devices)
         devices = {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
     return {
         **path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from capsule.archive import Capsule
 from capsule.console import Console
 from capsule.errors import UntrustedError
+from capsule.manifest import Benchmark, Command, Network, Operator
 from capsule.trust import ledger
 
 
@@ -49,12 +50,17 @@ def _would_run(opened: Capsule) -> list[str]:
     image = record.image.pinned or record.image.reference if record.image else None
     lines = [f"image {image}" if image else "no image"]
     for benchmark in record.manifest.benchmarks:
-        if benchmark.command is not None:
-            network = ", with network" if benchmark.online else ""
-            lines.append(f"{benchmark.id}: {' '.join(benchmark.command)!r}{network}")
-            continue
-        kind = "operator" if benchmark.network is None else "network"
-        subject = benchmark.operator or benchmark.network
-        whose = "the author's " if benchmark.source else ""
-        lines.append(f"{benchmark.id}: {whose}{kind} {subject} by the capsule's levels/")
+        lines.append(f"{benchmark.id}: {_described(benchmark)}")
     return lines
+
+
+def _described(benchmark: Benchmark) -> str:
+    match benchmark.subject:
+        case Command(words=words):
+            return f"{' '.join(words)!r}{', with network' if benchmark.online else ''}"
+        case Operator(name=name, source=source):
+            kind = "operator"
+        case Network(name=name, source=source):
+            kind = "network"
+    whose = "the author's " if source else ""
+    return f"{whose}{kind} {name} by the capsule's levels/"

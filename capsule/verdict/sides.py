@@ -47,7 +47,7 @@ def runs(metric: MetricRuns, resolution: float | None = None) -> Runs:
 
 def series(run: Run) -> Sequence[float]:
     """The values inside a run, after its warm-up."""
-    return () if run.samples is None else run.samples.values[run.samples.warmup :]
+    return () if run.series is None else run.series.values[run.series.warmup :]
 
 
 def curves(metric: MetricRuns) -> Mapping[int, Curve]:
@@ -56,10 +56,10 @@ def curves(metric: MetricRuns) -> Mapping[int, Curve]:
 
     return {
         run.seed: Curve(
-            steps=tuple(run.samples.steps[run.samples.warmup :]), values=tuple(series(run))
+            steps=tuple(run.series.steps[run.series.warmup :]), values=tuple(series(run))
         )
         for run in metric.runs
-        if run.samples is not None and run.samples.steps is not None and _reckoned(series(run))
+        if run.series is not None and run.series.steps is not None and _reckoned(series(run))
     }
 
 

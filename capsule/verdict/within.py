@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from capsule import summary
 from capsule.diff import Pair
-from capsule.summary import MetricRuns, Run
+from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Judged
 
@@ -53,7 +54,8 @@ def _inside(metric: MetricRuns, *, log: bool) -> Summary | None:
     from capsule import stats
 
     run = next((run for run in sides.independent(metric).runs if run.value is not None), None)
-    values = _repetitions(run)
+    # the values of a curve, or of a network's nodes, repeat nothing
+    values: Sequence[float] = summary.calls(run) if run else ()
     if log and values and min(values) > 0:
         values = [math.log(value) for value in values]
     elif log:
@@ -65,9 +67,3 @@ def _inside(metric: MetricRuns, *, log: bool) -> Summary | None:
     squares = math.fsum((value - mean) ** 2 for value in values)
     sd = math.sqrt(squares / (len(values) - 1))
     return stats.Summary(mean=mean, sd=sd, n=n) if n >= 2 else None
-
-
-def _repetitions(run: Run | None) -> Sequence[float]:
-    if run is None or run.samples is None or run.samples.steps is not None:
-        return ()  # the values of a curve repeat nothing
-    return sides.series(run)

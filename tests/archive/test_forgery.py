@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from capsule import schema
 from capsule.archive import flat, lines
+from capsule.archive.setup import origin_to_json
 from capsule.errors import DamagedError
+from capsule.origin import Verification
 from tests.support.capsules import (
     read_files,
     rehash,
@@ -18,6 +20,8 @@ from tests.support.capsules import (
 from tests.support.records import make_attempt, make_record
 
 SAMPLES = "data/results/samples.jsonl"
+
+VERIFICATION = origin_to_json(Verification(of="0" * 64, runs=5))
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def image_layer(field):
     [
         (forge_text("data/manifest.json", b"A tiny", b"A tall"), "manifest.json"),
         (forge_text("data/records/plan.json", b"train.py", b"other.py"), "plan's digest"),
-        (forge_json("data/capsule.json", set_in("verifies", to="0" * 64)), "another capsule"),
+        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "another capsule"),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
@@ -148,7 +152,7 @@ def image_layer(field):
         (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
         (forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'), "numbered"),
         (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
-        (forge_text("data/results/attempts.jsonl", b'"node":0', b'"node":1'), "node"),
+        (forge_text("data/results/attempts.jsonl", b'"nodes":[0]', b'"nodes":[1]'), "node"),
         (
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
             "exclude each other",

@@ -8,6 +8,7 @@ import pytest
 from capsule import diff, verdict
 from capsule.digest import Digest
 from capsule.manifest import Claim
+from capsule.origin import Verification
 from capsule.summary import run_values
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
 
@@ -152,7 +153,9 @@ def test_mixed_containment_is_noted():
 
 
 def test_an_image_named_by_hand_is_noted():
-    found = diff.compare(original(), rerun(image_override="docker://other"))
+    found = diff.compare(
+        original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
+    )
     assert any("another image on request: docker://other" in note for note in found.notes)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capsule.execute import journal, results
-from capsule.manifest import Benchmark, Case, Metric
+from capsule.execute.reports import Journal, Series, TrialReport, merge
+from capsule.manifest import Benchmark, Case, Metric, Operator
 from capsule.plan import Trial
 
 METRICS = (Metric(name="loss"), Metric(name="time", unit="s", kind="machine", resolution=1e-9))
 CASE = Case(name="default", parameters={})
-BENCHMARK = Benchmark(id="b", cases=(CASE,), frameworks=("numpy",), metrics=METRICS)
+BENCHMARK = Benchmark(
+    id="b", subject=Operator(name="gemm"), cases=(CASE,), frameworks=("numpy",), metrics=METRICS
+)
 
 
 def trial(seed: int = 1) -> Trial:
@@ -31,6 +35,16 @@ def trial(seed: int = 1) -> Trial:
 ONE, TWO = trial(1), trial(2)
 
 
+HELLO = {
+    "event": "hello",
+    "format": "capsule-journal/1",
+    "rank": 0,
+    "ranks": 1,
+    "software": {"python": "3.11"},
+    "environment": {"threads": 2},
+}
+
+
 def begin(of: Trial) -> dict:
     return {"event": "begin", "trial": of.id}
 
@@ -45,6 +59,12 @@ def samples(of: Trial, metric: str, *values: object, warmup: int = 0) -> dict:
     }
 
 
+def point(of: Trial, metric: str, step: float, value: float) -> dict:
+    """One point of a curve, with both clocks."""
+    clocks = {"steps": [step], "wall": [step * 2.0], "active": [step * 1.5]}
+    return {**samples(of, metric, value), **clocks}
+
+
 def end(of: Trial, **changes: object) -> dict:
     event = {"event": "end", "trial": of.id, "outcome": "completed", "reason": None}
     return {**event, "message": "", "seconds": 0.5, **changes}
@@ -54,16 +74,19 @@ def whole(of: Trial) -> list[dict]:
     return [begin(of), samples(of, "loss", 0.5), samples(of, "time", 3.0, 1.0, warmup=1), end(of)]
 
 
-def read(folder: Path, events: list[dict], tail: bytes = b"") -> journal.Journal:
+def written(events: list[dict]) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def read(folder: Path, events: list[dict], tail: bytes = b"", hello: dict = HELLO) -> Journal:
+    """The journal of one rank, judged."""
     path = folder / "journal.jsonl"
-    lines = [json.dumps(event).encode() + b"\n" for event in events]
-    path.write_bytes(b"".join(lines) + tail)
-    return journal.read(path, (ONE, TWO))
+    path.write_bytes(written([hello, *events]) + tail)
+    return merge([journal.read(path, (ONE, TWO))], (ONE, TWO))
 
 
 def test_a_sound_journal_is_read_whole(tmp_path):
-    hello = {"event": "hello", "software": {"python": "3.11"}, "environment": {"threads": 2}}
-    found = read(tmp_path, [hello, *whole(ONE), *whole(TWO), {"event": "bye"}])
+    found = read(tmp_path, [*whole(ONE), *whole(TWO), {"event": "bye"}])
     assert found.defect is None
     assert found.software == {"python": "3.11"}
     assert [report.outcome for report in found.reports] == ["completed", "completed"]
@@ -90,7 +113,15 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path):
         ([begin(TWO)], "out of order"),
         ([samples(ONE, "loss", 1.0)], "not under way"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
-        ([begin(ONE), samples(ONE, "loss", 1), samples(ONE, "loss", 2)], "twice"),
+        ([HELLO], "says hello twice"),
+        ([begin(ONE), samples(ONE, "loss")], "no list of values"),
+        ([begin(ONE), samples(ONE, "loss", 1), samples(ONE, "loss", 2, 3, warmup=1)], "warms up"),
+        ([begin(ONE), point(ONE, "loss", 1, 0.5), samples(ONE, "loss", 0.4)], "a step beside some"),
+        ([begin(ONE), point(ONE, "loss", 1, 0.5), point(ONE, "loss", 1, 0.4)], "step 1 after step"),
+        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": [1, 2]}], "not as many steps"),
+        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": ["NaN"]}], "the step nan"),
+        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "wall": "soon"}], "not as many wall"),
+        ([begin(ONE), end(ONE, seconds=True)], "without a duration"),
         ([begin(ONE), samples(ONE, "loss", "fast")], "'fast' is not a number"),
         ([begin(ONE), samples(ONE, "loss", True)], "not a number"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=1)], "warm-up"),
@@ -125,23 +156,28 @@ def test_a_metric_that_is_no_number_fails_the_trial_and_is_kept(tmp_path, value)
 @given(
     st.binary(max_size=200)
     | st.lists(
-        st.sampled_from([*whole(ONE), *whole(TWO), {"event": "begin"}, {"event": "end"}, 7, None]),
+        st.sampled_from(
+            [HELLO, *whole(ONE), *whole(TWO), point(ONE, "loss", 2, 1.0), {"event": "end"}, 7, None]
+        ),
         max_size=8,
     ).map(lambda lines: b"".join(json.dumps(x).encode() + b"\n" for x in lines))
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_bytes_can_break_the_reader_or_complete_a_trial_without_its_metrics(tmp_path, data):
+def test_no_bytes_can_break_the_reader(tmp_path, data):
     path = tmp_path / "journal.jsonl"
     path.write_bytes(data)
     for report in journal.read(path, (ONE, TWO)).reports:
-        if report.outcome == "completed":
-            assert {series.metric for series in report.series} == {"loss", "time"}
+        for series in report.series:
+            assert len(series.values) > series.warmup
+            assert series.steps is None or len(series.steps) == len(series.values)
 
 
-def reported(folder: Path, text: str) -> journal.TrialReport:
+def reported(folder: Path, text: str) -> TrialReport:
     path = folder / "results.jsonl"
     path.write_text(text)
-    return results.read(path, ONE)
+    report = results.read(path, ONE, ended_well=True)
+    (judged,) = merge([Journal(software={}, environment={}, reports=(report,))], (ONE,)).reports
+    return judged
 
 
 def test_results_of_one_metric_gather_in_order(tmp_path):
@@ -203,3 +239,130 @@ def test_a_step_beside_each_value_makes_a_curve(tmp_path):
         "loss": ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0)),
         "time": ((9.0,), None),
     }
+
+
+def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_path):
+    events = [
+        begin(ONE),
+        samples(ONE, "time", 9.0, 1.0, warmup=1),
+        *(point(ONE, "loss", step, 1 / step) for step in (1, 2, 4)),
+        samples(ONE, "time", 2.0),
+    ]
+    (report,) = read(tmp_path, events, tail=b'{"event": "samples", "tri').reports
+    assert report.outcome is None
+    time, loss = report.series
+    assert (time.values, time.warmup) == ((9.0, 1.0, 2.0), 1)
+    assert (loss.values, loss.steps) == ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0))
+    assert (loss.wall, loss.active) == ((2.0, 4.0, 8.0), (1.5, 3.0, 6.0))
+
+
+@pytest.mark.parametrize(
+    ("hello", "complaint"),
+    [
+        ({**HELLO, "format": "capsule-journal/2"}, "'capsule-journal/2', not 'capsule-journal/1'"),
+        ({**HELLO, "ranks": 2}, "rank 0 of 2, and was started as rank 0 of 1"),
+        ({**HELLO, "rank": 1}, "rank 1 of 1"),
+        (begin(ONE), "does not say hello first"),
+    ],
+)
+def test_a_program_that_speaks_another_format_or_of_another_world_is_not_believed(
+    tmp_path, hello, complaint
+):
+    found = read(tmp_path, whole(ONE), hello=hello)
+    assert complaint in found.defect
+    assert found.reports == ()
+
+
+def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path):
+    path = tmp_path / "results.jsonl"
+    lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
+    path.write_bytes(written(lines) + b'{"metric": "loss", "va')
+    report = results.read(path, ONE, ended_well=False)
+    assert report.outcome is None
+    assert [(each.values, each.steps) for each in report.series] == [
+        ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0))
+    ]
+
+
+LOSS, RATE = Metric(name="loss"), Metric(name="rate", direction="higher", per="rank")
+
+
+def of_ranks(*lines: str, metrics=(LOSS, RATE)) -> TrialReport:
+    """One trial of a command, reported by as many ranks as there are texts."""
+    whole = replace(ONE, benchmark=replace(BENCHMARK, metrics=metrics))
+    journals = []
+    for rank, text in enumerate(lines):
+        series: dict[str, list[float]] = {}
+        for word in text.split():
+            name, _, value = word.partition("=")
+            series.setdefault(name, []).append(float(value))
+        report = TrialReport(
+            trial=ONE.id,
+            outcome="completed",
+            series=tuple(
+                Series(metric=name, rank=rank, warmup=0, values=tuple(values))
+                for name, values in series.items()
+            ),
+        )
+        journals.append(Journal(software={}, environment={}, reports=(report,)))
+    (report,) = merge(journals, (whole,)).reports
+    return report
+
+
+def test_ranks_are_put_together():
+    report = of_ranks("loss=1 rate=5", "rate=3")
+    assert report.outcome == "completed"
+    assert [(each.metric, each.rank) for each in report.series] == [
+        ("loss", 0),
+        ("rate", 0),
+        ("rate", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason", "words"),
+    [
+        (("loss=1 rate=5", ""), "no-result", "did not report rate from rank 1"),
+        (("rate=5", "rate=3"), "no-result", "did not report loss"),
+        (("loss=1 rate=5", "loss=1 rate=3"), "bad-result", "reported by ranks 0, 1"),
+        (("loss=1 rate=5", "rate=nan"), "non-finite", "rate is nan"),
+    ],
+)
+def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(lines, reason, words):
+    report = of_ranks(*lines)
+    assert (report.outcome, report.reason) == ("failed", reason)
+    assert words in report.message
+
+
+@pytest.mark.parametrize(
+    ("per", "text", "words"),
+    [
+        ("trial", "loss=1 loss=2", "one number for the whole trial, and has 2"),
+        ("step", "loss=1 loss=2", "declared per step, and was reported without steps"),
+    ],
+)
+def test_several_values_are_what_their_metric_says_they_are(per, text, words):
+    report = of_ranks(text, metrics=(Metric(name="loss", per=per),))
+    assert (report.outcome, report.reason) == ("failed", "bad-result")
+    assert words in report.message
+
+
+def test_a_trial_that_one_rank_has_not_ended_is_still_open():
+    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
+    journals = [
+        Journal(software={}, environment={}, reports=(done,)),
+        Journal(software={}, environment={}, reports=(TrialReport(trial=ONE.id),)),
+    ]
+    (report,) = merge(journals, (ONE,)).reports
+    assert report.outcome is None
+
+
+def test_a_trial_that_one_rank_fails_has_failed_and_says_which():
+    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
+    failed = replace(done, outcome="failed", reason="error", message="ValueError: no")
+    journals = [
+        Journal(software={}, environment={}, reports=(one,)) for one in (done, failed, done)
+    ]
+    (report,) = merge(journals, (ONE,)).reports
+    assert (report.outcome, report.reason) == ("failed", "error")
+    assert report.message == "rank 1: ValueError: no"

@@ -2,18 +2,29 @@
 
 import pytest
 
-from capsule.execute.journal import Journal, TrialReport
-from capsule.execute.outcome import Context, ProcessEnd, settle, settle_command
+from capsule.execute.outcome import Context, ProcessEnd, settle
+from capsule.execute.reports import Journal, TrialReport
+from capsule.record import Attempt
 from capsule.runtimes.base import Ended
 from tests.execute.test_journal import ONE, TWO
 
-CONTEXT = Context(group="g", started="now", node=0, earlier={ONE.id: 1})
+BEFORE = Attempt(
+    trial=ONE.id,
+    attempt=1,
+    group="g",
+    seed=1,
+    seed_source="manifest",
+    outcome="interrupted",
+    started="then",
+    seconds=None,
+)
+CONTEXT = Context(group="g", started="now", ranks=1, nodes=(0,), earlier={ONE.id: BEFORE})
 
 
 def process(**changes) -> ProcessEnd:
     cut = changes.pop("cut", None)
-    ended = Ended(**{"exit_code": 0, "signal": None, **changes}) if cut is None else None
-    return ProcessEnd(ended=ended, cut=cut, seconds=2.0, words="last words")
+    ended = (Ended(**{"exit_code": 0, "signal": None, **changes}),) if cut is None else None
+    return ProcessEnd(ended=ended, cut=cut, seconds=2.0, words=("last words",))
 
 
 def journal(*reports: TrialReport, defect: str | None = None) -> Journal:
@@ -45,8 +56,6 @@ def test_the_end_of_a_process_costs_only_the_trial_under_way(end, outcome, reaso
     first, second = settle((ONE, TWO), journal(DONE, UNDER_WAY), end, CONTEXT)
     assert (first.outcome, first.attempt, first.seconds) == ("completed", 2, 1.0)
     assert (second.outcome, second.reason, second.attempt) == (outcome, reason, 1)
-    command = settle_command(TWO, None, end, CONTEXT)
-    assert (command.outcome, command.reason) == (outcome, reason)
 
 
 def test_a_trial_whose_turn_never_came_has_no_attempt():
@@ -70,3 +79,35 @@ def test_an_unsound_journal_is_named():
     (only,) = settle((TWO,), journal(UNDER_WAY, defect="line 3"), process(), CONTEXT)
     assert only.reason == "bad-result"
     assert "line 3" in only.message
+
+
+def test_a_command_s_trial_is_its_process():
+    report = TrialReport(trial=TWO.id, outcome="completed")
+    (only,) = settle((TWO,), journal(report), process(), CONTEXT)
+    assert (only.outcome, only.exit_code, only.seconds) == ("completed", 0, 2.0)
+
+
+WELL = Ended(exit_code=0, signal=None)
+KILLED = Ended(exit_code=None, signal=15)
+TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier={})
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome", "words"),
+    [
+        ((KILLED, Ended(exit_code=3, signal=None), KILLED), "failed", "rank 1: exit code 3\nb"),
+        ((KILLED, KILLED, Ended(exit_code=None, signal=11)), "failed", "rank 2: crashed with"),
+        ((WELL, KILLED, WELL), "interrupted", "rank 1: ended from outside by SIGTERM"),
+        (
+            (KILLED, Ended(exit_code=255, signal=None, engine_fault="FATAL: x"), KILLED),
+            "interrupted",
+            "rank 1: FATAL: x",
+        ),
+        ((WELL, WELL, WELL), "failed", "ended with exit code 0 and without a result"),
+    ],
+)
+def test_of_several_ranks_the_one_that_failed_by_itself_is_told(ended, outcome, words):
+    end = ProcessEnd(ended=ended, cut=None, seconds=2.0, words=("a", "b", "c"))
+    (only,) = settle((TWO,), journal(UNDER_WAY), end, TWO_NODES)
+    assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (0, 1))
+    assert only.message.startswith(words)

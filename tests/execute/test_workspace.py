@@ -7,8 +7,13 @@ import sys
 import pytest
 
 from capsule.errors import CannotRunError, UsageError
+from capsule.execute.header import Header
 from capsule.execute.workspace import Workspace
-from capsule.record import Attempt
+from capsule.origin import Verification
+from capsule.plan import Group
+from capsule.record import Attempt, Setup
+from tests.execute.test_journal import ONE, TWO
+from tests.support.records import make_image
 
 
 def attempt(trial: str, outcome: str = "completed") -> Attempt:
@@ -24,36 +29,100 @@ def attempt(trial: str, outcome: str = "completed") -> Attempt:
     )
 
 
+HEADER = Header(
+    setup=Setup(
+        uuid="6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11",
+        origin=Verification(of="a" * 64, runs=3),
+        started="2026-01-01T00:00:00+00:00",
+        runtime="docker",
+        contained=True,
+        image=make_image(),
+        image_observations={"version": "20"},
+        variables={},
+        threads=2,
+        levels={"digest": None, "release": None},
+        datasets=(),
+        notes=(),
+    ),
+    folder=None,
+    keep_hosts=False,
+    salt="s",
+    runs=3,
+    plan="sha256:1",
+    subjects=(),
+)
+FIRST = Group(id="g", framework="numpy", seed=1, trials=(ONE, TWO))
+SECOND = Group(id="h", framework="numpy", seed=1, ranks=2, trials=(ONE,))
+
+
 def test_what_was_logged_is_there_for_the_next_process(tmp_path):
-    first = Workspace.create(tmp_path / "a.run", {"plan": "sha256:1"})
-    start = first.begin("g", ("t1", "t2"), 0, "2026-01-01T00:00:00+00:00")
-    first.end(start, (attempt("t1"), attempt("t2", "failed")))
-    first.begin("h", ("t3",), 0, "2026-01-01T00:00:01+00:00")
+    first = Workspace.create(tmp_path / "a.run", HEADER)
+    start = first.begin(FIRST, (0,), "2026-01-01T00:00:00+00:00")
+    first.log.end(start.number, (attempt("t1"), attempt("t2", "interrupted")))
+    first.begin(SECOND, (0, 1), "2026-01-01T00:00:01+00:00")
 
     second = Workspace.open(tmp_path / "a.run")
-    assert second.header["plan"] == "sha256:1"
-    assert [each.ended for each in second.begun()] == [True, False]
-    assert [(number, each.trial) for number, each in second.attempts()] == [(1, "t1"), (1, "t2")]
+    assert second.header == HEADER
+    assert second.log.begun == first.log.begun
+    assert [begun.ranks for begun in second.log.begun] == [1, 2]
+    assert second.log.attempts == first.log.attempts
+    assert [(number, each.trial) for number, each in second.log.attempts] == [(1, "t1"), (1, "t2")]
+    assert [begun.group for begun in second.log.left_open()] == ["h"]
+    assert (second.log.settled("t1"), second.log.settled("t2")) == (True, False)
+
+
+def test_each_rank_has_files_of_its_own_and_a_rank_alone_those_of_the_start(tmp_path):
+    workspace = Workspace.create(tmp_path / "a.run", HEADER)
+    alone = workspace.begin(FIRST, (0,), "now")
+    assert alone.rank(0).folder == alone.folder
+    both = workspace.begin(SECOND, (0, 0), "now")
+    folders = [files.out for files in both.rank_files()]
+    assert len(set(folders)) == 2
+    assert all(folder.is_dir() for folder in folders)
 
 
 def test_a_line_that_a_killed_process_left_torn_is_dropped(tmp_path):
-    workspace = Workspace.create(tmp_path / "a.run", {})
-    start = workspace.begin("g", ("t1",), 0, "now")
-    log = workspace.folder / "attempts.jsonl"
-    log.write_bytes(log.read_bytes() + b'{"end": 1, "attem')
-    assert not workspace.begun()[0].ended
-    workspace.end(start, (attempt("t1"),))
-    assert [each.trial for _, each in workspace.attempts()] == ["t1"]
-    assert all(json.loads(line) for line in log.read_text().splitlines())
+    start = Workspace.create(tmp_path / "a.run", HEADER).begin(FIRST, (0,), "now")
+    path = tmp_path / "a.run" / "attempts.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"end": 1, "attem')
+    workspace = Workspace.open(tmp_path / "a.run")
+    assert workspace.log.left_open()
+    workspace.log.end(start.number, (attempt("t1"),))
+    assert [each.trial for _, each in workspace.log.attempts] == ["t1"]
+    assert all(json.loads(line) for line in path.read_text().splitlines())
+    assert [each.trial for _, each in Workspace.open(tmp_path / "a.run").log.attempts] == ["t1"]
+
+
+def test_what_another_process_logged_before_it_let_go_counts(tmp_path):
+    one = Workspace.create(tmp_path / "a.run", HEADER)
+    other = Workspace.open(tmp_path / "a.run")
+    with one.locked():
+        start = one.begin(FIRST, (0,), "now")
+        one.log.end(start.number, (attempt("t1"),))
+    with other.locked():
+        assert other.log.settled("t1")
+        assert other.begin(SECOND, (0, 0), "now").number == 2
+
+
+@pytest.mark.parametrize(
+    "line", ['{"start": 1, "group": "g", "trials": []}', '{"end": 1, "attempts": [{"trial": "t"}]}']
+)
+def test_a_log_of_another_layout_is_told_in_a_sentence(tmp_path, line):
+    Workspace.create(tmp_path / "a.run", HEADER)
+    (tmp_path / "a.run" / "attempts.jsonl").write_text(line + "\n")
+    with pytest.raises(UsageError, match="another version of capsule"):
+        Workspace.open(tmp_path / "a.run")
 
 
 def test_an_existing_folder_is_not_written_over(tmp_path):
-    Workspace.create(tmp_path / "a.run", {})
+    Workspace.create(tmp_path / "a.run", HEADER)
     with pytest.raises(UsageError, match="--resume"):
-        Workspace.create(tmp_path / "a.run", {})
+        Workspace.create(tmp_path / "a.run", HEADER)
 
 
-@pytest.mark.parametrize("text", [None, '{"format": "capsule-run/9"}'])
+@pytest.mark.parametrize(
+    "text", [None, '{"format": "capsule-run/9"}', '{"format": "capsule-run/1"}', "[]"]
+)
 def test_another_folder_is_not_taken_for_a_run(tmp_path, text):
     if text:
         (tmp_path / "run.json").write_text(text)
@@ -62,7 +131,7 @@ def test_another_folder_is_not_taken_for_a_run(tmp_path, text):
 
 
 def test_only_one_process_works_on_a_run(tmp_path):
-    workspace = Workspace.create(tmp_path / "a.run", {})
+    workspace = Workspace.create(tmp_path / "a.run", HEADER)
     code = (
         "import sys, pathlib\n"
         "from capsule.errors import CannotRunError\n"
@@ -83,7 +152,7 @@ def test_only_one_process_works_on_a_run(tmp_path):
 
 
 def test_a_node_is_kept_once(tmp_path):
-    workspace = Workspace.create(tmp_path / "a.run", {})
+    workspace = Workspace.create(tmp_path / "a.run", HEADER)
     one = {"identity": {"host": "x"}, "class": {"cores": 2}, "state": {"load": 1}, "missing": {}}
     assert workspace.add_node(one) == 0
     assert workspace.add_node({**one, "state": {"load": 2}}) == 0

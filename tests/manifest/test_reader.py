@@ -73,7 +73,7 @@ def test_a_manifest_is_read_into_values():
     gemm, train = found.benchmarks
     assert [case.name for case in gemm.cases] == ["m64n64k32", "m128n64k32"]
     assert gemm.cases[1].parameters == {"m": 128, "n": 64, "k": 32}
-    assert (gemm.dtype, gemm.repetitions, gemm.warmup) == ("float32", 30, 3)
+    assert (gemm.subject.dtype, gemm.subject.repetitions, gemm.subject.warmup) == ("float32", 30, 3)
     assert "l2_error_ratio" in {metric.name for metric in gemm.metrics}
     assert train.frameworks == ("command",)
     assert train.cases[0].name == "default"
@@ -357,7 +357,7 @@ def test_right_manifests_come_back_as_written(name, seeds, axes, dtype):
         )
     )
     (benchmark,) = found.benchmarks
-    assert (found.name, benchmark.id, benchmark.dtype) == (name, name, dtype)
+    assert (found.name, benchmark.id, benchmark.subject.dtype) == (name, name, dtype)
     assert found.seeds == tuple(seeds)
     assert [tuple(case.parameters.values()) for case in benchmark.cases] == [
         (m, n, k) for m in axes["m"] for n in axes["n"] for k in axes["k"]

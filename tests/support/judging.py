@@ -24,10 +24,10 @@ def metric(values, *, first_seed=1, path=PATH, **changes):
 def run(seed, value, path, known, steps=None):
     """One run: of one value, or of a list of samples whose last stands for the run."""
     trial = f"{path.rpartition('/')[0]}/{seed}"
-    samples = None
+    samples = ()
     if isinstance(value, list | tuple):
         facts = {name: known[name] for name in ("unit", "direction", "kind", "resolution")}
-        samples = Samples(
+        line = Samples(
             metric=path,
             trial=trial,
             attempt=1,
@@ -37,7 +37,7 @@ def run(seed, value, path, known, steps=None):
             steps=steps,
             **facts,
         )
-        value = value[-1]
+        samples, value = (line,), value[-1]
     return Run(
         seed=seed,
         seed_source="manifest",

@@ -8,6 +8,7 @@ from capsule import digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.digest import Digest
 from capsule.image import Image, Layer
+from capsule.origin import Original, Verification
 from capsule.record import Attempt, Dataset, File, FrozenClaim, Record, Samples
 
 SEEDS = (17, 18, 19, 20, 21)
@@ -142,14 +143,13 @@ def make_record(
     record = Record(
         tool="0.1.0",
         uuid=RUN_UUID,
-        verifies=verifies,
+        origin=Verification(of=verifies, runs=len(fresh) or 1) if verifies else Original(),
         started="2026-03-01T10:00:00+00:00",
         ended="2026-03-01T10:00:42.500+00:00",
         runtime="docker" if image else "host",
         contained=image,
         image=make_image() if image else None,
         image_observations={"engine": "20.10.24"} if image else {},
-        image_override=None,
         manifest=manifest,
         plan=plan,
         plan_digest=str(digest.of_json(plan)),
@@ -203,6 +203,7 @@ def make_plan(manifest, seeds, fresh=(), verifies=None):
             "id": f"{number:04d}-command-{seed}",
             "framework": "command",
             "seed": seed,
+            "ranks": 1,
             "trials": [
                 {
                     "id": f"train/default/command/{seed}",
@@ -271,6 +272,7 @@ def make_samples(manifest, seeds, losses, step_times):
             direction=metric.direction,
             kind=metric.kind,
             resolution=metric.resolution,
+            per=metric.per,
             warmup=warmup,
             values=tuple(values),
         )

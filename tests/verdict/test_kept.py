@@ -26,6 +26,7 @@ from capsule import diff, plan, stats, summary, verdict
 from capsule import manifest as manifests
 from capsule.diff.several import compare_several
 from capsule.lint.outlook import outlook
+from capsule.origin import Original, Verification
 from capsule.record import Samples
 from capsule.verdict import wording
 from capsule.verdict.several import exit_code as exit_code_of_several
@@ -56,7 +57,7 @@ def record_of(scenario, index):
     record = dataclasses.replace(
         records.make_record(),
         uuid=f"6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c{index:02x}",
-        verifies=verifies,
+        origin=Verification(of=verifies, runs=1) if verifies else Original(),
         manifest=manifest,
         plan=plan.to_json(laid_out),
         plan_digest=str(laid_out.digest),

@@ -1,0 +1,64 @@
+"""What a run folder keeps of how the run was set up, and the origin as every document has it."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from capsule.archive import images
+from capsule.image import Image
+from capsule.origin import Extension, Origin, Original, Rereading, Side, Verification
+from capsule.record import Dataset, Setup
+
+_ORIGINS: Mapping[str, type[Origin]] = {
+    each.kind: each for each in (Original, Verification, Side, Extension, Rereading)
+}
+
+
+def origin_to_json(origin: Origin) -> dict[str, Any]:
+    """An origin, told by its `kind`."""
+    return {"kind": origin.kind, **asdict(origin)}
+
+
+def origin_from_json(value: Mapping[str, Any]) -> Origin:
+    """The origin that `origin_to_json` wrote."""
+    rest = {name: each for name, each in value.items() if name != "kind"}
+    if "added" in rest:
+        rest["added"] = tuple(rest["added"])
+    return _ORIGINS[value["kind"]](**rest)
+
+
+def setup_to_json(setup: Setup) -> dict[str, Any]:
+    """What a run folder keeps of a setup, so that another process can go on with it."""
+    value = {each.name: getattr(setup, each.name) for each in fields(Setup)}
+    value["image"] = _whole(setup.image) if setup.image else None
+    for name in ("image_observations", "variables", "levels"):
+        value[name] = dict(value[name])
+    value["datasets"] = [vars(each) for each in setup.datasets]
+    value["notes"] = list(setup.notes)
+    value["origin"] = origin_to_json(setup.origin)
+    return value
+
+
+def setup_from_json(value: Mapping[str, Any]) -> Setup:
+    """The setup that `setup_to_json` wrote."""
+    restored = dict(value)
+    if restored["image"]:
+        image = dict(restored["image"])
+        manifest, config = image.pop("manifest"), image.pop("config")
+        restored["image"] = images.from_json(
+            image,
+            manifest=None if manifest is None else b64decode(manifest),
+            config=b64decode(config),
+        )
+    restored["datasets"] = tuple(Dataset(**each) for each in restored["datasets"])
+    restored["notes"] = tuple(restored["notes"])
+    restored["origin"] = origin_from_json(restored["origin"])
+    return Setup(**restored)
+
+
+def _whole(image: Image) -> dict[str, Any]:
+    raw = None if image.manifest is None else b64encode(image.manifest).decode()
+    return images.to_json(image) | {"manifest": raw, "config": b64encode(image.config).decode()}

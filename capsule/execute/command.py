@@ -1,0 +1,93 @@
+"""A group that is one trial of the author's own command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capsule.execute import reports, results
+from capsule.execute.reports import Journal
+from capsule.execute.workload import (
+    Setting,
+    data_mounts,
+    data_variables,
+    inputs_mount,
+    out_mount,
+    rank_environment,
+)
+from capsule.execute.workspace import RankFiles, Start, Workspace
+from capsule.manifest import Command
+from capsule.plan import Group, Trial
+from capsule.runtimes.base import Invocation
+
+
+class CommandWorkload:
+    """The command's words are started as they are; each rank reports into a file of its own."""
+
+    def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
+        """All that a command is told, it is told by variables."""
+
+    def invocation(
+        self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+    ) -> Invocation:
+        """Its words, with those replaced that name an input file."""
+        (trial,) = group.trials
+        files, inside = start.rank(rank), setting.runtime.inside
+        out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+        return Invocation(
+            # a word that names an input file means that file, wherever the engine shows it
+            command=tuple(
+                f"{inside(inputs)}/{word}" if word in trial.benchmark.inputs else word
+                for word in _words(trial)
+            ),
+            environment={
+                **rank_environment(group, files, setting, rank),
+                "CAPSULE_TRIAL": trial.id,
+                "CAPSULE_SEED": str(trial.seed),
+                "CAPSULE_OUT": inside(out),
+                "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
+                "CAPSULE_INPUTS": inside(inputs),
+                **data_variables(data, setting),
+            },
+            mounts=(out, inputs, *data.values()),
+            cwd=inside(out),
+            devices=setting.devices[rank],
+            network=trial.benchmark.online,
+            label=setting.label,
+            stdout=files.stdout,
+            stderr=files.stderr,
+        )
+
+    def begun(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
+        """Its one trial begins with its process."""
+        return AtOnce(group.trials[0].id)
+
+    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:
+        """The results files of all ranks."""
+        (trial,) = group.trials
+        journals = [
+            Journal(
+                software={},
+                environment={},
+                reports=(results.read(files.results, trial, ended_well=ended_well, rank=rank),),
+            )
+            for rank, files in enumerate(start.rank_files())
+        ]
+        return reports.merge(journals, group.trials)
+
+
+class AtOnce:
+    """A trial that has begun when its process has."""
+
+    def __init__(self, trial: str) -> None:
+        self._left = [trial]
+
+    def new(self) -> Sequence[str]:
+        """The trial, at the first call."""
+        left, self._left = self._left, []
+        return left
+
+
+def _words(trial: Trial) -> tuple[str, ...]:
+    subject = trial.benchmark.subject
+    assert isinstance(subject, Command)
+    return subject.words

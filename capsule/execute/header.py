@@ -1,0 +1,77 @@
+"""What a run folder keeps of the request, so that another process can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capsule import archive
+from capsule.errors import UsageError
+from capsule.jsons import JsonObject
+from capsule.record import Setup
+
+FORMAT = "capsule-run/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What `run.json` holds.
+
+    Attributes:
+        setup: What was decided before the first process start.
+        folder: Where the manifest's relative paths start, None for a manifest out of a capsule.
+        keep_hosts: Record host names and serial numbers in the clear.
+        salt: Of the hashes that stand for them.
+        runs: Number of fresh seeds of a verification, None for as many as the original has.
+        plan: Digest of the plan.
+        subjects: What the plan says of cases and metrics, see `manifest.read`.
+    """
+
+    setup: Setup
+    folder: Path | None
+    keep_hosts: bool
+    salt: str
+    runs: int | None
+    plan: str
+    subjects: Sequence[JsonObject]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return {
+            "format": FORMAT,
+            "setup": archive.setup_to_json(self.setup),
+            "folder": str(self.folder) if self.folder else None,
+            "keep_hosts": self.keep_hosts,
+            "salt": self.salt,
+            "runs": self.runs,
+            "plan": self.plan,
+            "subjects": self.subjects,
+        }
+
+    @classmethod
+    def from_json(cls, value: object, *, where: str) -> Header:
+        """What `to_json` gave.
+
+        Raises:
+            UsageError: Another version of capsule wrote it, or it is none.
+        """
+        try:
+            if not isinstance(value, dict) or value["format"] != FORMAT:
+                raise UsageError(f"not of the form {FORMAT}", where=where)
+            return cls(
+                setup=archive.setup_from_json(value["setup"]),
+                folder=Path(value["folder"]) if value["folder"] else None,
+                keep_hosts=bool(value["keep_hosts"]),
+                salt=str(value["salt"]),
+                runs=value["runs"],
+                plan=str(value["plan"]),
+                subjects=value["subjects"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"another version of capsule began this run: {type(error).__name__}: {error}",
+                where=where,
+                advice="finish it with that version, or start anew",
+            ) from None

@@ -1,0 +1,18 @@
+"""Which kind of program measures a group."""
+
+from __future__ import annotations
+
+from capsule.execute.command import CommandWorkload
+from capsule.execute.measuring import LevelsWorkload
+from capsule.execute.workload import Workload
+from capsule.manifest import Command, Network, Operator
+from capsule.plan import Group
+
+
+def workload_of(group: Group) -> Workload:
+    """What is started for a group."""
+    match group.subject:
+        case Command():
+            return CommandWorkload()
+        case Operator() | Network():
+            return LevelsWorkload()

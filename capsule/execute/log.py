@@ -1,0 +1,140 @@
+"""The log of a run folder: every process start and attempt, parsed once, appended durably."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from capsule.archive.lines import attempt_from_json
+from capsule.errors import ExecutionError, UsageError
+from capsule.jsons import Json
+from capsule.record import Attempt
+from capsule.schema import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A process start as the log has it.
+
+    Attributes:
+        number: From 1.
+        group: Id of its group.
+        trials: Those of the group's that it was given.
+        ranks: World size.
+        nodes: Index of the node of each rank.
+        at: When, ISO 8601 UTC.
+    """
+
+    number: int
+    group: str
+    trials: tuple[str, ...]
+    ranks: int
+    nodes: tuple[int, ...]
+    at: str
+
+
+class Log:
+    """`attempts.jsonl`: one line per process start and per end, on the disk when a call returns.
+
+    What it holds is kept in memory too, so that a question costs no reading, however long the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._begun: list[Begun] = []
+        self._ended: set[int] = set()
+        self._attempts: list[tuple[int, Attempt]] = []
+        self._last: dict[str, Attempt] = {}
+        self._whole_bytes = 0
+        if path.exists():
+            data = path.read_bytes()
+            # what follows the last newline is a line that a killed process did not finish
+            self._whole_bytes = data.rfind(b"\n") + 1
+            for line in data[: self._whole_bytes].splitlines():
+                self._read_entry(line)
+
+    @property
+    def begun(self) -> Sequence[Begun]:
+        """Every process start, in order."""
+        return self._begun
+
+    @property
+    def attempts(self) -> Sequence[tuple[int, Attempt]]:
+        """Every attempt in order, each with the number of its process start."""
+        return self._attempts
+
+    @property
+    def last(self) -> Mapping[str, Attempt]:
+        """The latest attempt at each trial that has one."""
+        return self._last
+
+    def left_open(self) -> list[Begun]:
+        """Process starts whose end nobody noted."""
+        return [start for start in self._begun if start.number not in self._ended]
+
+    def settled(self, trial: str) -> bool:
+        """Whether a trial has its final outcome: interrupted ones are tried again."""
+        last = self._last.get(trial)
+        return last is not None and last.outcome != "interrupted"
+
+    def begin(self, begun: Begun) -> None:
+        """Note a process start before it takes place.
+
+        Raises:
+            ExecutionError: It cannot be written; so for `end`.
+        """
+        self._append({"start": asdict(begun)})
+        self._begun.append(begun)
+
+    def end(self, number: int, attempts: Sequence[Attempt]) -> None:
+        """Note how a process start ended for each of its trials, in one write."""
+        self._append({"end": number, "attempts": [asdict(each) for each in attempts]})
+        self._keep_end(number, attempts)
+
+    def _append(self, event: Mapping[str, Json]) -> None:
+        line = json.dumps(event, allow_nan=False).encode() + b"\n"
+        try:
+            with self._path.open("r+b" if self._path.exists() else "w+b") as stream:
+                # also what a failed write left behind
+                stream.truncate(self._whole_bytes)
+                stream.seek(0, os.SEEK_END)
+                stream.write(line)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise cannot_write(self._path, error) from None
+        self._whole_bytes += len(line)
+
+    def _read_entry(self, line: bytes) -> None:
+        event = parse(line, where=str(self._path))
+        try:
+            if "start" in event:
+                start = event["start"]
+                places = {name: tuple(start[name]) for name in ("trials", "nodes")}
+                self._begun.append(Begun(**{**start, **places}))
+            else:
+                self._keep_end(event["end"], tuple(map(attempt_from_json, event["attempts"])))
+        except (KeyError, TypeError) as error:
+            raise UsageError(
+                f"another version of capsule wrote this log: {error}",
+                where=str(self._path),
+                advice="finish the run with that version, or start anew",
+            ) from None
+
+    def _keep_end(self, number: int, attempts: Sequence[Attempt]) -> None:
+        self._ended.add(number)
+        for attempt in attempts:
+            self._attempts.append((number, attempt))
+            self._last[attempt.trial] = attempt
+
+
+def cannot_write(path: Path, error: OSError) -> ExecutionError:
+    """Why a file of a run folder cannot be written, and what would help."""
+    return ExecutionError(
+        f"cannot write: {error.strerror}",
+        where=str(path),
+        advice="free some space or choose another folder with --work; what was finished is kept",
+    )

@@ -1,0 +1,149 @@
+"""A group that `levels`, the measuring program, runs inside the image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from capsule.execute import journal, reports
+from capsule.execute.reports import Journal
+from capsule.execute.workload import (
+    INPUTS,
+    Setting,
+    data_mounts,
+    data_variables,
+    inputs_mount,
+    levels_mount,
+    out_mount,
+    rank_environment,
+)
+from capsule.execute.workspace import RankFiles, Start, Workspace
+from capsule.jsons import Json, JsonObject
+from capsule.manifest import Command, Network, Operator
+from capsule.plan import Group, Trial
+from capsule.runtimes.base import Invocation, Mount
+
+FORMAT = "capsule-job/1"
+
+
+class LevelsWorkload:
+    """All trials of a group in one program, told by a job file, which reports in a journal."""
+
+    def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
+        """The job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
+        # where `invocation` mounts the folder of inputs
+        inputs = setting.runtime.inside(Mount(source=workspace.inputs, target=INPUTS))
+        data = {
+            name: setting.runtime.inside(mount)
+            for name, mount in data_mounts(group, setting).items()
+        }
+        job: JsonObject = {
+            "format": FORMAT,
+            "framework": group.framework,
+            "seed": group.seed,
+            "determinism": setting.determinism,
+            "device": setting.device,
+            "threads": setting.threads,
+            "ranks": group.ranks,
+            "data": data,
+            "trials": [_trial(trial, inputs) for trial in group.trials],
+        }
+        start.job.write_text(json.dumps(job, indent=1))
+
+    def invocation(
+        self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+    ) -> Invocation:
+        """`levels run`, with the job and a journal of the rank's own."""
+        files, inside = start.rank(rank), setting.runtime.inside
+        out, levels = out_mount(files), levels_mount(workspace)
+        job = Mount(source=start.job, target="/capsule/job.json")
+        data = data_mounts(group, setting)
+        mounts = (out, levels, job, *data.values())
+        if any(trial.benchmark.inputs for trial in group.trials):
+            mounts += (inputs_mount(workspace),)
+        return Invocation(
+            command=(
+                "python3",
+                inside(levels),
+                "run",
+                inside(job),
+                f"{inside(out)}/journal.jsonl",
+            ),
+            environment={
+                **rank_environment(group, files, setting, rank),
+                **data_variables(data, setting),
+            },
+            mounts=mounts,
+            cwd=inside(out),
+            devices=setting.devices[rank],
+            network=any(trial.benchmark.online for trial in group.trials),
+            label=setting.label,
+            stdout=files.stdout,
+            stderr=files.stderr,
+        )
+
+    def begun(self, group: Group, files: RankFiles) -> Lines:
+        """The lines that its journal gains."""
+        return Lines(group, files)
+
+    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:  # noqa: ARG002
+        """The journals of all ranks; a trial that ended has its outcome, whatever came later."""
+        journals = [
+            journal.read(files.journal, group.trials, rank=rank, ranks=group.ranks)
+            for rank, files in enumerate(start.rank_files())
+        ]
+        return reports.merge(journals, group.trials)
+
+
+class Lines:
+    """Which trials begin, from the lines that a journal gains."""
+
+    def __init__(self, group: Group, files: RankFiles) -> None:
+        self._path = files.journal
+        self._trials = {trial.id for trial in group.trials}
+        self._offset = 0
+
+    def new(self) -> Sequence[str]:
+        """Those of the group's trials that began since the last call."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read(journal.MAX_LINE_BYTES)
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return [trial for line in whole.split(b"\n") if (trial := _begun(line)) in self._trials]
+
+
+def _begun(line: bytes) -> str:
+    # samples lines may be long, and only a whole read of the journal judges them
+    if b'"begin"' not in line[:200]:
+        return ""
+    try:
+        return str(json.loads(line).get("trial"))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _trial(trial: Trial, inputs: str) -> dict[str, Json]:
+    subject = trial.benchmark.subject
+    assert not isinstance(subject, Command)
+    entry: dict[str, Json] = {
+        "id": trial.id,
+        "benchmark": trial.benchmark.id,
+        "level": subject.level,
+        "dtype": subject.dtype,
+        "case": trial.case.name,
+        "parameters": dict(trial.case.parameters),
+        "repetitions": subject.repetitions,
+        "warmup": subject.warmup,
+        "datasets": list(trial.benchmark.datasets),
+    }
+    if subject.source:
+        entry["source"] = f"{inputs}/{subject.source}"
+    match subject:
+        case Operator(name=name):
+            return entry | {"operator": name}
+        case Network(name=name, trains=trains):
+            return entry | {"network": name, "trains": trains}

@@ -1,0 +1,175 @@
+"""What the ranks of one process start say of its trials, put together and judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from capsule.jsons import JsonObject
+from capsule.manifest import Metric
+from capsule.plan import Trial
+from capsule.record import Reason
+
+MAX_MESSAGE = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Every value of one metric that one rank reported in one trial, warm-up included.
+
+    Attributes:
+        metric: Last segment of the metric path.
+        rank: Who reported it.
+        warmup: How many leading values are warm-up.
+        values: In measured order; may hold NaN and infinities.
+        steps: Where each value was taken, increasing; None when the values are repetitions.
+        wall: Seconds since the trial began at which each value was there, None where not kept.
+        active: The same by a clock that stands still while the trial does not train.
+    """
+
+    metric: str
+    rank: int = 0
+    warmup: int
+    values: tuple[float, ...]
+    steps: tuple[float, ...] | None = None
+    wall: tuple[float, ...] | None = None
+    active: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialReport:
+    """What is said of one trial.
+
+    Attributes:
+        trial: Its id.
+        outcome: None while it has begun but not ended.
+        reason: Of a failure.
+        message: Of a failure.
+        seconds: Its duration, None while it has not ended, or where only its process was timed.
+        series: Its metrics so far.
+    """
+
+    trial: str
+    outcome: Literal["completed", "failed"] | None = None
+    reason: Reason | None = None
+    message: str = ""
+    seconds: float | None = None
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Journal:
+    """All that one process start says, of one rank or of all together.
+
+    Attributes:
+        software: What the image holds; empty until the program said hello.
+        environment: Effective settings inside.
+        reports: Trials in the order in which they began.
+        defect: Why reading stopped early, None for a sound journal.
+    """
+
+    software: JsonObject
+    environment: JsonObject
+    reports: tuple[TrialReport, ...]
+    defect: str | None = None
+
+
+def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
+    """One journal of all ranks, each trial judged.
+
+    A trial has completed when every rank says so, and has failed when one does. Software and
+    settings are the first rank's.
+
+    Args:
+        journals: By rank.
+        trials: All that the process start was given.
+    """
+    by_id = {trial.id: trial for trial in trials}
+    begun = dict.fromkeys(report.trial for journal in journals for report in journal.reports)
+    by_rank = [{report.trial: report for report in journal.reports} for journal in journals]
+    reports = tuple(
+        _judge(_together(trial, [own.get(trial) for own in by_rank]), by_id[trial], len(journals))
+        for trial in begun
+    )
+    defects = [
+        _by_rank(rank, journal.defect, len(journals))
+        for rank, journal in enumerate(journals)
+        if journal.defect is not None
+    ]
+    return Journal(
+        software=journals[0].software,
+        environment=journals[0].environment,
+        reports=reports,
+        defect=defects[0] if defects else None,
+    )
+
+
+def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
+    """What all ranks say of one trial; None for a rank that has not come to it."""
+    present = [report for report in reports if report is not None]
+    series = tuple(one for report in present for one in report.series)
+    seconds = [report.seconds for report in present if report.seconds is not None]
+    together = TrialReport(trial=trial, series=series, seconds=max(seconds, default=None))
+    for rank, report in enumerate(reports):
+        if report is not None and report.outcome == "failed":
+            message = _by_rank(rank, report.message, len(reports))
+            return replace(together, outcome="failed", reason=report.reason, message=message)
+    if all(report is not None and report.outcome == "completed" for report in reports):
+        return replace(together, outcome="completed")
+    return together
+
+
+def _by_rank(rank: int, message: str, ranks: int) -> str:
+    return message if ranks == 1 else f"rank {rank}: {message}"
+
+
+def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
+    """Fail a trial that says it completed but lacks a metric, or has one that can't be."""
+    if report.outcome != "completed":
+        return report
+    due = trial.benchmark.due(trial.framework)
+    missing = [message for metric in due if (message := _missing(metric, report.series, ranks))]
+    if missing:
+        message = f"ended well but did not report {', '.join(missing)}"
+        return replace(report, outcome="failed", reason="no-result", message=message)
+    by_name = {metric.name: metric for metric in due}
+    for series in report.series:
+        if fault := _misfit(series, by_name[series.metric], report.series):
+            return replace(report, outcome="failed", reason="bad-result", message=fault)
+        bad = [value for value in series.values if not math.isfinite(value)]
+        if bad:
+            message = f"{series.metric} is {bad[0]} ({len(bad)} of {len(series.values)} values)"
+            return replace(report, outcome="failed", reason="non-finite", message=message)
+    return report
+
+
+def _missing(metric: Metric, series: Sequence[Series], ranks: int) -> str | None:
+    """Whose series of a metric is not there, None when none is missing."""
+    present = {one.rank for one in series if one.metric == metric.name}
+    if metric.per != "rank":
+        return None if present else metric.name
+    absent = sorted(set(range(ranks)) - present)
+    if not absent:
+        return None
+    if ranks == 1:
+        return metric.name
+    return f"{metric.name} from rank {', '.join(map(str, absent[:10]))}"
+
+
+def _misfit(one: Series, metric: Metric, series: Sequence[Series]) -> str | None:
+    """Why a series is not what its metric is declared to be, None when it is."""
+    if metric.per == "step" and one.steps is None:
+        return f"{one.metric} is declared per step, and was reported without steps"
+    if one.steps is not None and metric.per not in ("call", "step", "rank"):
+        return f"{one.metric} is declared per {metric.per}, and was reported with steps"
+    if metric.per == "trial" and len(one.values) != 1:
+        return f"{one.metric} is one number for the whole trial, and has {len(one.values)}"
+    others = [other.rank for other in series if other.metric == one.metric]
+    if metric.per != "rank" and len(others) > 1:
+        return (
+            f"{one.metric} was reported by ranks {', '.join(map(str, others[:10]))}; what every"
+            ' rank reports is declared "per": "rank"'
+        )
+    return None

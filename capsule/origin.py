@@ -1,0 +1,108 @@
+"""Why a run took place: on its own account, or because of another capsule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from capsule.manifest import Scalar
+
+SEED_RULE = 1
+"""Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
+
+JUDGE_RULE = 1
+"""Number of the rules by which claims are frozen and judged; see docs/statistics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original:
+    """A run of its author's own.
+
+    Attributes:
+        image: Reference given with `--image`, None when the manifest's image ran.
+    """
+
+    kind: ClassVar[str] = "original"
+    image: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """A re-execution of a capsule's plan.
+
+    Attributes:
+        of: Id of the capsule, 64 hex digits.
+        seed_rule: Number of the rule that made the fresh seeds.
+        nonce: What a third party added to the seeds, None for nothing.
+        look: Number of the planned look that ended it, from 1; None without looks.
+        runs: Number of fresh seeds that were asked for.
+        image: Reference given with `--image`, None when the original's image ran.
+        levels: Whose program measured: the `capsule`'s, or our `own`.
+        set: What whoever verifies changed of the manifest's mutable part: JSON pointer to value.
+        added: Ids of earlier verifications whose runs count with these.
+    """
+
+    kind: ClassVar[str] = "verification"
+    of: str
+    seed_rule: int = SEED_RULE
+    nonce: str | None = None
+    look: int | None = None
+    runs: int
+    image: str | None = None
+    levels: Literal["capsule", "own"] = "capsule"
+    set: Mapping[str, Scalar] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of two variants that ran interleaved on one node.
+
+    Attributes:
+        pair: What both sides share.
+        side: Which of them this is.
+        order: Which side went first, round by round: `abba...`.
+    """
+
+    kind: ClassVar[str] = "side"
+    pair: str
+    side: Literal["a", "b"]
+    order: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """More runs of a capsule's own plan, under further seeds.
+
+    Attributes:
+        of: Id of the capsule, 64 hex digits.
+    """
+
+    kind: ClassVar[str] = "extension"
+    of: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rereading:
+    """A capsule's kept files, read again without running anything.
+
+    Attributes:
+        of: Id of the capsule, 64 hex digits.
+    """
+
+    kind: ClassVar[str] = "rereading"
+    of: str
+
+
+Origin = Original | Verification | Side | Extension | Rereading
+
+
+def capsule_verified(origin: Origin) -> str | None:
+    """Id of the capsule that was re-executed, None where none was."""
+    return origin.of if isinstance(origin, Verification) else None
+
+
+def image_override(origin: Origin) -> str | None:
+    """Reference given with `--image`, None where the image was not replaced."""
+    return origin.image if isinstance(origin, Original | Verification) else None
