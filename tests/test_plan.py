@@ -224,7 +224,7 @@ def test_the_json_says_what_levels_needs():
 def test_metric_paths_name_every_number():
     paths = dict(plan.metric_paths(asked([RELU, TRAIN])))
     assert paths["train/default/command/loss"].kind == "portable"
-    assert len(paths) == 3 * len(catalog.FORWARD_METRICS) + 2
+    assert len(paths) == 3 * len(catalog.OPERATOR_METRICS) + 2
     assert all(path.count("/") == 3 for path in paths)
 
 

@@ -101,7 +101,7 @@ def _frameworks(subject, dtype):
     return [
         each
         for each in subject.frameworks
-        if catalog.unsupported(subject.name, each, dtype, "cpu") is None
+        if catalog.unsupported(subject, each, dtype, "cpu") is None
     ]
 
 

@@ -93,7 +93,7 @@ def _row(
     from capsule.levels import catalog, frameworks, operators
 
     loaded = frameworks.load(framework, "cpu", 1, "default")
-    whole = catalog.complete(operator, sizes)
+    whole = catalog.OPERATORS[operator].complete(sizes)
     tensors = tuple(
         loaded.from_numpy(each, "float32")
         for each in operators.load(operator).inputs(whole, "float32", 1)

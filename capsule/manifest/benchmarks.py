@@ -190,7 +190,7 @@ def _subject(raw: Raw, name: str) -> Subject:
 
 def _frameworks(
     names: list[str],
-    subject: catalog.Operator,
+    subject: catalog.Subject,
     dtype: str,
     device: str,
     here: str,
@@ -201,13 +201,8 @@ def _frameworks(
         told: str | None = None
         if name not in catalog.FRAMEWORKS:
             told = f"unknown framework {shown(name)}; {instead(name, subject.frameworks)}"
-        elif reason := catalog.unsupported(subject.name, name, dtype, device):
+        elif reason := catalog.unsupported(subject, name, dtype, device):
             told = reason
-        elif name not in subject.frameworks:
-            told = (
-                f"{subject.name} has no function for {name}; it runs in"
-                f" {', '.join(subject.frameworks)}"
-            )
         if told:
             problems.add(f"{here}/frameworks/{index}", told)
 
@@ -219,12 +214,12 @@ def _limits(
     if not any(case.parameters.get("limit_mib") for case in cases):
         return
     for index, name in enumerate(names):
-        if name in catalog.FRAMEWORKS and not catalog.shows_memory(name, device):
-            told = f"{name} shows nobody its memory: it can keep no limit_mib"
+        if name in catalog.FRAMEWORKS and not catalog.reports_memory(name, device):
+            told = f"{name} does not report its memory use, so limit_mib cannot be enforced"
             problems.add(f"{here}/frameworks/{index}", told)
 
 
-def _metrics(subject: catalog.Operator, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
+def _metrics(subject: catalog.Subject, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
     """The metrics of a subject's trials, and which of them some frameworks lack."""
     due = {name: catalog.due(subject, name, device) for name in frameworks}
     every = {facts.name: facts for found in due.values() for facts in found}
@@ -235,14 +230,11 @@ def _metrics(subject: catalog.Operator, frameworks: tuple[str, ...], device: str
 
 
 def _known_metric(facts: catalog.MetricFacts) -> Metric:
-    raw = {
-        key: getattr(facts, key, "call")
-        for key in ("unit", "direction", "kind", "resolution", "per")
-    }
+    raw = {key: getattr(facts, key) for key in ("unit", "direction", "kind", "resolution", "per")}
     return _metric(facts.name, raw)
 
 
-def _cases(raw: Any, subject: catalog.Operator, here: str, problems: Problems) -> tuple[Case, ...]:
+def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) -> tuple[Case, ...]:
     if isinstance(raw, str):
         if raw not in subject.cases:
             known = instead(raw, subject.cases) if subject.cases else "write out its sizes"
@@ -259,7 +251,7 @@ def _cases(raw: Any, subject: catalog.Operator, here: str, problems: Problems) -
     return tuple(case for case in found if case)
 
 
-def _sweep(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> tuple[Case, ...]:
+def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> tuple[Case, ...]:
     if not _parameters_fit(raw, subject, here, problems):
         return ()
     for name, sizes in raw.items():
@@ -274,26 +266,26 @@ def _sweep(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -
     return tuple(_case(dict(zip(names, each, strict=True)), subject) for each in points)
 
 
-def _point(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> Case | None:
+def _point(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> Case | None:
     sizes = {name: value for name, value in raw.items() if name != "name"}
     if not _parameters_fit(sizes, subject, here, problems):
         return None
     return _case(sizes, subject, raw.get("name"))
 
 
-def _case(raw: Raw, subject: catalog.Operator, name: str | None = None) -> Case:
+def _case(raw: Raw, subject: catalog.Subject, name: str | None = None) -> Case:
     # 64.0 is a JSON integer too
     sizes = {each: int(raw[each]) for each in _parameters(subject) if each in raw}
-    return Case(name=name or catalog.named(subject, sizes), parameters=sizes)
+    return Case(name=name or subject.name_case(sizes), parameters=sizes)
 
 
-def _parameters(subject: catalog.Operator) -> dict[str, tuple[int, int | None]]:
+def _parameters(subject: catalog.Subject) -> dict[str, tuple[int, int | None]]:
     """What a case may name, in the order of its name, with the least and largest value."""
     options = {each.name: (each.least, each.most) for each in subject.options}
     return dict.fromkeys(subject.parameters, (1, None)) | options
 
 
-def _parameters_fit(raw: Raw, subject: catalog.Operator, here: str, problems: Problems) -> bool:
+def _parameters_fit(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> bool:
     allowed = _parameters(subject)
     for name, given in raw.items():
         if name not in allowed:

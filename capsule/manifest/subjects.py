@@ -46,7 +46,7 @@ def trains(raw: Raw) -> bool:
     return usual if given is None else bool(raw[kind(raw)].get("trains", usual))
 
 
-def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Operator | None:
+def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subject | None:
     """The subject of an entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
@@ -58,7 +58,9 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     field, given = kind(raw), source(raw)
     where = f"{here}/{field}"
     if given is None:
-        known = catalog.NETWORKS if field == "network" else catalog.OPERATORS
+        known: Mapping[str, catalog.Subject] = catalog.OPERATORS
+        if field == "network":
+            known = catalog.NETWORKS
         if raw[field] not in known:
             told = f"unknown {field} {shown(raw[field])}; {instead(raw[field], known)}"
             problems.add(where, told)
@@ -74,7 +76,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     if problems.below(where):
         return None
     if form == "onnx":
-        return users.exchanged(path, trains=trains(raw))
+        return users.make_onnx_network(path, trains=trains(raw))
     try:
         return _read(raw, path, files)
     except OSError as error:
@@ -84,7 +86,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Opera
     return None
 
 
-def _read(raw: Raw, path: str, files: Files) -> catalog.Operator:
+def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
     """The entry of a user's file.
 
     Raises:
@@ -99,8 +101,8 @@ def _read(raw: Raw, path: str, files: Files) -> catalog.Operator:
     given = found.values["parameters"], found.values.get("options", {})
     try:
         if is_network:
-            return users.network(path, *given, trains=trains(raw))
-        return users.operator(path, *given, found.lines)
+            return users.make_network(path, *given, trains=trains(raw))
+        return users.make_operator(path, *given, found.lines)
     except ValueError as error:
         line = found.line(str(error).partition(" ")[0])
         raise ValueError(f"line {line}: {error}") from None

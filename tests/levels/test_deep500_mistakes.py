@@ -147,7 +147,7 @@ def by_definition(scores, labels):
 
 def test_the_loss_has_its_softmax():
     operator = operators.load("softmax_cross_entropy")
-    sizes = catalog.complete("softmax_cross_entropy", {"rows": 8, "columns": 10})
+    sizes = catalog.OPERATORS["softmax_cross_entropy"].complete({"rows": 8, "columns": 10})
     given = operator.inputs(sizes, "float32", 17)
     right = operators.reference(operator, sizes, given, "float32")
     bounds = operators.bounds(operator, sizes, given, "float32")
@@ -162,7 +162,7 @@ def test_the_loss_has_its_softmax():
 
 
 def test_the_loss_of_a_network_has_its_softmax():
-    graph = networks.build("lenet", catalog.complete("lenet", {"batch": 2}))
+    graph = networks.build("lenet", catalog.NETWORKS["lenet"].complete({"batch": 2}))
     given = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
     found = reference.forward(graph, given, "float32")
     (scores,) = (found[each] for each in graph.outputs)

@@ -125,7 +125,7 @@ def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder):
     assert found.subject == Operator(name="ops/cube.py", source="ops/cube.py")
     assert [case.name for case in found.cases] == ["n4", "n4power2"]
     assert {metric.name for metric in found.metrics} == {
-        each.name for each in catalog.FORWARD_METRICS
+        each.name for each in catalog.OPERATOR_METRICS
     }
     trial = plan.to_json(plan.make(read(folder, OWN)))["groups"][0]["trials"][0]
     assert (trial["operator"], trial["source"]) == ("ops/cube.py", "ops/cube.py")
@@ -255,7 +255,7 @@ def test_host_and_image_make_the_same_of_a_file(folder):
     (folder / "ops" / "cube.py").write_text(CUBE)
     found = read(folder, OWN).benchmarks[0]
     _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py", "numpy")
-    assert entry == users.operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
+    assert entry == users.make_operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
     assert entry.name == found.operator
     assert {each.name for each in entry.metrics} == {each.name for each in found.metrics}
     assert set(found.frameworks) == set(entry.frameworks)

@@ -8,7 +8,7 @@ import sys
 
 import numpy
 
-from capsule.levels import catalog, frameworks, networks
+from capsule.levels import frameworks, networks
 from capsule.levels.graphs import bounds, reference, values
 from capsule.levels.graphs.graph import Input, Node
 from capsule.levels.instruments import errors, memory
@@ -138,7 +138,7 @@ def exchanged():
     """A network that has been an ONNX file."""
     from capsule.levels.graphs.onnx import exchange
 
-    sizes = catalog.completed(networks.find("lenet"), {"batch": 2})
+    sizes = networks.find("lenet").complete({"batch": 2})
     graph = networks.build("lenet", sizes)
     written = exchange.dump(graph, values.parameters(graph, "float32", 17))
     return compared(exchange.load(written, sizes), "float32")

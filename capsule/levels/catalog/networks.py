@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .types import FRAMEWORKS, NETWORK_METRICS, Operator, Option
+from .frameworks import FRAMEWORKS
+from .metrics import NETWORK_METRICS
+from .types import Network, Option, Point, name_point
 
 PARAMETERS = ("batch",)
 
@@ -15,45 +17,32 @@ DTYPES = ("float32", "tf32", "bfloat16", "float16")
 """Not float64: its reference in `longdouble`, without BLAS, would take minutes."""
 
 
-def _network(
-    name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Mapping[str, int]
-) -> Operator:
-    """A network of options with (default, least), and of sets with one case each."""
-    chosen = (*(Option(each, *limits, None) for each, limits in options.items()), LIMIT)
-    return network(
-        name,
-        module,
-        chosen,
-        {each: ((_named(chosen, case), case),) for each, case in sets.items()},
-    )
-
-
-def network(
+def make_network(
     name: str,
     module: str,
     options: Iterable[Option],
-    cases: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]],
-) -> Operator:
-    """An entry of `NETWORKS`, or one like it for a user's network."""
-    return Operator(
+    cases: Mapping[str, tuple[tuple[str, Point], ...]],
+) -> Network:
+    """An entry of `NETWORKS`, or one like it for a user's network; options go before `LIMIT`."""
+    return Network(
         name=name,
         module=module,
-        level=1,
         parameters=PARAMETERS,
-        options=tuple(options),
+        options=(*options, LIMIT),
         cases=cases,
         metrics=NETWORK_METRICS,
-        frameworks=tuple(each for each, facts in FRAMEWORKS.items() if 1 in facts.levels),
+        frameworks=tuple(key for key, facts in FRAMEWORKS.items() if facts.networks),
         dtypes=DTYPES,
     )
 
 
-def _named(options: Iterable[Option], case: Mapping[str, int]) -> str:
-    usual = {each.name: each.default for each in options}
-    names = (*PARAMETERS, *usual)
-    return "".join(
-        f"{each}{case[each]}" for each in names if each in case and case[each] != usual.get(each)
-    )
+def _network(
+    name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Point
+) -> Network:
+    """A network of options with (default, least), and of sets with one case each."""
+    chosen = [Option(option, *limits, None) for option, limits in options.items()]
+    cases = {key: ((name_point(PARAMETERS, chosen, point), point),) for key, point in sets.items()}
+    return make_network(name, module, chosen, cases)
 
 
 _NETWORKS = (
@@ -121,4 +110,4 @@ _NETWORKS = (
     ),
 )
 
-NETWORKS: dict[str, Operator] = {each.name: each for each in _NETWORKS}
+NETWORKS: dict[str, Network] = {network.name: network for network in _NETWORKS}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from . import deepbench
-from .types import FORWARD_METRICS, FRAMEWORKS, Operator, Option
-
-Point = Mapping[str, int]
+from .frameworks import FRAMEWORKS
+from .metrics import OPERATOR_METRICS
+from .types import Operator, Option, Point, name_point
 
 _BIAS = Option("bias", 0)
 _CONV = (
@@ -28,41 +28,37 @@ def _operator(
     computes: bool = True,
     **sets: Iterable[Point | tuple[int, ...]],
 ) -> Operator:
-    names = tuple(parameters.split())
-    chosen = tuple(options)
-    usual = {each.name: each.default for each in chosen}
-    cases: dict[str, tuple[tuple[str, Point], ...]] = {}
-    for set_name, points in sets.items():
-        written = [
-            dict(each) if isinstance(each, Mapping) else dict(zip(names, each)) for each in points
-        ]
-        cases[set_name.replace("_", "-")] = _named((*names, *usual), usual, written)
+    sizes, chosen = tuple(parameters.split()), tuple(options)
     return Operator(
         name=name,
         module=module or name,
-        level=0,
-        parameters=names,
+        parameters=sizes,
         options=chosen,
-        cases=cases,
-        metrics=tuple(each for each in FORWARD_METRICS if computes or each.needs != "flops"),
+        cases={
+            set_name.replace("_", "-"): _name_points(sizes, chosen, points)
+            for set_name, points in sets.items()
+        },
+        metrics=tuple(metric for metric in OPERATOR_METRICS if computes or metric.needs != "flops"),
         frameworks=tuple(
-            each
-            for each, facts in FRAMEWORKS.items()
-            if 0 in facts.levels and name not in facts.lacks
+            framework
+            for framework, facts in FRAMEWORKS.items()
+            if facts.operators and name not in facts.lacks
         ),
     )
 
 
-def _named(
-    names: tuple[str, ...], usual: Point, points: Iterable[Point]
+def _name_points(
+    sizes: tuple[str, ...],
+    options: tuple[Option, ...],
+    points: Iterable[Point | tuple[int, ...]],
 ) -> tuple[tuple[str, Point], ...]:
     """Points with their case names; the second of two equal ones ends in `.2`."""
-    found: dict[str, Point] = {}
-    for point in points:
-        parts = (name for name in names if name in point and point[name] != usual.get(name))
-        name = "".join(f"{part}{point[part]}" for part in parts)
-        found[name if name not in found else f"{name}.2"] = point
-    return tuple(found.items())
+    cases: dict[str, Point] = {}
+    for written in points:
+        point = dict(written) if isinstance(written, Mapping) else dict(zip(sizes, written))
+        name = name_point(sizes, options, point)
+        cases[name if name not in cases else f"{name}.2"] = point
+    return tuple(cases.items())
 
 
 def _points(names: str, rows: Iterable[tuple[int, ...]], **fixed: int) -> list[Point]:
@@ -88,7 +84,7 @@ _IMAGE = "n c h w"
 def _activation(
     name: str, options: Iterable[Option] = (), sizes: tuple[int, ...] = (1_000, 100_000)
 ) -> Operator:
-    quick = [{"n": n} for n in sizes] + [{"n": 10_000, each.name: 1} for each in options]
+    quick = [{"n": n} for n in sizes] + [{"n": 10_000, option.name: 1} for option in options]
     return _operator(
         name,
         "n",
@@ -287,4 +283,4 @@ _OPERATORS = (
     _operator("unsqueeze", "rows columns", module="shapes", computes=False, quick=((64, 1_000),)),
 )
 
-OPERATORS: dict[str, Operator] = {each.name: each for each in _OPERATORS}
+OPERATORS: dict[str, Operator] = {operator.name: operator for operator in _OPERATORS}

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from . import networks
-from .types import FORWARD_METRICS, Operator, Option
+from .metrics import OPERATOR_METRICS
+from .types import Network, Operator, Option
 
 NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
 """What an operator's file defines at its top level; see `operators.user`."""
@@ -28,7 +29,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,31}")
 _RESERVED = "name"  # a case's own
 
 
-def operator(name: str, parameters: object, options: object, defined: Iterable[str]) -> Operator:
+def make_operator(
+    name: str, parameters: object, options: object, defined: Iterable[str]
+) -> Operator:
     """The catalogue's entry of a user's operator.
 
     Args:
@@ -41,19 +44,21 @@ def operator(name: str, parameters: object, options: object, defined: Iterable[s
         ValueError: `parameters` or `options` is not what it has to be.
     """
     functions = set(defined)
+    sizes = _check_parameters(parameters)
     return Operator(
         name=name,
         module="user",
-        level=0,
-        parameters=sizes(parameters),
-        options=choices(options, taken=sizes(parameters)),
+        parameters=sizes,
+        options=_check_options(options, sizes),
         cases={},
-        metrics=FORWARD_METRICS,
-        frameworks=tuple(each for each in NATIVE if each in functions or each == "numpy"),
+        metrics=OPERATOR_METRICS,
+        frameworks=tuple(
+            framework for framework in NATIVE if framework in functions or framework == "numpy"
+        ),
     )
 
 
-def network(name: str, parameters: object, options: object, *, trains: bool = True) -> Operator:
+def make_network(name: str, parameters: object, options: object, *, trains: bool = True) -> Network:
     """The catalogue's entry of a network that a user's Python file writes.
 
     Args:
@@ -65,26 +70,25 @@ def network(name: str, parameters: object, options: object, *, trains: bool = Tr
     Raises:
         ValueError: `parameters` or `options` is not what it has to be.
     """
-    due = networks.PARAMETERS
-    if sizes(parameters) != due:
-        raise ValueError(f"parameters is {parameters!r}, a network's are {due!r}")
-    limit = networks.LIMIT
-    chosen = (*choices(options, taken=(*due, limit.name)), limit)
-    return _network(name, "user", chosen, trains)
+    expected = networks.PARAMETERS
+    if _check_parameters(parameters) != expected:
+        raise ValueError(f"parameters is {parameters!r}, a network's are {expected!r}")
+    chosen = _check_options(options, (*expected, networks.LIMIT.name))
+    return _make_network(name, "user", chosen, trains)
 
 
-def exchanged(name: str, *, trains: bool) -> Operator:
-    """The catalogue's entry of a network that comes as an ONNX file; see `network`."""
-    return _network(name, "exchange", (networks.LIMIT,), trains)
+def make_onnx_network(name: str, *, trains: bool) -> Network:
+    """The catalogue's entry of a network that comes as an ONNX file; see `make_network`."""
+    return _make_network(name, "exchange", (), trains)
 
 
-def _network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Operator:
-    entry = networks.network(name, module, options, {})
-    metrics = tuple(each for each in entry.metrics if trains or each.needs != "gradient")
-    return replace(entry, metrics=metrics)
+def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:
+    network = networks.make_network(name, module, options, {})
+    metrics = tuple(metric for metric in network.metrics if trains or metric.needs != "gradient")
+    return replace(network, metrics=metrics)
 
 
-def sizes(parameters: object) -> tuple[str, ...]:
+def _check_parameters(parameters: object) -> tuple[str, ...]:
     """A file's `parameters`.
 
     Raises:
@@ -99,7 +103,7 @@ def sizes(parameters: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def choices(options: object, taken: tuple[str, ...] = ()) -> tuple[Option, ...]:
+def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...]:
     """A file's `options`.
 
     Raises:

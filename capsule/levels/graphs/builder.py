@@ -328,7 +328,7 @@ class Builder:
     ) -> str:
         formula = structure.load(operator)
         if operator in catalog.OPERATORS:
-            sizes = catalog.complete(operator, sizes)
+            sizes = catalog.OPERATORS[operator].complete(sizes)
         found = [self.shape(each) for each in inputs]
         due = [each.shape for each in formula.tensors(sizes).values()]
         flat = operator in _ANY_SHAPE or operator == "mean_squared_error"

@@ -58,10 +58,10 @@ def measure(
         ValueError: The framework lacks the operator or dtype, or returned another shape or dtype.
     """
     name, dtype = trial["operator"], trial["dtype"]
-    if reason := catalog.unsupported(name, framework.name, dtype, device):
-        raise ValueError(reason)
     operator, subject = operators.find(name, trial.get("source"), framework.name)
-    sizes = catalog.completed(subject, trial["parameters"])
+    if reason := catalog.unsupported(subject, framework.name, dtype, device):
+        raise ValueError(reason)
+    sizes = subject.complete(trial["parameters"])
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates
     capacity.fits(operator, sizes, dtype, framework, differentiates)
     made = _Trial(

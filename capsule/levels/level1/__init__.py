@@ -137,10 +137,10 @@ def measure(
             network cannot be split.
     """
     name, source, dtype = trial["network"], trial.get("source"), trial["dtype"]
-    if reason := catalog.unsupported(name, framework.name, dtype, device):
-        raise ValueError(reason)
     subject = networks.find(name, source, trains=trial.get("trains", True))
-    sizes = catalog.completed(subject, trial["parameters"])
+    if reason := catalog.unsupported(subject, framework.name, dtype, device):
+        raise ValueError(reason)
+    sizes = subject.complete(trial["parameters"])
     due = [each.name for each in catalog.due(subject, framework.name, device)]
     trains = "training_time" in due
     limit, batch = sizes["limit_mib"] * microbatch.MIB, sizes["batch"]
@@ -150,8 +150,10 @@ def measure(
         return networks.build(name, {**sizes, "batch": batch}, source)
 
     if limit:
-        if not catalog.shows_memory(framework.name, device):
-            raise ValueError(f"{framework.name} shows nobody its memory: it can keep no limit_mib")
+        if not catalog.reports_memory(framework.name, device):
+            raise ValueError(
+                f"{framework.name} does not report its memory use, so limit_mib cannot be enforced"
+            )
         microbatch.check_divisible(graph(1))
     capacity.network_fits(graph(1 if limit else batch), graph(CHECKED), dtype, framework, trains)
     parameters = values.parameters(graph(CHECKED), dtype, seed)

@@ -32,7 +32,7 @@ from ..sources import imported
 __all__ = ["Builder", "Graph", "build", "find"]
 
 
-def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Operator:
+def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Network:
     """The entry of a network of the catalogue, or of the user's one that a file defines.
 
     Args:
@@ -49,11 +49,11 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
         return catalog.NETWORKS[name]
     path = Path(source)
     if path.suffix == ".onnx":
-        return users.exchanged(name, trains=trains)
+        return users.make_onnx_network(name, trains=trains)
     module = _module(path)
     options = getattr(module, "options", {})
     try:
-        return users.network(name, module.parameters, options, trains=trains)
+        return users.make_network(name, module.parameters, options, trains=trains)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
 
@@ -69,7 +69,7 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
     Raises:
         ValueError: There is no such network, the file does not define one, or sizes are wrong.
     """
-    complete = catalog.completed(find(name, source), sizes)
+    complete = find(name, source).complete(sizes)
     if source is None:
         module = import_module(f".{catalog.NETWORKS[name].module}", __package__)
         write = module.NETWORKS[name]

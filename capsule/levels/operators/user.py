@@ -176,7 +176,7 @@ def _entry(name: str, module: Any) -> catalog.Operator:
     # a module that the file imports has a framework's name too, and is no function
     functions = [each for each in vars(module) if callable(getattr(module, each))]
     options = getattr(module, "options", {})
-    return users.operator(name, module.parameters, options, functions)
+    return users.make_operator(name, module.parameters, options, functions)
 
 
 def _check_tools(paths: list[Path], *needed: str) -> None:

@@ -26,7 +26,7 @@ def trials(framework, names=tuple(catalog.OPERATORS)):
         operator = catalog.OPERATORS[name]
         case, parameters = operator.cases["quick"][-1]
         for dtype in DTYPES.get(framework, operator.dtypes):
-            if catalog.unsupported(name, framework, dtype, "cpu") is None:
+            if catalog.unsupported(catalog.OPERATORS[name], framework, dtype, "cpu") is None:
                 found.append(
                     {
                         "id": f"{name}/{dtype}/{framework}/17",
@@ -96,7 +96,7 @@ def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tm
         for each in trials(framework, ["softmax", "conv2d", "relu"])
         if each["dtype"] == "float32"
     ]
-    assert catalog.complete("conv2d", work[1]["parameters"])["bias"] == 1
+    assert catalog.OPERATORS["conv2d"].complete(work[1]["parameters"])["bias"] == 1
     values, _ = run(program, tmp_path, framework, work, FAULTS[framework])
     for each in work:
         (ratio,) = values[each["id"]]["l2_error_ratio"]
@@ -125,7 +125,7 @@ import numpy
 from capsule.levels import catalog, frameworks, operators
 framework = frameworks.load({framework!r}, "cpu", 1, "default")
 operator = operators.load("gelu")
-sizes = catalog.complete("gelu", {{"n": 1000}})
+sizes = catalog.OPERATORS["gelu"].complete({{"n": 1000}})
 inputs = operator.inputs(sizes, "float64", 17)
 tensors = tuple(framework.from_numpy(each, "float64") for each in inputs)
 call, arguments = framework.operation("gelu", sizes, tensors)

@@ -326,7 +326,7 @@ class Keeping(Numpy):
 
 
 def test_a_framework_that_keeps_its_memory_can_keep_no_limit():
-    with pytest.raises(ValueError, match="tensorflow shows nobody its memory"):
+    with pytest.raises(ValueError, match="tensorflow does not report its memory use"):
         level1.measure(network("lenet", batch=2, limit_mib=64), Keeping(), 17)
     found = [each.metric for each in level1.measure(network("lenet", batch=2), Keeping(), 17)]
     assert "peak_memory_bytes" not in found

@@ -70,13 +70,13 @@ def test_every_case_is_complete_and_named(name):
     entry = catalog.NETWORKS[name]
     assert set(entry.cases) == {"quick", "paper"}
     for ((case, parameters),) in entry.cases.values():
-        assert catalog.case_name(name, parameters) == case
+        assert entry.name_case(parameters) == case
         graph = networks.build(name, parameters)
         assert all(each.shape[0] % parameters["batch"] == 0 for each in graph.inputs.values())
         for node in graph.nodes:
             formula = structure.load(node.operator)
             if node.operator in catalog.OPERATORS:
-                assert catalog.complete(node.operator, node.sizes) == dict(node.sizes)
+                assert catalog.OPERATORS[node.operator].complete(node.sizes) == dict(node.sizes)
             assert [prod(each) for each in formula.outputs(node.sizes)] == [prod(node.shape)]
         assert sum(structure.load(each.operator).flops(each.sizes) for each in graph.inference) > 0
 
@@ -267,12 +267,14 @@ def test_files_that_are_no_networks_are_named(tmp_path):
 def test_the_catalogue_keeps_levels_apart():
     assert not set(catalog.NETWORKS) & set(catalog.OPERATORS)
     assert all("torch-compile" not in each.frameworks for each in catalog.OPERATORS.values())
-    for name, entry in catalog.NETWORKS.items():
+    for entry in catalog.NETWORKS.values():
         assert entry.frameworks == tuple(catalog.FRAMEWORKS)
-        assert catalog.unsupported(name, "torch-compile", "float32", "cpu") is None
-    assert catalog.unsupported("relu", "torch-compile", "float32", "cpu")
-    assert "lenet has no float64" in catalog.unsupported("lenet", "torch", "float64", "cpu")
-    assert catalog.unsupported("lenet", "numpy", "bfloat16", "cpu").startswith(
+        assert catalog.unsupported(entry, "torch-compile", "float32", "cpu") is None
+    assert catalog.unsupported(catalog.OPERATORS["relu"], "torch-compile", "float32", "cpu")
+    assert "lenet has no float64" in catalog.unsupported(
+        catalog.NETWORKS["lenet"], "torch", "float64", "cpu"
+    )
+    assert catalog.unsupported(catalog.NETWORKS["lenet"], "numpy", "bfloat16", "cpu").startswith(
         "numpy has no bfloat"
     )
     with_gradient = {each.name for each in catalog.due(catalog.NETWORKS["lenet"], "torch", "cuda")}

@@ -27,7 +27,7 @@ assert set(SMALL) == set(catalog.NETWORKS)
 
 
 def made(name, dtype):
-    sizes = catalog.complete(name, SMALL[name])
+    sizes = catalog.NETWORKS[name].complete(SMALL[name])
     graph = networks.build(name, sizes)
     given = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
     return sizes, graph, given

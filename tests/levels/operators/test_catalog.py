@@ -23,7 +23,7 @@ def test_deepbench_is_whole():
     forms = [(p["ta"], p["tb"]) for _, p in gemm["deepbench-train"]]
     assert [forms.count(each) for each in ((0, 0), (1, 0), (0, 1))] == [77, 73, 10]
     work = [
-        operators.load("gemm").flops(catalog.complete("gemm", p))
+        operators.load("gemm").flops(catalog.OPERATORS["gemm"].complete(p))
         for _, p in gemm["deepbench-train"]
     ]
     assert (min(work), max(work)) == (2 * 512 * 16 * 512, 2 * 8448 * 48000 * 2816)
@@ -38,7 +38,7 @@ def test_every_case_has_shapes_work_and_traffic(name):
     operator = operators.load(name)
     for cases in catalog.OPERATORS[name].cases.values():
         for _, parameters in cases:
-            sizes = catalog.complete(name, parameters)
+            sizes = catalog.OPERATORS[name].complete(parameters)
             assert all(prod(each) > 0 for each in operator.outputs(sizes))
             assert operator.bytes(sizes, "float32") > 0
             computes = any(each.needs == "flops" for each in catalog.OPERATORS[name].metrics)
@@ -61,14 +61,14 @@ def test_every_case_has_shapes_work_and_traffic(name):
     ],
 )
 def test_work_and_traffic_are_counted_by_hand(name, parameters, flops, moved):
-    operator, sizes = operators.load(name), catalog.complete(name, parameters)
+    operator, sizes = operators.load(name), catalog.OPERATORS[name].complete(parameters)
     assert (operator.flops(sizes), operator.bytes(sizes, "float32")) == (flops, moved)
 
 
 def test_options_are_in_a_name_where_they_differ_from_their_default():
     sizes = {"n": 1, "c": 2, "w": 9, "k": 4, "s": 3}
-    assert catalog.case_name("conv1d", {**sizes, "padding": 0}) == "n1c2w9k4s3"
-    assert catalog.case_name("conv1d", {**sizes, "padding": 1}) == "n1c2w9k4s3padding1"
+    assert catalog.OPERATORS["conv1d"].name_case({**sizes, "padding": 0}) == "n1c2w9k4s3"
+    assert catalog.OPERATORS["conv1d"].name_case({**sizes, "padding": 1}) == "n1c2w9k4s3padding1"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_options_are_in_a_name_where_they_differ_from_their_default():
 )
 def test_wrong_options_are_named(name, parameters, message):
     with pytest.raises(ValueError, match=message):
-        catalog.complete(name, parameters)
+        catalog.OPERATORS[name].complete(parameters)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
     ],
 )
 def test_what_a_framework_cannot_run_is_told(framework, dtype, device, message):
-    found = catalog.unsupported("gemm", framework, dtype, device)
+    found = catalog.unsupported(catalog.OPERATORS["gemm"], framework, dtype, device)
     assert found == message or found.startswith(message)
 
 
@@ -140,7 +140,7 @@ class _Card:
 def test_a_trial_that_the_device_cannot_hold_is_refused(free, fits):
     framework = Numpy()
     framework.memory = _Card(free)
-    operator, sizes = operators.load("relu"), catalog.complete("relu", {"n": 1000})
+    operator, sizes = operators.load("relu"), catalog.OPERATORS["relu"].complete({"n": 1000})
     if fits:
         capacity.fits(operator, sizes, "float32", framework, True)
         return

@@ -22,7 +22,7 @@ LEVELS = Path(capsule.levels.__file__).parent
 
 def test_one_percent_exceeds_the_bound_of_long_products_too():
     gemm = operators.load("gemm")
-    sizes = catalog.complete("gemm", {"m": 2, "n": 3, "k": 50_000})
+    sizes = catalog.OPERATORS["gemm"].complete({"m": 2, "n": 3, "k": 50_000})
     inputs = gemm.inputs(sizes, "float32", 1)
     (reference,) = operators.reference(gemm, sizes, inputs, "float32")
     (bound,) = operators.bounds(gemm, sizes, inputs, "float32")
@@ -95,7 +95,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("name", "dtype"), GOLDEN_INPUTS)
 def test_inputs_are_frozen(name, dtype):
-    arrays = operators.load(name).inputs(catalog.complete(name, SIZES[name]), dtype, 17)
+    arrays = operators.load(name).inputs(catalog.OPERATORS[name].complete(SIZES[name]), dtype, 17)
     digest = generators.digest({f"i{index}": array for index, array in enumerate(arrays)})
     assert digest.startswith(f"sha256:{GOLDEN_INPUTS[name, dtype]}")
     for array in arrays:
@@ -106,7 +106,7 @@ def test_inputs_are_frozen(name, dtype):
 
 def test_inputs_depend_on_seed_tensor_and_shape_only():
     gemm = operators.load("gemm")
-    square = catalog.complete("gemm", {"m": 4, "n": 4, "k": 4})
+    square = catalog.OPERATORS["gemm"].complete({"m": 4, "n": 4, "k": 4})
     a, b = gemm.inputs(square, "float32", 1)
     again, _ = gemm.inputs(square, "float32", 1)
     other, _ = gemm.inputs(square, "float32", 2)
@@ -121,7 +121,7 @@ def test_case_names_are_segments_and_unique():
             names = [name for name, _ in cases]
             assert len(set(names)) == len(names) > 0
             for name, parameters in cases:
-                assert name.removesuffix(".2") == catalog.case_name(operator.name, parameters)
+                assert name.removesuffix(".2") == operator.name_case(parameters)
                 assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name)
 
 
@@ -137,7 +137,7 @@ def test_case_names_are_segments_and_unique():
 )
 def test_case_name_refuses_what_is_no_size(parameters, message):
     with pytest.raises(ValueError, match=message):
-        catalog.case_name("relu", parameters)
+        catalog.OPERATORS["relu"].name_case(parameters)
 
 
 def test_an_unknown_operator_is_named_with_those_there_are():
@@ -172,7 +172,8 @@ def test_reading_the_catalogue_and_the_generators_needs_no_numpy():
         "import sys; sys.modules['numpy'] = None\n"
         "from capsule.levels import catalog\n"
         "from capsule.levels.data import generators\n"
-        "print(catalog.case_name('relu', {'n': 5}), len(generators.complete('regression', {})))"
+        "print(catalog.OPERATORS['relu'].name_case({'n': 5}))\n"
+        "print(len(generators.complete('regression', {})))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -181,10 +182,10 @@ def test_reading_the_catalogue_and_the_generators_needs_no_numpy():
         text=True,
         check=True,
     )
-    assert done.stdout == "n5 3\n"
+    assert done.stdout == "n5\n3\n"
 
 
-@pytest.mark.parametrize("module", [catalog, words, generators])
+@pytest.mark.parametrize("module", [catalog, catalog.types, words, generators])
 def test_examples_in_docstrings(module):
     failed, tried = doctest.testmod(module)
     assert (failed, tried > 0) == (0, True)

@@ -32,7 +32,7 @@ def torch():
 
 def made(name, case, dtype="float64", seed=17):
     operator = operators.load(name)
-    sizes = catalog.complete(name, dict(catalog.OPERATORS[name].cases["quick"])[case])
+    sizes = catalog.OPERATORS[name].complete(dict(catalog.OPERATORS[name].cases["quick"])[case])
     return (
         operator,
         sizes,

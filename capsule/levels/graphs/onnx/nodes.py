@@ -53,6 +53,6 @@ def shaped(
     shape: tuple[int, ...],
 ) -> None:
     """Write an operation on names of the network, whose result the file has in another shape."""
-    (due,) = structure.load(operator).outputs(catalog.complete(operator, sizes))
+    (due,) = structure.load(operator).outputs(catalog.OPERATORS[operator].complete(sizes))
     name = out(node) if due == shape else f"{out(node)}/{operator}"
     r.alias(out(node), r.view(r.node(operator, given, sizes, name), shape, out(node)))

@@ -1,0 +1,82 @@
+"""What the numbers of Levels 0 and 1 mean: plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Per = Literal["call", "trial", "node", "block", "step", "rank"]
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What one number of an operator or a network means.
+
+    Attributes:
+        name: Last segment of the metric path.
+        unit: UCUM-like, `1` for a pure number.
+        direction: Which way is better.
+        kind: `portable` numbers should agree between machines, `machine` ones belong to one.
+        resolution: Smallest step the number can make, in its unit; 0 when it has none.
+        per: What a trial has one value of it for: each timed `call`, each `node` of a network, each
+            `block` of a heat map, each `step` of a training, each `rank`; `trial` for a single one.
+        needs: `gradient` for a framework that differentiates, `flops` for an operator that
+            computes, `memory` where the memory in use can be seen; None for every trial.
+    """
+
+    name: str
+    unit: str
+    direction: Literal["lower", "higher", "none"]
+    kind: Literal["portable", "machine"]
+    resolution: float
+    per: Per
+    needs: Literal["gradient", "flops", "memory"] | None = None
+
+
+_ERRORS = (
+    MetricFacts("l1_error", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("l2_error", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("max_error", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("relative_error", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("l2_error_ratio", "1", "lower", "portable", 0.0, "trial"),
+)
+_GRADIENT_ERRORS = (
+    MetricFacts("grad_l2_error_ratio", "1", "lower", "portable", 0.0, "trial", "gradient"),
+    MetricFacts("gradient_check", "1", "lower", "portable", 0.0, "trial", "gradient"),
+)
+
+OPERATOR_METRICS = (
+    MetricFacts("forward_time", "s", "lower", "machine", 1e-9, "call"),
+    MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
+    MetricFacts("forward_flops", "1", "none", "portable", 1.0, "trial", "flops"),
+    MetricFacts("forward_bytes", "By", "none", "portable", 1.0, "trial"),
+    MetricFacts("forward_flops_per_second", "1/s", "higher", "machine", 0.0, "call", "flops"),
+    MetricFacts("forward_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
+    *_ERRORS,
+    MetricFacts("error_heatmap", "1", "lower", "portable", 0.0, "block"),
+    MetricFacts("repeatable", "1", "higher", "portable", 0.0, "trial"),
+    MetricFacts("backward_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
+    *_GRADIENT_ERRORS,
+)
+"""What trials of operators yield."""
+
+NETWORK_METRICS = (
+    MetricFacts("inference_time", "s", "lower", "machine", 1e-9, "call"),
+    MetricFacts("inference_throughput", "1/s", "higher", "machine", 0.0, "call"),
+    MetricFacts("training_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
+    MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call", "gradient"),
+    MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
+    MetricFacts("layer_time", "s", "lower", "machine", 1e-9, "node"),
+    MetricFacts("framework_overhead", "1", "lower", "machine", 0.0, "trial"),
+    MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
+    MetricFacts("forward_flops", "1", "none", "portable", 1.0, "trial"),
+    MetricFacts("loss", "1", "none", "portable", 0.0, "trial", "gradient"),
+    *_ERRORS,
+    MetricFacts("repeatable", "1", "higher", "portable", 0.0, "trial"),
+    *_GRADIENT_ERRORS,
+    MetricFacts("micro_batches", "1", "none", "machine", 1.0, "trial", "gradient"),
+)
+"""What trials of networks yield: throughputs in examples, training as forward and backward.
+
+`layer_time` has one value per node of the graph's inference, in order.
+"""
