@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from capsule import stats
 from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest, Margin
 
 POWERS = (0.8, 0.9)
@@ -72,8 +73,6 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
 
 
 def _of_shift(claim: Claim, seeds: int) -> Outlook:
-    from capsule import stats
-
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
     if claim.type == "prediction":
         alpha /= 2  # no ranks guard against skew there
@@ -137,14 +136,11 @@ def _asked(
 
 
 def _of_distribution(claim: Claim, seeds: int) -> Outlook:
-    from capsule import stats
-    from capsule.stats.samples import samples_for_distance
-
     assert claim.margin is not None
     assert claim.margin.distance is not None
     distance = claim.margin.distance
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
-    needed = [samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
+    needed = [stats.samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
     return Outlook(
         metric=claim.metric,
         type=claim.type,

@@ -96,6 +96,20 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
     return student(b.mean, error, b.n - 1, alpha / 2, "one-sample", full=alpha)
 
 
+def prediction_shift(a: Runs, b: Runs, *, alpha: float) -> Interval:
+    """The interval of `mean(b) - mean(a)` where the spread is known from A alone.
+
+    The level is halved, because no ranks guard against skew here.
+
+    Args:
+        a: At least two runs.
+        b: At least one run.
+        alpha: One-sided level.
+    """
+    error = a.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
+    return student(b.mean - a.mean, error, a.n - 1, alpha / 2, "prediction", full=alpha)
+
+
 def paired(differences: Runs, *, alpha: float) -> Interval | None:
     """The interval of the mean difference of runs under equal seeds, by Student's t.
 

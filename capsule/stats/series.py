@@ -10,8 +10,10 @@ from scipy import special
 
 _BATCH = 5
 
+Series = Sequence[float] | NDArray[np.float64]
 
-def mser5(values: Sequence[float]) -> int:
+
+def mser5(values: Series) -> int:
     """How many leading values to cut, so that the standard error of the rest is smallest.
 
     White's marginal standard error rule on means of batches of five; at most half is cut, and
@@ -36,7 +38,7 @@ def mser5(values: Sequence[float]) -> int:
     return _BATCH * int(np.argmax(error <= error.min() * (1 + 1e-9) + 1e-30))
 
 
-def effective_sample_size(values: Sequence[float]) -> float:
+def effective_sample_size(values: Series) -> float:
     """How many independent samples a series is worth: its length over its correlation time.
 
     Autocorrelations are summed as long as their pairs stay positive and decreasing (Geyer's initial
@@ -103,7 +105,7 @@ def variation(values: Sequence[float]) -> float | None:
     return float(scaled.std(ddof=1)) / abs(mean) if mean else None
 
 
-def _scaled(values: Sequence[float]) -> NDArray[np.float64]:
+def _scaled(values: Series) -> NDArray[np.float64]:
     """The values as distances from the first, in units of the largest: no square can overflow."""
     series = np.asarray(values, dtype=float)
     if not len(series):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.verdict.model import POWERS, Advice
-
-if TYPE_CHECKING:
-    from capsule.stats import Answer, Interval, Region, Runs, Summary
 
 _MOST = 500
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
@@ -17,7 +14,9 @@ _NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be neede
 _Two = tuple[int | None, int | None]
 
 
-def runs(a: Runs | Summary | None, b: Runs, found: Interval, region: Region) -> Advice:
+def runs(
+    a: stats.Runs | stats.Summary | None, b: stats.Runs, found: stats.Interval, region: stats.Region
+) -> Advice:
     """How many runs of the re-execution decide a claim, with the original as it is.
 
     Args:
@@ -26,14 +25,12 @@ def runs(a: Runs | Summary | None, b: Runs, found: Interval, region: Region) -> 
         found: Their interval.
         region: What is allowed.
     """
-    from capsule.stats import runs_needed
-
     if a is not None and a.n < 2:
         return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
 
-    def needed(truth: float) -> tuple[Answer, Answer]:
+    def needed(truth: float) -> tuple[stats.Answer, stats.Answer]:
         seen = replace(found, estimate=truth)
-        low, high = (runs_needed(a, b, seen, region, power=power) for power in POWERS)
+        low, high = (stats.runs_needed(a, b, seen, region, power=power) for power in POWERS)
         return low, high
 
     seen = needed(found.estimate)
@@ -42,11 +39,11 @@ def runs(a: Runs | Summary | None, b: Runs, found: Interval, region: Region) -> 
     return _worded(seen, needed(0.0), b.n)
 
 
-def pairs(differences: Runs, found: Interval, region: Region) -> Advice:
+def pairs(differences: stats.Runs, found: stats.Interval, region: stats.Region) -> Advice:
     """How many seeds both sides would need: a re-execution can't add to those of the original."""
-    from capsule.stats import runs_needed
-
-    low, high = (runs_needed(None, differences, found, region, power=power) for power in POWERS)
+    low, high = (
+        stats.runs_needed(None, differences, found, region, power=power) for power in POWERS
+    )
     if isinstance(low, str):
         return Advice(answer="on-the-margin", sentence=_NEAR)
     more = f", {high} with power 0.9" if isinstance(high, int) else ""
@@ -79,7 +76,11 @@ def samples(needed: Callable[[float], int | None], *, possible: bool) -> Advice:
     )
 
 
-def _worded(seen: tuple[Answer, Answer], equal: tuple[Answer, Answer] | None, have: int) -> Advice:
+def _worded(
+    seen: tuple[stats.Answer, stats.Answer],
+    equal: tuple[stats.Answer, stats.Answer] | None,
+    have: int,
+) -> Advice:
     as_seen = _numbers(seen)
     if_equal = (None, None) if equal is None else _numbers(equal)
     if as_seen[0] is not None:
@@ -102,7 +103,7 @@ def _worded(seen: tuple[Answer, Answer], equal: tuple[Answer, Answer] | None, ha
     )
 
 
-def _numbers(answers: tuple[Answer, Answer]) -> _Two:
+def _numbers(answers: tuple[stats.Answer, stats.Answer]) -> _Two:
     low, high = (each if isinstance(each, int) else None for each in answers)
     return low, high
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from capsule import stats
 from capsule.verdict import wording
 from capsule.verdict.model import Judged
 
@@ -14,14 +15,15 @@ def weighed(found: Judged) -> Judged:
     Unequal rates of failure veto REPRODUCED; clearly unequal ones, by Fisher's exact test in
     either direction, are DIFFERENT.
     """
-    from capsule.stats import fisher_more
-
     failed_a, failed_b = found.original.failed, found.rerun.failed
     n_a, n_b = found.original.values + failed_a, found.rerun.values + failed_b
     if failed_a * n_b == failed_b * n_a:
         return found
     told = wording.failures(failed_a, n_a, failed_b, n_b)
-    p = min(fisher_more(failed_a, n_a, failed_b, n_b), fisher_more(failed_b, n_b, failed_a, n_a))
+    p = min(
+        stats.fisher_more(failed_a, n_a, failed_b, n_b),
+        stats.fisher_more(failed_b, n_b, failed_a, n_a),
+    )
     level = found.level / 2
     if p < level and p / level < found.p_against_alpha:
         return replace(

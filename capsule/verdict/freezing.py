@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from capsule import stats
 from capsule.errors import ManifestError
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Claim, Margin
@@ -168,14 +169,12 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
 
 def _between_runs(claim: Claim, metric: MetricRuns) -> float | None:
     """The original's standard deviation between runs, unbiased for normal ones."""
-    from capsule.stats.margin import c4
-
     if claim.type == "curve":
         return shapes.spread(metric)
     if claim.published is not None:
-        return claim.published.sd / c4(claim.published.n or UNKNOWN_RUNS)
+        return claim.published.sd / stats.c4(claim.published.n or UNKNOWN_RUNS)
     runs = sides.runs(sides.independent(metric))
-    return runs.sd / c4(runs.n) if runs.n >= 2 else None
+    return runs.sd / stats.c4(runs.n) if runs.n >= 2 else None
 
 
 _RULES: Mapping[str, Callable[[Claim, MetricRuns], _Frozen]] = {

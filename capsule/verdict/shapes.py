@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
-from capsule.summary import MetricRuns
+from capsule.summary import MetricRuns, median
 from capsule.verdict import advising, sides, wording
 from capsule.verdict.model import Judged
-
-if TYPE_CHECKING:
-    from capsule.stats import Curve, Runs
 
 
 def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """Every step's shift held against the margin; the worst of them is told."""
-    from capsule import stats
-
     assert pair.original is not None
     assert pair.rerun is not None
     assert claim.upper is not None
@@ -65,7 +60,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     )
     if found.word != "INCONCLUSIVE" or found.worst_step is None:
         return judged
-    a, b = _at(found.worst_step, there), _at(found.worst_step, here)
+    (a,), (b,) = (stats.runs_at(side, [found.worst_step]) for side in bundles)
     region = stats.Region(lower=-claim.upper, upper=claim.upper)
     advice = advising.runs(a, b, interval, region)
     return replace(
@@ -79,32 +74,16 @@ def spread(metric: MetricRuns) -> float | None:
     Returns:
         In the metric's unit, unbiased for normal runs; None for fewer than two curves.
     """
-    from capsule.stats.curves import common_grid
-    from capsule.stats.margin import c4
-    from capsule.summary import median
-
     found = sides.curves(sides.independent(metric))
-    grid = common_grid(list(found.values()))
+    grid = stats.common_grid(list(found.values()))
     if len(found) < 2 or not grid:
         return None
-    middle = median([_at(step, found).sd for step in grid])
-    return None if middle is None else middle / c4(len(found))
+    middle = median([runs.sd for runs in stats.runs_at(found, grid)])
+    return None if middle is None else middle / stats.c4(len(found))
 
 
-def _logarithms(bundle: Mapping[int, Curve]) -> Mapping[int, Curve]:
-    from capsule.stats import Curve
-
+def _logarithms(bundle: Mapping[int, stats.Curve]) -> Mapping[int, stats.Curve]:
     return {
-        seed: Curve(steps=curve.steps, values=tuple(map(math.log, curve.values)))
+        seed: stats.Curve(steps=curve.steps, values=tuple(map(math.log, curve.values)))
         for seed, curve in bundle.items()
     }
-
-
-def _at(step: float, curves: Mapping[int, Curve]) -> Runs:
-    import numpy as np
-
-    from capsule.stats import Runs
-    from capsule.stats.curves import interpolated
-
-    grid = np.array([step])
-    return Runs.of({seed: interpolated(curve, grid)[0] for seed, curve in curves.items()})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.lint.outlook import UNKNOWN_RUNS
 from capsule.record import FrozenClaim
@@ -13,17 +13,12 @@ from capsule.summary import MetricRuns
 from capsule.verdict import advising, sides, within, wording
 from capsule.verdict.model import Judged
 
-if TYPE_CHECKING:
-    from capsule.stats import Interval, Region, Runs, Summary
-
 
 def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """A shift held against the margin; of pairs where the claim declared them beforehand.
 
     Noninferiority is the same with one end of the region open.
     """
-    from capsule import stats
-
     a, b = both(pair, claim)
     if claim.paired:
         return _paired(blank, pair, claim, a, b)
@@ -37,13 +32,11 @@ def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """A shift whose spread is known from the original alone, or from what was published of it."""
-    from capsule import stats
-
     a, b = _original(pair, claim), _one_side(pair.rerun, pair, claim)
     if claim.pattern.published is not None:
         found = stats.summary_shift(a, b, alpha=blank.level)
     elif isinstance(a, stats.Runs) and a.n >= 2:
-        found = _predicted(a, b, blank.level)
+        found = stats.prediction_shift(a, b, alpha=blank.level)
     else:
         found = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
     if found is None:
@@ -64,8 +57,6 @@ def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """The re-execution's own location, held against a constant."""
-    from capsule import stats
-
     b = _one_side(pair.rerun, pair, claim)
     region, log = (claim.lower, claim.upper), claim.scale == "log"
     if log and not b.positive:
@@ -85,8 +76,6 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 def ratio(blank: Judged, pair: Pair) -> Judged:
     """How the two sides compare, where nobody claimed anything: reported, not judged."""
-    from capsule import stats
-
     a, b = both(pair, pair.claim)
     log = a.positive and b.positive
     if log:
@@ -103,19 +92,19 @@ def ratio(blank: Judged, pair: Pair) -> Judged:
     return replace(judged, sentence=f"{name} {told}")
 
 
-def both(pair: Pair, claim: FrozenClaim | None) -> tuple[Runs, Runs]:
+def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]:
     """The independent runs of both sides on the scale of the claim."""
     return _one_side(pair.original, pair, claim), _one_side(pair.rerun, pair, claim)
 
 
-def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) -> Runs:
+def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) -> stats.Runs:
     assert side is not None
     runs = sides.runs(sides.independent(side), _resolution(pair, claim))
     log = claim is not None and claim.type not in ("ratio", "threshold") and claim.scale == "log"
     return runs.log() if log else runs
 
 
-def measured(blank: Judged, found: Interval) -> Judged:
+def measured(blank: Judged, found: stats.Interval) -> Judged:
     """The judgement with an interval in it, and no word yet."""
     return replace(
         blank,
@@ -127,21 +116,17 @@ def measured(blank: Judged, found: Interval) -> Judged:
     )
 
 
-def region(ends: tuple[float | None, float | None]) -> Region:
+def region(ends: tuple[float | None, float | None]) -> stats.Region:
     """A region with its open ends at infinity."""
-    from capsule.stats import Region
-
     lower, upper = ends
-    return Region(
+    return stats.Region(
         lower=-math.inf if lower is None else lower, upper=math.inf if upper is None else upper
     )
 
 
-def p_zero(found: Interval) -> float:
+def p_zero(found: stats.Interval) -> float:
     """The two-sided p value of no shift: information, as it never shows that two sides agree."""
-    from capsule.stats import Region, decide
-
-    p = decide(found, Region(lower=0.0, upper=0.0)).p_different
+    p = stats.decide(found, stats.Region(lower=0.0, upper=0.0)).p_different
     # of a single run it is doubled already
     return p if found.method in ("prediction", "exact") else min(1.0, 2 * p)
 
@@ -152,17 +137,15 @@ def _resolution(pair: Pair, claim: FrozenClaim | None) -> float:
     return max(side.resolution for side in (pair.original, pair.rerun) if side is not None)
 
 
-def _original(pair: Pair, claim: FrozenClaim) -> Runs | Summary:
-    from capsule.stats import Summary
-
+def _original(pair: Pair, claim: FrozenClaim) -> stats.Runs | stats.Summary:
     published = claim.pattern.published
     if published is None:
         return _one_side(pair.original, pair, claim)
     n, resolution = published.n or UNKNOWN_RUNS, _resolution(pair, claim)
     if claim.scale == "linear":
-        return Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
+        return stats.Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
     # the spread of the logarithms of a positive number is its relative spread, nearly
-    return Summary(
+    return stats.Summary(
         mean=math.log(published.mean),
         sd=published.sd / published.mean,
         n=n,
@@ -170,16 +153,7 @@ def _original(pair: Pair, claim: FrozenClaim) -> Runs | Summary:
     )
 
 
-def _predicted(a: Runs, b: Runs, alpha: float) -> Interval:
-    from capsule.stats.interval import student
-
-    error = a.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
-    return student(b.mean - a.mean, error, a.n - 1, alpha / 2, "prediction", full=alpha)
-
-
-def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: Runs, b: Runs) -> Judged:
-    from capsule import stats
-
+def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: stats.Runs, b: stats.Runs) -> Judged:
     there, here = dict(a.by_seed), dict(b.by_seed)
     common = sorted(there.keys() & here.keys())
     # a difference of two rounded values is rounded twice
@@ -201,10 +175,8 @@ def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: Runs, b: Runs) -> 
     return replace(told, advice=advising.pairs(differences, found, region(told.region)))
 
 
-def _decided(blank: Judged, found: Interval) -> Judged:
-    from capsule.stats import decide
-
-    decision = decide(found, region(blank.region))
+def _decided(blank: Judged, found: stats.Interval) -> Judged:
+    decision = stats.decide(found, region(blank.region))
     return replace(
         measured(blank, found),
         word=decision.word,
@@ -229,7 +201,9 @@ def _told(found: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     return replace(found, sentence=sentence)
 
 
-def _advised(found: Judged, interval: Interval, a: Runs | Summary | None, b: Runs) -> Judged:
+def _advised(
+    found: Judged, interval: stats.Interval, a: stats.Runs | stats.Summary | None, b: stats.Runs
+) -> Judged:
     if found.word != "INCONCLUSIVE":
         return found
     return replace(found, advice=advising.runs(a, b, interval, region(found.region)))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.model import Counts
-
-if TYPE_CHECKING:
-    from capsule.stats import Curve, Runs
 
 # beyond it a difference of two values may leave the range of doubles
 LARGEST = 1e300
@@ -37,12 +34,10 @@ def values(metric: MetricRuns) -> dict[int, float]:
     }
 
 
-def runs(metric: MetricRuns, resolution: float | None = None) -> Runs:
+def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
     """The runs that have a value, at the metric's resolution or the one given."""
-    from capsule.stats import Runs
-
     resolution = metric.resolution if resolution is None else resolution
-    return Runs.of(values(metric), resolution=resolution)
+    return stats.Runs.of(values(metric), resolution=resolution)
 
 
 def series(run: Run) -> Sequence[float]:
@@ -50,12 +45,10 @@ def series(run: Run) -> Sequence[float]:
     return () if run.samples is None else run.samples.values[run.samples.warmup :]
 
 
-def curves(metric: MetricRuns) -> Mapping[int, Curve]:
+def curves(metric: MetricRuns) -> Mapping[int, stats.Curve]:
     """Seed to curve, of the runs that have one."""
-    from capsule.stats import Curve
-
     return {
-        run.seed: Curve(
+        run.seed: stats.Curve(
             steps=tuple(run.samples.steps[run.samples.warmup :]), values=tuple(series(run))
         )
         for run in metric.runs
@@ -69,8 +62,6 @@ def _reckoned(found: Sequence[float]) -> bool:
 
 def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
     """What became of the runs of a side; with `all_count` a repeated run counts like any other."""
-    from capsule.stats import failure_bound
-
     if metric is None:
         return Counts(
             seeds=(),
@@ -92,7 +83,7 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
         independent=used.n,
         failed=failed,
         missing=missing,
-        failure_bound=failure_bound(failed, with_value + failed),
+        failure_bound=stats.failure_bound(failed, with_value + failed),
         mean=used.mean if used.n else None,
         sd=used.sd if used.n >= 2 else None,
     )

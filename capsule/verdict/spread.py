@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from capsule import stats
 from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
 from capsule.record import FrozenClaim
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Counts, Verdict
 from capsule.verdict.wording import natural, number
-
-if TYPE_CHECKING:
-    from capsule.stats import Runs
-    from capsule.stats.reproducibility import Mean, Precision
 
 # what these claim is not one value a run
 _NOT_OF_VALUES = {
@@ -50,9 +47,9 @@ class Spread:
     scale: Literal["linear", "log"]
     alpha: float
     counts: tuple[Counts | None, ...]
-    precision: Precision | None
+    precision: stats.Precision | None
     precision_sentence: str
-    mean: Mean | None
+    mean: stats.Mean | None
     mean_sentence: str
     notes: tuple[str, ...]
 
@@ -64,17 +61,15 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         across: The runs of every side.
         verdicts: Of each pair, which tell whether the sides have a value in common.
     """
-    from capsule.stats.reproducibility import precision, random_effects_mean
-
     claim = _claim(across)
     used = list(_runs(across, claim))
     log = claim.scale == "log"
     obstacle = next(_obstacles(across, claim, used), None)
     if log and obstacle is None:
         used = [side.log() for side in used]
-    found = None if obstacle else precision(used, alpha=claim.alpha)
+    found = None if obstacle else stats.precision(used, alpha=claim.alpha)
     no_mean = obstacle or next(_obstacles_of_a_mean(across, used, verdicts), None)
-    mean = None if no_mean else random_effects_mean(used, alpha=claim.alpha)
+    mean = None if no_mean else stats.random_effects_mean(used, alpha=claim.alpha)
     first = next((side for side in across.sides if side is not None), None)
     unit = first.unit if first else "1"
     return Spread(
@@ -101,19 +96,17 @@ def _claim(across: Across) -> FrozenClaim:
     return (of_values or across.claims)[0]
 
 
-def _runs(across: Across, claim: FrozenClaim) -> Iterator[Runs]:
+def _runs(across: Across, claim: FrozenClaim) -> Iterator[stats.Runs]:
     """The independent runs of every side, none where it has no such metric."""
-    from capsule.stats import Runs
-
     known = [side for side in across.sides if side is not None]
     resolution = max((side.resolution for side in known), default=0.0)
     if claim.resolution is not None:
         resolution = claim.resolution
     for side in across.sides:
-        yield Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
+        yield stats.Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
 
 
-def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[Runs]) -> Iterator[str]:
+def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[stats.Runs]) -> Iterator[str]:
     """Why there is no spread to tell, most basic reason first."""
     if claim.type in _NOT_OF_VALUES:
         yield _NOT_OF_VALUES[claim.type]
@@ -129,7 +122,7 @@ def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[Runs]) -> Iter
 
 
 def _obstacles_of_a_mean(
-    across: Across, used: Sequence[Runs], verdicts: Sequence[Verdict]
+    across: Across, used: Sequence[stats.Runs], verdicts: Sequence[Verdict]
 ) -> Iterator[str]:
     """Why a mean over machines would mean nothing."""
     if any(side is not None and side.kind == "machine" for side in across.sides):
@@ -150,7 +143,9 @@ def _obstacles_of_a_mean(
         yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
 
 
-def _notes(across: Across, used: Sequence[Runs], found: Precision | None) -> Iterator[str]:
+def _notes(
+    across: Across, used: Sequence[stats.Runs], found: stats.Precision | None
+) -> Iterator[str]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
             lack = "such metric" if side is None else "run with a value"
@@ -170,7 +165,7 @@ def _notes(across: Across, used: Sequence[Runs], found: Precision | None) -> Ite
         )
 
 
-def _shared(used: Sequence[Runs]) -> str:
+def _shared(used: Sequence[stats.Runs]) -> str:
     seeds = [{seed for seed, _ in side.by_seed} for side in used]
     involved = {
         index
@@ -181,7 +176,7 @@ def _shared(used: Sequence[Runs]) -> str:
     return " and ".join(label(index) for index in sorted(involved))
 
 
-def _told_precision(found: Precision, unit: str, log: bool) -> str:
+def _told_precision(found: stats.Precision, unit: str, log: bool) -> str:
     total, low, high, within, between, limit = (
         number(natural(value, log=log), 4 if log else 3)
         for value in (
@@ -201,7 +196,7 @@ def _told_precision(found: Precision, unit: str, log: bool) -> str:
     )
 
 
-def _told_mean(found: Mean, log: bool) -> str:
+def _told_mean(found: stats.Mean, log: bool) -> str:
     told = wording.limits(found.estimate, found.lower, found.upper, log=log)
     name = "geometric mean" if log else "mean"
     return f"random-effects {name} over {found.sides} machines {told}"

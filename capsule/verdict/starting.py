@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
 from capsule.verdict import shifts, sides
@@ -31,8 +31,6 @@ def runs_advised(record: Record) -> int:
 
 
 def _needed(claim: FrozenClaim, metric: MetricRuns) -> int | None:
-    from capsule import stats
-
     if claim.type not in ("equivalence", "noninferiority") or claim.paired:
         return None
     resolution = metric.resolution if claim.resolution is None else claim.resolution

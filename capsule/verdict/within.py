@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.summary import MetricRuns, Run
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Judged
-
-if TYPE_CHECKING:
-    from capsule.stats import Summary
 
 _LARGEST = 1e150  # beyond it a square may leave the range of doubles
 
@@ -26,8 +23,6 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
 
     Its word stays that of `blank`, and it has no p values: nothing is known of other runs.
     """
-    from capsule import stats
-
     assert pair.original is not None
     assert pair.rerun is not None
     told = "one run on each side tells no spread, and without it nothing follows"
@@ -48,10 +43,8 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
     )
 
 
-def _inside(metric: MetricRuns, *, log: bool) -> Summary | None:
+def _inside(metric: MetricRuns, *, log: bool) -> stats.Summary | None:
     """Mean and spread of the repetitions of a side's only run, None where it has too few."""
-    from capsule import stats
-
     run = next((run for run in sides.independent(metric).runs if run.value is not None), None)
     values = _repetitions(run)
     if log and values and min(values) > 0:

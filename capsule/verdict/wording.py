@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Margin
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict.model import Look, Word
 from capsule.verdict.sides import independent
-
-if TYPE_CHECKING:
-    from capsule.stats import CurveDecision
 
 # a margin of this many steps is no longer moved by where on a step it lies
 COUNTED_STEPS = 10
@@ -164,7 +161,7 @@ def distribution(word: Word, found: tuple[float, float, float], allowed: float) 
     return f"distance {distance} {told[word]} {number(allowed)} (the author's margin)"
 
 
-def curve(found: CurveDecision, told: str, *, allowed: str, log: bool) -> str:
+def curve(found: stats.CurveDecision, told: str, *, allowed: str, log: bool) -> str:
     """What was found of a claim on a whole curve, given the limits at its worst step."""
     subject = f"the {'ratio' if log else 'shift'} at step {number(found.worst_step, 6)}, {told},"
     steps = f"{found.points} steps from {number(found.first_step)} to {number(found.last_step)}"

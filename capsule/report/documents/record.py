@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.record import Record
 from capsule.report.documents.comparison import claim_to_json, rounded
 
@@ -53,8 +53,6 @@ def _metrics(record: Record) -> dict[str, Any]:
 
 
 def _calls(values: Sequence[float]) -> dict[str, Any]:
-    from capsule import stats
-
     placed = stats.median_interval(values, level=_LEVEL)
     return {
         "values": len(values),

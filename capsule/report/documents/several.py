@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from capsule import __version__
+from capsule import __version__, stats
 from capsule.diff.several import label
 from capsule.report.documents.comparison import rounded, verdict_to_json
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict, exit_code
 from capsule.verdict.spread import Spread
-
-if TYPE_CHECKING:
-    from capsule.stats.reproducibility import Mean, Precision
 
 FORMAT = "capsule-several/1"
 
@@ -78,7 +75,7 @@ def _counts(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _precision(found: Precision) -> dict[str, Any]:
+def _precision(found: stats.Precision) -> dict[str, Any]:
     return {
         "machines": found.sides,
         "runs": found.runs,
@@ -92,7 +89,7 @@ def _precision(found: Precision) -> dict[str, Any]:
     }
 
 
-def _mean(found: Mean) -> dict[str, Any]:
+def _mean(found: stats.Mean) -> dict[str, Any]:
     return {
         "machines": found.sides,
         "estimate": rounded(found.estimate),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.record import Record
 from capsule.report.terminal.style import Path, table, text
 from capsule.summary import MetricRuns
@@ -129,8 +129,6 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
 
 def _variation(metric: MetricRuns) -> str:
     """The coefficient of variation of the calls of a run, the median over the runs."""
-    from capsule import stats
-
     each = [stats.variation(found) for run in metric.runs if (found := summary.calls(run))]
     middle = summary.median([one for one in each if one is not None])
     return "" if middle is None else f"{middle:.1%}"
