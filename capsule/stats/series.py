@@ -94,7 +94,7 @@ def variation(values: Sequence[float]) -> float | None:
 
     None for fewer than two values, or where it is no finite number.
 
-    >>> variation([1.0, 2.0, 3.0])
+    >>> round(variation([1.0, 2.0, 3.0]), 9)
     0.5
     """
     if len(values) < 2:
