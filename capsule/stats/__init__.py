@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more
-    from capsule.stats.interval import Interval, Method, location, paired, prediction_shift, shift
+    from capsule.stats.interval import (
+        Interval,
+        Method,
+        location,
+        paired_shift,
+        prediction_shift,
+        shift,
+    )
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm
     from capsule.stats.planning import narrowest_margin, runs_for_margin
     from capsule.stats.pooling import Pool, pool
-    from capsule.stats.power import Answer, runs_needed, runs_to_confirm
+    from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
     from capsule.stats.ranks import superiority
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
@@ -57,15 +64,15 @@ __all__ = [
     "mser5",
     "narrowest_margin",
     "nominal_alpha",
-    "paired",
+    "paired_shift",
     "pool",
     "precision",
     "prediction_shift",
     "random_effects_mean",
     "runs_at",
     "runs_for_margin",
-    "runs_needed",
     "runs_to_confirm",
+    "runs_to_decide",
     "samples_beside",
     "samples_for_distance",
     "shift",
@@ -103,15 +110,15 @@ _HOMES = {
     "mser5": "series",
     "narrowest_margin": "planning",
     "nominal_alpha": "looks",
-    "paired": "interval",
+    "paired_shift": "interval",
     "pool": "pooling",
     "precision": "reproducibility",
     "prediction_shift": "interval",
     "random_effects_mean": "reproducibility",
     "runs_at": "curves",
     "runs_for_margin": "planning",
-    "runs_needed": "power",
     "runs_to_confirm": "power",
+    "runs_to_decide": "power",
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",

@@ -96,7 +96,7 @@ def curve_shift(
     grid = common_grid([*a.values(), *b.values()]) if a and b else ()
     there, here = runs_at(a, grid, resolution), runs_at(b, grid, resolution)
     if not grid or max(len(a), len(b)) < 2:
-        return _undecided(grid, alpha)
+        return _no_decision(grid, alpha)
     region = Region(lower=-margin, upper=margin)
     points = [_Point(x, y, region, alpha) for x, y in zip(there, here, strict=True)]
     chosen = _checkpoints(len(grid), min(len(a), len(b)))
@@ -202,12 +202,12 @@ class _Point:
 
 
 def _interval(a: Runs, b: Runs, alpha: float) -> Interval:
-    found = shift(a, b, alpha=alpha)
-    assert found is not None, "a side has at least two runs"
-    return found
+    interval = shift(a, b, alpha=alpha)
+    assert interval is not None, "a side has at least two runs"
+    return interval
 
 
-def _undecided(grid: Sequence[float], alpha: float) -> CurveDecision:
+def _no_decision(grid: Sequence[float], alpha: float) -> CurveDecision:
     return CurveDecision(
         word="INCONCLUSIVE",
         points=len(grid),

@@ -22,7 +22,7 @@ def mser5(values: Series) -> int:
     >>> mser5([9.0] * 10 + [1.0, 2.0, 1.5, 1.8, 1.2] * 20)
     10
     """
-    batches = _scaled(values)
+    batches = _scale(values)
     count = len(batches) // _BATCH
     if count < 4:
         return 0
@@ -47,7 +47,7 @@ def effective_sample_size(values: Series) -> float:
     >>> effective_sample_size([1.0, 2.0, 1.0, 2.0, 1.0, 2.0])
     6.0
     """
-    series = _scaled(values)
+    series = _scale(values)
     n = len(series)
     if n < 4 or not series.any():
         return float(n)
@@ -60,8 +60,8 @@ def effective_sample_size(values: Series) -> float:
     if negative.any():
         pairs = pairs[: int(np.argmax(negative))]
     correlation_time = 2 * float(np.minimum.accumulate(pairs).sum()) - 1 if len(pairs) else 1.0
-    found = min(float(n), max(1.0, n / max(correlation_time, 1.0)))
-    return float(f"{found:.9g}")  # a transform's last digits depend on the machine
+    effective = min(float(n), max(1.0, n / max(correlation_time, 1.0)))
+    return float(f"{effective:.9g}")  # a transform's last digits depend on the machine
 
 
 def median_interval(values: Sequence[float], *, level: float) -> tuple[float, float] | None:
@@ -105,7 +105,7 @@ def variation(values: Sequence[float]) -> float | None:
     return float(scaled.std(ddof=1)) / abs(mean) if mean else None
 
 
-def _scaled(values: Series) -> NDArray[np.float64]:
+def _scale(values: Series) -> NDArray[np.float64]:
     """The values as distances from the first, in units of the largest: no square can overflow."""
     series = np.asarray(values, dtype=float)
     if not len(series):

@@ -6,7 +6,7 @@ INCONCLUSIVE   neither can be said at the stated error rate; with advice where s
 REPORTED       a ratio that nobody claimed anything about
 
 verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
-verdict.runs_advised(record) -> int                         how many fresh seeds to begin with
+verdict.advise_runs(record) -> int                         how many fresh seeds to begin with
 verdict.judge(differences) -> Verdict                       every time two capsules are compared
 """
 
@@ -29,7 +29,7 @@ from capsule.verdict.model import (
     Verdict,
     Word,
 )
-from capsule.verdict.starting import runs_advised
+from capsule.verdict.starting import advise_runs
 
 __all__ = [
     "POWERS",
@@ -40,10 +40,10 @@ __all__ = [
     "Look",
     "Verdict",
     "Word",
+    "advise_runs",
     "exit_code",
     "freeze",
     "judge",
-    "runs_advised",
 ]
 
 _EXIT_CODES: Mapping[Word, int] = {"REPRODUCED": 0, "DIFFERENT": 1, "INCONCLUSIVE": 3}

@@ -35,10 +35,10 @@ def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
     if obstacle:
-        found = replace(blank, sentence=obstacle)
+        judged = replace(blank, sentence=obstacle)
     else:
-        found = _RULES[claim.type](blank, pair, claim)
-    return failing.weighed(found)
+        judged = _RULES[claim.type](blank, pair, claim)
+    return failing.weigh(judged)
 
 
 def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from capsule import stats
 from capsule.diff import Pair
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict import advising, sides, wording
@@ -34,7 +36,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         alpha=blank.level,
     )
     decision = band.decide(claim.upper)
-    found = replace(
+    judged = replace(
         blank,
         word=decision.word,
         method="kolmogorov",
@@ -50,30 +52,33 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         notes=(*blank.notes, *_notes(pair, a, b)),
     )
     if decision.word != "INCONCLUSIVE":
-        return found
-    return replace(found, advice=_advice(a, band.distance, claim.upper, blank.level))
+        return judged
+    return replace(judged, advice=_advice(a, band.distance, claim.upper, blank.level))
 
 
 def _pool(metric: MetricRuns) -> stats.Pool | None:
     return stats.pool([sides.series(run) for run in metric.runs if run.value is not None])
 
 
-def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> list[str]:
-    told = [
-        f"{len(a.values)} samples of the original are worth {a.effective:.3g} independent ones,"
-        f" {len(b.values)} of the re-execution {b.effective:.3g}"
-    ]
+def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
+    yield Note(
+        code="independent-samples",
+        sentence=f"{len(a.values)} samples of the original are worth {a.effective:.3g} independent"
+        f" ones, {len(b.values)} of the re-execution {b.effective:.3g}",
+    )
     for name, side, runs in (
         ("original", a, pair.original),
         ("re-execution", b, pair.rerun),
     ):
         if runs is not None and 2 * side.unsettled > len(runs.values):
-            told.append(f"most runs of the {name} settle only later: a longer warm-up is advised")
-    return told
+            yield Note(
+                code="late-settling",
+                sentence=f"most runs of the {name} settle only later: a longer warm-up is advised",
+            )
 
 
 def _advice(a: stats.Pool, distance: float, allowed: float, alpha: float) -> Advice:
-    def needed(power: float) -> int | None:
+    def count(power: float) -> int | None:
         return stats.samples_beside(a.effective, allowed, alpha=alpha, power=power)
 
-    return advising.samples(needed, possible=distance != allowed)
+    return advising.samples(count, possible=distance != allowed)

@@ -83,9 +83,9 @@ def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
     alphas = {claim.alpha for verdict in verdicts for claim in verdict.claims if claim.decisive}
     alpha = max(alphas, default=0.05)
     parts = [_least_part(verdict) for verdict in verdicts]
-    found = [1.0 if part is None else min(1.0, part * alpha) for part in parts]
+    p_values = [1.0 if part is None else min(1.0, part * alpha) for part in parts]
     for index, (verdict, p, adjusted) in enumerate(
-        zip(verdicts, found, stats.holm(found), strict=True), 1
+        zip(verdicts, p_values, stats.holm(p_values), strict=True), 1
     ):
         differs = parts[index - 1] is not None
         chance = verdict.word == "DIFFERENT" and adjusted > alpha

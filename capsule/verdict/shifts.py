@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from capsule import stats
 from capsule.diff import Pair
 from capsule.lint.outlook import UNKNOWN_RUNS
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict import advising, sides, within, wording
@@ -21,38 +23,47 @@ def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """
     a, b = both(pair, claim)
     if claim.paired:
-        return _paired(blank, pair, claim, a, b)
-    found = stats.shift(a, b, alpha=blank.level)
-    if found is None:
+        return _compare_pairs(blank, pair, claim, a, b)
+    interval = stats.shift(a, b, alpha=blank.level)
+    if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
-    told = _told(_decided(blank, found), pair, claim)
+    judged = _word(_decide(blank, interval), pair, claim)
     superiority = stats.superiority(a, b)
-    return _advised(replace(told, superiority=superiority), found, a, b)
+    return _advise(replace(judged, superiority=superiority), interval, a, b)
 
 
 def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """A shift whose spread is known from the original alone, or from what was published of it."""
     a, b = _original(pair, claim), _one_side(pair.rerun, pair, claim)
     if claim.pattern.published is not None:
-        found = stats.summary_shift(a, b, alpha=blank.level)
+        interval = stats.summary_shift(a, b, alpha=blank.level)
     elif isinstance(a, stats.Runs) and a.n >= 2:
-        found = stats.prediction_shift(a, b, alpha=blank.level)
+        interval = stats.prediction_shift(a, b, alpha=blank.level)
     else:
-        found = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
-    if found is None:
+        interval = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
+    if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
-    told = _told(_decided(blank, found), pair, claim)
-    notes = list(told.notes)
-    if claim.pattern.published is not None and claim.pattern.published.n is None:
-        notes.append(f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed")
-    if told.word == "INCONCLUSIVE" and found.lower <= 0 <= found.upper:
-        notes.append(
-            "consistent: inside the original's prediction interval, which is too wide to confirm"
-            " the margin"
-        )
+    judged = _word(_decide(blank, interval), pair, claim)
+    judged = replace(judged, notes=(*judged.notes, *_prediction_notes(judged, interval, claim)))
     if isinstance(a, stats.Runs):
-        told = replace(told, superiority=stats.superiority(a, b))
-    return _advised(replace(told, notes=tuple(notes)), found, a, b)
+        judged = replace(judged, superiority=stats.superiority(a, b))
+    return _advise(judged, interval, a, b)
+
+
+def _prediction_notes(
+    judged: Judged, interval: stats.Interval, claim: FrozenClaim
+) -> Iterator[Note]:
+    if claim.pattern.published is not None and claim.pattern.published.n is None:
+        yield Note(
+            code="runs-assumed",
+            sentence=f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed",
+        )
+    if judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
+        yield Note(
+            code="consistent",
+            sentence="consistent: inside the original's prediction interval, which is too wide to"
+            " confirm the margin",
+        )
 
 
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
@@ -63,15 +74,15 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         # the original's values were all positive, a value of 0 here has no logarithm
         region, log = (claim.pattern.at_least, claim.pattern.at_most), False
     b = b.log() if log else b
-    found = stats.location(b, alpha=blank.level)
-    if found is None:
+    interval = stats.location(b, alpha=blank.level)
+    if interval is None:
         return replace(blank, sentence="one run tells no spread, and without it nothing follows")
     scaled = replace(blank, scale="log" if log else "linear", region=region)
-    judged = replace(_decided(scaled, found), p_zero=None)
+    judged = replace(_decide(scaled, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
-    told = replace(judged, sentence=wording.threshold(judged.word, limits, claim=claim, log=log))
-    return _advised(told, found, None, b)
+    sentence = wording.threshold(judged.word, limits, claim=claim, log=log)
+    return _advise(replace(judged, sentence=sentence), interval, None, b)
 
 
 def ratio(blank: Judged, pair: Pair) -> Judged:
@@ -81,15 +92,15 @@ def ratio(blank: Judged, pair: Pair) -> Judged:
     if log:
         a, b = a.log(), b.log()
     scaled = replace(blank, scale="log" if log else "linear")
-    found = stats.shift(a, b, alpha=blank.level)
-    if found is None:
+    interval = stats.shift(a, b, alpha=blank.level)
+    if interval is None:
         return within.judge(scaled, pair, log=log)
-    judged = replace(
-        measured(scaled, found), p_zero=p_zero(found), superiority=stats.superiority(a, b)
+    measured = replace(
+        measure(scaled, interval), p_zero=p_zero(interval), superiority=stats.superiority(a, b)
     )
     name = "ratio" if log else "difference"
-    told = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
-    return replace(judged, sentence=f"{name} {told}")
+    limits = wording.limits(measured.estimate, measured.lower, measured.upper, log=log)
+    return replace(measured, sentence=f"{name} {limits}")
 
 
 def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]:
@@ -104,15 +115,15 @@ def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) ->
     return runs.log() if log else runs
 
 
-def measured(blank: Judged, found: stats.Interval) -> Judged:
+def measure(blank: Judged, interval: stats.Interval) -> Judged:
     """The judgement with an interval in it, and no word yet."""
     return replace(
         blank,
-        method=found.method,
-        estimate=found.estimate,
-        lower=found.lower if math.isfinite(found.lower) else None,
-        upper=found.upper if math.isfinite(found.upper) else None,
-        alpha_used=found.alpha,
+        method=interval.method,
+        estimate=interval.estimate,
+        lower=interval.lower if math.isfinite(interval.lower) else None,
+        upper=interval.upper if math.isfinite(interval.upper) else None,
+        alpha_used=interval.alpha,
     )
 
 
@@ -124,11 +135,11 @@ def region(ends: tuple[float | None, float | None]) -> stats.Region:
     )
 
 
-def p_zero(found: stats.Interval) -> float:
+def p_zero(interval: stats.Interval) -> float:
     """The two-sided p value of no shift: information, as it never shows that two sides agree."""
-    p = stats.decide(found, stats.Region(lower=0.0, upper=0.0)).p_different
+    p = stats.decide(interval, stats.Region(lower=0.0, upper=0.0)).p_different
     # of a single run it is doubled already
-    return p if found.method in ("prediction", "exact") else min(1.0, 2 * p)
+    return p if interval.method in ("prediction", "exact") else min(1.0, 2 * p)
 
 
 def _resolution(pair: Pair, claim: FrozenClaim | None) -> float:
@@ -153,7 +164,9 @@ def _original(pair: Pair, claim: FrozenClaim) -> stats.Runs | stats.Summary:
     )
 
 
-def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: stats.Runs, b: stats.Runs) -> Judged:
+def _compare_pairs(
+    blank: Judged, pair: Pair, claim: FrozenClaim, a: stats.Runs, b: stats.Runs
+) -> Judged:
     there, here = dict(a.by_seed), dict(b.by_seed)
     common = sorted(there.keys() & here.keys())
     # a difference of two rounded values is rounded twice
@@ -161,49 +174,49 @@ def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: stats.Runs, b: sta
         {seed: here[seed] - there[seed] for seed in common},
         resolution=math.sqrt(2) * max(a.resolution, b.resolution),
     )
-    found = stats.paired(differences, alpha=blank.level)
-    if found is None:
+    interval = stats.paired_shift(differences, alpha=blank.level)
+    if interval is None:
         return replace(blank, sentence="fewer than two seeds have a value on both sides")
-    told = _told(_decided(blank, found), pair, claim)
-    told = replace(
-        told,
-        superiority=stats.superiority(a, b),
-        notes=(*told.notes, f"{len(common)} runs are compared under equal seeds, as was declared"),
+    note = Note(
+        code="paired-seeds",
+        sentence=f"{len(common)} runs are compared under equal seeds, as was declared",
     )
-    if told.word != "INCONCLUSIVE":
-        return told
-    return replace(told, advice=advising.pairs(differences, found, region(told.region)))
+    judged = _word(_decide(blank, interval), pair, claim)
+    judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
+    if judged.word != "INCONCLUSIVE":
+        return judged
+    return replace(judged, advice=advising.pairs(differences, interval, region(judged.region)))
 
 
-def _decided(blank: Judged, found: stats.Interval) -> Judged:
-    decision = stats.decide(found, region(blank.region))
+def _decide(blank: Judged, interval: stats.Interval) -> Judged:
+    decision = stats.decide(interval, region(blank.region))
     return replace(
-        measured(blank, found),
+        measure(blank, interval),
         word=decision.word,
         p_reproduced=decision.p_reproduced,
         p_different=decision.p_different,
-        p_zero=p_zero(found),
+        p_zero=p_zero(interval),
     )
 
 
-def _told(found: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
+def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.original is not None
-    assert found.word != "REPORTED"
-    limits = wording.limits(found.estimate, found.lower, found.upper, log=claim.scale == "log")
+    assert judged.word != "REPORTED"
+    limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
-        sentence = wording.noninferiority(found.word, limits, claim=claim, allowed=allowed)
+        sentence = wording.noninferiority(judged.word, limits, claim=claim, allowed=allowed)
     else:
-        inside = found.lower is None or found.upper is None or found.lower <= 0 <= found.upper
+        inside = judged.lower is None or judged.upper is None or judged.lower <= 0 <= judged.upper
         sentence = wording.equivalence(
-            found.word, limits, claim=claim, allowed=allowed, detectable=not inside
+            judged.word, limits, claim=claim, allowed=allowed, detectable=not inside
         )
-    return replace(found, sentence=sentence)
+    return replace(judged, sentence=sentence)
 
 
-def _advised(
-    found: Judged, interval: stats.Interval, a: stats.Runs | stats.Summary | None, b: stats.Runs
+def _advise(
+    judged: Judged, interval: stats.Interval, a: stats.Runs | stats.Summary | None, b: stats.Runs
 ) -> Judged:
-    if found.word != "INCONCLUSIVE":
-        return found
-    return replace(found, advice=advising.runs(a, b, interval, region(found.region)))
+    if judged.word != "INCONCLUSIVE":
+        return judged
+    return replace(judged, advice=advising.runs(a, b, interval, region(judged.region)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from capsule import stats
+from capsule.notes import Note
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.model import Counts
 
@@ -52,12 +53,12 @@ def curves(metric: MetricRuns) -> Mapping[int, stats.Curve]:
             steps=tuple(run.samples.steps[run.samples.warmup :]), values=tuple(series(run))
         )
         for run in metric.runs
-        if run.samples is not None and run.samples.steps is not None and _reckoned(series(run))
+        if run.samples is not None and run.samples.steps is not None and _is_reckonable(series(run))
     }
 
 
-def _reckoned(found: Sequence[float]) -> bool:
-    return bool(found) and max(map(abs, found)) <= LARGEST
+def _is_reckonable(values: Sequence[float]) -> bool:
+    return bool(values) and max(map(abs, values)) <= LARGEST
 
 
 def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
@@ -89,14 +90,19 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
     )
 
 
-def notes(original: Counts, rerun: Counts) -> Iterator[str]:
+def notes(original: Counts, rerun: Counts) -> Iterator[Note]:
     """What a reader must know of the runs before any number made from them."""
     for name, side in (("original", original), ("re-execution", rerun)):
         if side.missing:
-            yield f"runs of the {name} that were interrupted and have no outcome: {side.missing}"
+            yield Note(
+                code="no-outcome",
+                sentence=f"runs of the {name} that were interrupted and have no outcome:"
+                f" {side.missing}",
+            )
         if side.independent < side.values:
-            yield (
-                f"{side.values} runs of the {name} count as {side.independent}: the others went"
-                " through exactly the same values under other seeds; a metric that no seed changes"
-                " can be claimed exact"
+            yield Note(
+                code="repeated-runs",
+                sentence=f"{side.values} runs of the {name} count as {side.independent}: the others"
+                " went through exactly the same values under other seeds; a metric that no seed"
+                " changes can be claimed exact",
             )

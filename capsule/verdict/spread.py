@@ -10,6 +10,7 @@ from typing import Literal
 from capsule import stats
 from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Counts, Verdict
@@ -51,7 +52,7 @@ class Spread:
     precision_sentence: str
     mean: stats.Mean | None
     mean_sentence: str
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
@@ -67,7 +68,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
     obstacle = next(_obstacles(across, claim, used), None)
     if log and obstacle is None:
         used = [side.log() for side in used]
-    found = None if obstacle else stats.precision(used, alpha=claim.alpha)
+    precision = None if obstacle else stats.precision(used, alpha=claim.alpha)
     no_mean = obstacle or next(_obstacles_of_a_mean(across, used, verdicts), None)
     mean = None if no_mean else stats.random_effects_mean(used, alpha=claim.alpha)
     first = next((side for side in across.sides if side is not None), None)
@@ -82,11 +83,13 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         counts=tuple(
             None if side is None else sides.counts(side, all_count=False) for side in across.sides
         ),
-        precision=found,
-        precision_sentence=_told_precision(found, unit, log) if found else f"no s_R: {obstacle}",
+        precision=precision,
+        precision_sentence=_word_precision(precision, unit, log)
+        if precision
+        else f"no s_R: {obstacle}",
         mean=mean,
-        mean_sentence=_told_mean(mean, log) if mean else f"no mean: {no_mean}",
-        notes=tuple(_notes(across, used, found)),
+        mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
+        notes=tuple(_notes(across, used, precision)),
     )
 
 
@@ -144,28 +147,31 @@ def _obstacles_of_a_mean(
 
 
 def _notes(
-    across: Across, used: Sequence[stats.Runs], found: stats.Precision | None
-) -> Iterator[str]:
+    across: Across, used: Sequence[stats.Runs], precision: stats.Precision | None
+) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
             lack = "such metric" if side is None else "run with a value"
-            yield f"{label(index)} has no {lack} and is left out"
-    if found is None:
+            yield Note(code="left-out", sentence=f"{label(index)} has no {lack} and is left out")
+    if precision is None:
         return
-    shared = _shared(used)
+    shared = _sides_with_common_seeds(used)
     if shared:
-        yield (
-            f"{shared} used the same seeds: their runs are reckoned as if they varied together,"
-            " which can only widen the limits"
+        yield Note(
+            code="common-seeds",
+            sentence=f"{shared} used the same seeds: their runs are reckoned as if they varied"
+            " together, which can only widen the limits",
         )
-    if found.equal_spread_p is not None and found.equal_spread_p <= _UNEQUAL_P:
-        yield (
-            f"the spread between runs is not the same on every machine (Bartlett's p"
-            f" {number(found.equal_spread_p, 2)}, for normal runs): one s_R does not describe all"
+    if precision.equal_spread_p is not None and precision.equal_spread_p <= _UNEQUAL_P:
+        yield Note(
+            code="unequal-spread",
+            sentence="the spread between runs is not the same on every machine (Bartlett's p"
+            f" {number(precision.equal_spread_p, 2)}, for normal runs): one s_R does not describe"
+            " all",
         )
 
 
-def _shared(used: Sequence[stats.Runs]) -> str:
+def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> str:
     seeds = [{seed for seed, _ in side.by_seed} for side in used]
     involved = {
         index
@@ -176,27 +182,27 @@ def _shared(used: Sequence[stats.Runs]) -> str:
     return " and ".join(label(index) for index in sorted(involved))
 
 
-def _told_precision(found: stats.Precision, unit: str, log: bool) -> str:
+def _word_precision(precision: stats.Precision, unit: str, log: bool) -> str:
     total, low, high, within, between, limit = (
         number(natural(value, log=log), 4 if log else 3)
         for value in (
-            found.reproducibility_sd,
-            found.lower,
-            found.upper,
-            found.repeatability_sd,
-            found.between_sd,
-            found.limit,
+            precision.reproducibility_sd,
+            precision.lower,
+            precision.upper,
+            precision.repeatability_sd,
+            precision.between_sd,
+            precision.limit,
         )
     )
     of = " as factors" if log else "" if unit == "1" else f" {unit}"
     return (
         f"s_R {total} ({low} to {high}){of}: s_r {within} between runs, s_L {between} between"
-        f" {found.sides} machines; two single runs on two such machines seldom differ by more than"
-        f" {limit} (2.8 s_R)"
+        f" {precision.sides} machines; two single runs on two such machines seldom differ by more"
+        f" than {limit} (2.8 s_R)"
     )
 
 
-def _told_mean(found: stats.Mean, log: bool) -> str:
-    told = wording.limits(found.estimate, found.lower, found.upper, log=log)
+def _word_mean(mean: stats.Mean, log: bool) -> str:
+    limits = wording.limits(mean.estimate, mean.lower, mean.upper, log=log)
     name = "geometric mean" if log else "mean"
-    return f"random-effects {name} over {found.sides} machines {told}"
+    return f"random-effects {name} over {mean.sides} machines {limits}"

@@ -25,21 +25,21 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
     """
     assert pair.original is not None
     assert pair.rerun is not None
-    told = "one run on each side tells no spread, and without it nothing follows"
+    obstacle = "one run on each side tells no spread, and without it nothing follows"
     a, b = _inside(pair.original, log=log), _inside(pair.rerun, log=log)
-    found = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
-    if found is None:
-        return replace(blank, sentence=told)
+    interval = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
+    if interval is None:
+        return replace(blank, sentence=obstacle)
     name = "ratio" if log else "shift"
-    limits = wording.limits(found.estimate, found.lower, found.upper, log=log)
+    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     return replace(
         blank,
         method="within-run",
-        estimate=found.estimate,
-        lower=found.lower,
-        upper=found.upper,
-        alpha_used=found.alpha,
-        sentence=f"{told}; inside these two runs the {name} of means is {limits}",
+        estimate=interval.estimate,
+        lower=interval.lower,
+        upper=interval.upper,
+        alpha_used=interval.alpha,
+        sentence=f"{obstacle}; inside these two runs the {name} of means is {limits}",
     )
 
 
