@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
 
 from capsule.errors import DamagedError, UsageError
 
@@ -65,22 +64,22 @@ def of_file(path: Path) -> Digest:
         return of_stream(stream)
 
 
-def of_json(value: Any) -> Digest:
+def of_json(value: object) -> Digest:
     """The digest of a JSON value in canonical form."""
     return of_bytes(canonical_json(value))
 
 
-def expect(found: Digest, expected: Digest, *, what: str, where: str | None = None) -> None:
+def expect(actual: Digest, expected: Digest, *, what: str, where: str | None = None) -> None:
     """Stop unless two digests are equal.
 
     Raises:
         DamagedError: Names both digests.
     """
-    if found != expected:
-        raise DamagedError(f"{what} is {found}, expected {expected}", where=where)
+    if actual != expected:
+        raise DamagedError(f"{what} is {actual}, expected {expected}", where=where)
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """One byte string per JSON value: sorted keys, no spaces, UTF-8, shortest round-trip floats.
 
     Raises:

@@ -4,6 +4,7 @@
     |-- UsageError          2    wrong arguments
     |   `-- ManifestError   2    the manifest is not what its schema and rules ask
     |-- DamagedError        4    a capsule, image or dataset is not the bytes it claims to be
+    |   |-- NotJsonError    4    bytes that should be a JSON document are none
     |   `-- UntrustedError  4    intact, but nobody said that its code may run here
     |-- ExecutionError      5    the benchmark itself failed or was cut off
     |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
@@ -59,6 +60,10 @@ class DamagedError(CapsuleError):
     """Bytes differ from the digest that names them: a capsule, an image, a dataset."""
 
     exit_code = 4
+
+
+class NotJsonError(DamagedError):
+    """Not JSON at all, as opposed to JSON that two readers could understand differently."""
 
 
 class UntrustedError(DamagedError):

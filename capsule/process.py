@@ -66,10 +66,10 @@ class Process:
         What it left running in the background is ended before the answer: it would disturb
         whatever is measured next.
         """
-        if self._exit is None and _until(self._leader_ended, timeout_seconds):
+        if self._exit is None and _until(self._has_ended, timeout_seconds):
             # the leader is still a zombie here, so its id cannot name another session yet
             self._end_members(_LEFTOVER_GRACE_SECONDS)
-            self._exit = self._reaped()
+            self._exit = self._reap()
         return self._exit
 
     def stop(self, grace_seconds: float = 5.0) -> Exit:
@@ -80,17 +80,17 @@ class Process:
         """
         if self._exit is None:
             self._end_members(grace_seconds)
-            if not _until(self._leader_ended, _KILL_SECONDS):
+            if not _until(self._has_ended, _KILL_SECONDS):
                 raise ExecutionError(f"process {self.pid} does not end, even by SIGKILL")
-            self._exit = self._reaped()
+            self._exit = self._reap()
         return self._exit
 
-    def _leader_ended(self) -> bool:
+    def _has_ended(self) -> bool:
         # WNOWAIT: looks without reaping
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, flags) is not None
 
-    def _reaped(self) -> Exit:
+    def _reap(self) -> Exit:
         status = self._popen.wait()
         code, number = (status, None) if status >= 0 else (None, -status)
         # a shell or an engine between us and the victim turns SIGKILL into 128 + 9
@@ -200,9 +200,9 @@ def run(
             raise ExecutionError(f"{argv[0]} answered more than {limit_bytes} bytes")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
-            said = stream.read()
+            errors = stream.read()
         return Completed(
-            stdout=out.read_bytes(), stderr=said, exit_code=ended.code, signal=ended.signal
+            stdout=out.read_bytes(), stderr=errors, exit_code=ended.code, signal=ended.signal
         )
 
 
@@ -223,17 +223,17 @@ def reap(label: str) -> int:
     Raises:
         ExecutionError: One outlived SIGKILL.
     """
-    found = set(find_marked(label))
+    pids = set(find_marked(label))
 
     def members() -> list[int]:
         now = find_marked(label)
-        found.update(now)
+        pids.update(now)
         return now
 
     left = _end(members, 1.0)
     if left:
         raise ExecutionError(f"processes {left} of the run {label} do not end, even by SIGKILL")
-    return len(found)
+    return len(pids)
 
 
 def _end(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
@@ -244,12 +244,12 @@ def _end(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
     if _until(lambda: not members(), grace_seconds):
         return []
 
-    def killed() -> bool:
+    def kill() -> bool:
         # again and again: a member may fork between two looks
         _signal(left := members(), signal.SIGKILL)
         return not left
 
-    return [] if _until(killed, _KILL_SECONDS) else members()
+    return [] if _until(kill, _KILL_SECONDS) else members()
 
 
 def _signal(pids: Sequence[int], number: int) -> None:
@@ -273,16 +273,16 @@ def _until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
 
 
 def _living(belongs: Callable[[Path], bool]) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if _stat(entry)[0] not in ("Z", "X") and belongs(entry):
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 # gone meanwhile, or another user's
                 continue
-    return found
+    return pids
 
 
 def _stat(entry: Path) -> list[str]:

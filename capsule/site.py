@@ -45,9 +45,9 @@ def load(path: Path | None = None, *, environ: Mapping[str, str] = os.environ) -
         UsageError: A file that was asked for does not exist, cannot be read, is not strict JSON or
             breaks the schema; names the file, and the JSON pointer of the field.
     """
-    asked = path or _variable("CAPSULE_SITE", environ)
-    file = asked or _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
-    if asked is None and not file.exists():
+    named = path or _variable("CAPSULE_SITE", environ)
+    file = named or _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
+    if named is None and not file.exists():
         return Site(file=file)
     try:
         settings = schema.parse(file.read_bytes(), where=str(file))

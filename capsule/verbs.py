@@ -125,7 +125,7 @@ def _again(opened: Any, original: Any, arguments: argparse.Namespace, scratch: P
         image=arguments.image,
         work=_path(arguments.work),
         keep_hosts=arguments.keep_hosts,
-        runs=looks[-1] if looks else arguments.runs or verdict.runs_advised(opened.record),
+        runs=looks[-1] if looks else arguments.runs or verdict.advise_runs(opened.record),
         levels=levels,
         inputs=scratch / "inputs",
     )

@@ -137,7 +137,7 @@ def _told(number: int, example: Example) -> str:
     ]
     if found.advice:
         lines.append(f"advice: {found.advice.sentence}")
-    lines += [f"note: {note}" for note in found.notes]
+    lines += [f"note: {note.sentence}" for note in found.notes]
     block = "\n".join(
         part
         for line in lines

@@ -16,7 +16,7 @@ import populations
 import product
 
 from capsule.manifest import Margin
-from capsule.stats import Curve, Region, curve_shift, decide, nominal_alpha, runs_needed, shift
+from capsule.stats import Curve, Region, curve_shift, decide, nominal_alpha, runs_to_decide, shift
 
 Figures = Mapping[str, float]
 CLAIMS = 20
@@ -197,7 +197,7 @@ class Advice:
         allowed = product.region(claim)
         found = shift(a, b, alpha=claim.alpha)
         assert found is not None
-        n_b = runs_needed(a, b, found, allowed, power=self.power)
+        n_b = runs_to_decide(a, b, found, allowed, power=self.power)
         assert isinstance(n_b, int), n_b
         cell = Equivalence(self.n_a, n_b, "normal", 0.0, self.margin)
         reached = cell.measure(repetitions)["REPRODUCED"]

@@ -30,7 +30,7 @@ from capsule.stats import (
     holm,
     kolmogorov,
     nominal_alpha,
-    paired,
+    paired_shift,
     shift,
 )
 from capsule.stats.ranks import interval as rank_interval
@@ -95,7 +95,7 @@ def _welch(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
 
 
 def _paired(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
-    found = paired(product.runs(b - a), alpha=ALPHA)
+    found = paired_shift(product.runs(b - a), alpha=ALPHA)
     assert found is not None
     limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * ALPHA)
     yield found.lower, float(limits.low)

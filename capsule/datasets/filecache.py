@@ -24,7 +24,7 @@ class FileDigests:
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         self._connection = connection
 
-    def known(self, path: str) -> tuple[str, str] | None:
+    def find(self, path: str) -> tuple[str, str] | None:
         """The stamp and digest that a file had when it was last hashed."""
         if self._connection is None:
             return None
@@ -48,7 +48,7 @@ class FileDigests:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[FileDigests]:
+def open_digests(folder: Path) -> Iterator[FileDigests]:
     """The file digests that are kept in a cache folder, made if need be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capsule import schema
-from capsule.datasets.hashing import DatasetDigest, Progress, survey
+from capsule.datasets import hashing
+from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.digest import Digest, of_json
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.manifest import DatasetSpec
@@ -53,13 +54,13 @@ def obtain(
         CannotRunError: It is not on this machine; says what to add to the site file.
     """
     if spec.generator is not None:
-        return _generated(spec, cache)
+        return _find_or_generate(spec, cache)
     if spec.path is not None and folder is not None and (folder / spec.path).exists():
-        return _checked(spec, folder / spec.path, "path", cache, progress, rehash)
+        return _check_bytes(spec, folder / spec.path, "path", cache, progress, rehash)
     known = site.data.get(spec.digest or "")
     if known is not None:
-        return _checked(spec, known, "site", cache, progress, rehash)
-    made = _made_before(spec.digest, cache)
+        return _check_bytes(spec, known, "site", cache, progress, rehash)
+    made = _find_entry(spec.digest, cache)
     if made is not None:
         return _dataset(spec, made)
     raise _not_here(spec, folder, site)
@@ -87,7 +88,7 @@ def generate(generator: str, parameters: Mapping[str, object], target: Path) -> 
     return DatasetDigest(digest=digest, bytes=sum(sizes), files=len(sizes))
 
 
-def _checked(
+def _check_bytes(
     spec: DatasetSpec,
     path: Path,
     source: str,
@@ -95,14 +96,14 @@ def _checked(
     progress: Progress | None,
     rehash: bool,
 ) -> tuple[Dataset, Path]:
-    seen = survey(path, cache=cache, progress=progress, rehash=rehash)
-    found = seen.found
-    if spec.digest is not None and str(found.digest) != spec.digest:
-        shown = ", ".join(seen.changed[:_SHOWN_FILES])
-        more = len(seen.changed) - _SHOWN_FILES
+    survey = hashing.survey(path, cache=cache, progress=progress, rehash=rehash)
+    actual = survey.dataset
+    if spec.digest is not None and str(actual.digest) != spec.digest:
+        shown = ", ".join(survey.changed[:_SHOWN_FILES])
+        more = len(survey.changed) - _SHOWN_FILES
         changed = f"; changed since it was last hashed: {shown}" if shown else ""
         raise DamagedError(
-            f"dataset {spec.name!r} is {found.digest}, expected {spec.digest}"
+            f"dataset {spec.name!r} is {actual.digest}, expected {spec.digest}"
             f"{changed}{f' and {more} more' if more > 0 else ''}",
             where=str(path),
             advice="put the expected bytes there, or, if other data is meant, its digest into the"
@@ -110,9 +111,9 @@ def _checked(
         )
     dataset = Dataset(
         name=spec.name,
-        digest=str(found.digest),
-        bytes=found.bytes,
-        files=found.files,
+        digest=str(actual.digest),
+        bytes=actual.bytes,
+        files=actual.files,
         source="path" if source == "path" else "site",
     )
     return dataset, path.resolve()
@@ -135,7 +136,7 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class _Generated:
     """Generated data in the cache: the digest of its arrays, their folder, and its files."""
 
     digest: str
@@ -143,15 +144,15 @@ class _Made:
     tree: DatasetDigest
 
 
-def _generated(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
+def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
     assert spec.generator is not None
     parameters = _complete(spec.generator, spec.parameters)
     key = of_json({"generator": spec.generator, "parameters": parameters}).hex
     entry = cache / "data" / key
-    made = _kept(entry, cache)
+    made = _read_entry(entry, cache)
     if made is None or spec.digest not in (None, made.digest):
         # a copy that is damaged, or by an older generator of that name, is no reason to fail
-        made = _made_anew(spec.generator, parameters, entry)
+        made = _make_entry(spec.generator, parameters, entry)
     if spec.digest not in (None, made.digest):
         raise DamagedError(
             f"dataset {spec.name!r} as generated is {made.digest}, expected {spec.digest}",
@@ -162,7 +163,7 @@ def _generated(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
     return _dataset(spec, made)
 
 
-def _dataset(spec: DatasetSpec, made: _Made) -> tuple[Dataset, Path]:
+def _dataset(spec: DatasetSpec, made: _Generated) -> tuple[Dataset, Path]:
     dataset = Dataset(
         name=spec.name,
         digest=made.digest,
@@ -173,33 +174,33 @@ def _dataset(spec: DatasetSpec, made: _Made) -> tuple[Dataset, Path]:
     return dataset, made.arrays
 
 
-def _kept(entry: Path, cache: Path) -> _Made | None:
+def _read_entry(entry: Path, cache: Path) -> _Generated | None:
     """Generated data in the cache, unless a byte of it changed since."""
     try:
         origin = schema.parse((entry / _ORIGIN).read_bytes(), where=str(entry))
         digest, expected = str(origin["digest"]), origin["tree"]
-        tree = survey(entry / _ARRAYS, cache=cache).found
+        tree = hashing.survey(entry / _ARRAYS, cache=cache).dataset
     except (OSError, DamagedError, CannotRunError, UsageError, KeyError, TypeError):
         return None
     if str(tree.digest) != expected:
         return None
-    return _Made(digest=digest, arrays=entry / _ARRAYS, tree=tree)
+    return _Generated(digest=digest, arrays=entry / _ARRAYS, tree=tree)
 
 
-def _made_before(digest: str | None, cache: Path) -> _Made | None:
+def _find_entry(digest: str | None, cache: Path) -> _Generated | None:
     for origin in sorted((cache / "data").glob(f"*/{_ORIGIN}")):
-        made = _kept(origin.parent, cache) if digest else None
+        made = _read_entry(origin.parent, cache) if digest else None
         if made is not None and made.digest == digest:
             return made
     return None
 
 
-def _made_anew(generator: str, parameters: Mapping[str, int], entry: Path) -> _Made:
+def _make_entry(generator: str, parameters: Mapping[str, int], entry: Path) -> _Generated:
     """Generate into the cache; two processes that do so at once leave one whole entry."""
     new = entry.with_name(f".new-{uuid.uuid4().hex}")
     try:
         digest = _make(generator, parameters, new / _ARRAYS)
-        tree = survey(new / _ARRAYS, cache=entry.parent.parent).found
+        tree = hashing.survey(new / _ARRAYS, cache=entry.parent.parent).dataset
         origin = {"generator": generator, "parameters": parameters, "digest": str(digest)}
         (new / _ORIGIN).write_text(json.dumps(origin | {"tree": str(tree.digest)}) + "\n")
         _put(new, entry)
@@ -207,7 +208,7 @@ def _made_anew(generator: str, parameters: Mapping[str, int], entry: Path) -> _M
         raise _unwritable(entry, error) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return _Made(digest=str(digest), arrays=entry / _ARRAYS, tree=tree)
+    return _Generated(digest=str(digest), arrays=entry / _ARRAYS, tree=tree)
 
 
 def _put(new: Path, entry: Path) -> None:

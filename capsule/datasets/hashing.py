@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from capsule.datasets.filecache import is_settled, opened, stamp
+from capsule.datasets.filecache import is_settled, open_digests, stamp
 from capsule.datasets.tree import Entry, files
 from capsule.digest import Digest, of_tree
 from capsule.errors import CannotRunError, DamagedError
@@ -41,7 +41,7 @@ class DatasetDigest:
 class Survey:
     """A dataset's digest, and the files that hold other bytes than when they were last hashed."""
 
-    found: DatasetDigest
+    dataset: DatasetDigest
     changed: tuple[str, ...]
 
 
@@ -62,7 +62,7 @@ def digest(
         CannotRunError: It does not exist or cannot be read.
         DamagedError: A file changed while it was read.
     """
-    return survey(path, cache=cache, progress=progress, rehash=rehash).found
+    return survey(path, cache=cache, progress=progress, rehash=rehash).dataset
 
 
 def survey(
@@ -70,9 +70,9 @@ def survey(
 ) -> Survey:
     """As `digest`, and tells which files changed since they were last hashed."""
     entries = files(path)
-    with opened(cache) as kept:
-        before = {entry.name: kept.known(entry.path) for entry in entries}
-        digests = {} if rehash else _unchanged(entries, before)
+    with open_digests(cache) as kept:
+        before = {entry.name: kept.find(entry.path) for entry in entries}
+        digests = {} if rehash else _reuse(entries, before)
         todo = [entry for entry in entries if entry.name not in digests]
         work = _Work(
             todo=iter(todo),
@@ -86,7 +86,7 @@ def survey(
     single = path.is_file()
     named = Digest(hex=next(iter(digests.values()))) if single else _of_folder(digests)
     return Survey(
-        found=DatasetDigest(digest=named, bytes=work.total_bytes, files=len(entries)),
+        dataset=DatasetDigest(digest=named, bytes=work.total_bytes, files=len(entries)),
         changed=tuple(
             sorted(name for name, row in before.items() if row and row[1] != digests[name])
         ),
@@ -94,10 +94,10 @@ def survey(
 
 
 def _of_folder(digests: dict[str, str]) -> Digest:
-    return of_tree({name: Digest(hex=found) for name, found in digests.items()})
+    return of_tree({name: Digest(hex=hex_) for name, hex_ in digests.items()})
 
 
-def _unchanged(entries: list[Entry], before: dict[str, tuple[str, str] | None]) -> dict[str, str]:
+def _reuse(entries: list[Entry], before: dict[str, tuple[str, str] | None]) -> dict[str, str]:
     rows = ((entry, before[entry.name]) for entry in entries)
     return {entry.name: row[1] for entry, row in rows if row and row[0] == stamp(entry.status)}
 
@@ -123,12 +123,12 @@ class _Work:
             self.digests[entry.name] = self._hash(entry)
 
     def _hash(self, entry: Entry) -> str:
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         buffer = memoryview(bytearray(_CHUNK_BYTES))
         try:
             with open(entry.path, "rb", buffering=0) as file:  # noqa: PTH123 - as in tree.py
                 while not self.stop.is_set() and (size := file.readinto(buffer)):
-                    found.update(buffer[:size])
+                    sha256.update(buffer[:size])
                     with self.lock:
                         self.done_bytes += size
                 after = os.fstat(file.fileno())
@@ -140,7 +140,7 @@ class _Work:
                 where=entry.path,
                 advice="try again when nothing writes to the dataset",
             )
-        return found.hexdigest()
+        return sha256.hexdigest()
 
 
 def _hash_all(work: _Work, count: int, progress: Progress | None) -> None:

@@ -41,40 +41,40 @@ def files(root: Path) -> list[Entry]:
         top = root.resolve(strict=True)
         if not top.is_dir():
             return [_entry(top.name, str(top), top)]
-        found = _below(top)
+        entries = _below(top)
     except OSError as error:
         raise CannotRunError(
             f"cannot be read: {error.strerror}", where=error.filename or str(root)
         ) from error
     except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
         raise CannotRunError("is a loop of links", where=str(root)) from error
-    if not found:
+    if not entries:
         raise UsageError("the dataset is a folder without a file", where=str(root))
-    return found
+    return entries
 
 
 def _below(top: Path) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     folders = [""]
     while folders:
         folder = folders.pop()
-        with os.scandir(top / folder) as entries:
-            for each in entries:
-                name = f"{folder}{each.name}"
+        with os.scandir(top / folder) as listing:
+            for item in listing:
+                name = f"{folder}{item.name}"
                 _check_name(name, top)
-                if each.is_symlink():
+                if item.is_symlink():
                     _check_link(name, top)
-                if each.is_dir():
+                if item.is_dir():
                     folders.append(f"{name}/")
                 else:
-                    found.append(_entry(name, each.path, top))
-    return found
+                    entries.append(_entry(name, item.path, top))
+    return entries
 
 
 def _entry(name: str, path: str, top: Path) -> Entry:
     status = os.stat(path)  # noqa: PTH116 - a million Path objects cost more than their hashes
     if not stat.S_ISREG(status.st_mode):
-        raise _refused(name, top, "is neither a file nor a folder", "take it out")
+        raise _refusal(name, top, "is neither a file nor a folder", "take it out")
     return Entry(name=name, path=path, status=status)
 
 
@@ -82,11 +82,11 @@ def _check_name(name: str, top: Path) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise _refused(name, top, "has a name that is not UTF-8", "rename it") from None
+        raise _refusal(name, top, "has a name that is not UTF-8", "rename it") from None
     if any(mark in name for mark in "\\\n\r"):
-        raise _refused(name, top, "has a backslash or a line break in its name", "rename it")
+        raise _refusal(name, top, "has a backslash or a line break in its name", "rename it")
     if name == "-":
-        raise _refused(name, top, "is the name of standard input", "rename it")
+        raise _refusal(name, top, "is the name of standard input", "rename it")
 
 
 def _check_link(name: str, top: Path) -> None:
@@ -95,19 +95,19 @@ def _check_link(name: str, top: Path) -> None:
     here = PurePosixPath(name)
     for _ in range(_MAX_LINKS):
         target = PurePosixPath(os.readlink(top / here))  # noqa: PTH115 - as PurePosixPath
-        walked = None if target.is_absolute() else _joined(here.parent, target)
+        walked = None if target.is_absolute() else _join(here.parent, target)
         if walked is None:
-            raise _refused(name, top, f"is a link that leaves the dataset: {target}", advice)
+            raise _refusal(name, top, f"is a link that leaves the dataset: {target}", advice)
         here = walked
         if (top / here).is_dir() and not (top / here).is_symlink():
-            raise _refused(name, top, f"is a link to a folder: {target}", advice)
+            raise _refusal(name, top, f"is a link to a folder: {target}", advice)
         if not (top / here).is_symlink():
             break
     if not (top / here).exists():
-        raise _refused(name, top, f"is a link that leads nowhere: {target}", "take it out")
+        raise _refusal(name, top, f"is a link that leads nowhere: {target}", "take it out")
 
 
-def _joined(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | None:
+def _join(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | None:
     parts = list(folder.parts)
     for part in target.parts:
         if part != "..":
@@ -119,6 +119,6 @@ def _joined(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | Non
     return PurePosixPath(*parts)
 
 
-def _refused(name: str, top: Path, what: str, advice: str) -> UsageError:
+def _refusal(name: str, top: Path, what: str, advice: str) -> UsageError:
     # a name may hold a line break or half a character; ascii keeps the message one readable line
     return UsageError(f"{name!a} {what}", where=str(top), advice=advice)

@@ -12,6 +12,7 @@ from typing import Literal
 from capsule import summary
 from capsule.diff import facts
 from capsule.diff.facts import Fact
+from capsule.notes import Note
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
 
@@ -78,7 +79,7 @@ class Differences:
     image: ImageRelation
     facts: tuple[Fact, ...]
     pairs: tuple[Pair, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def compare(
@@ -180,26 +181,47 @@ def _notes(
     sides: tuple[Side, Side],
     relation: ImageRelation,
     pairs: tuple[Pair, ...],
-) -> Iterator[str]:
+) -> Iterator[Note]:
     if rerun.verifies is None:
-        yield "the second capsule is no re-execution of the first: two separate runs are compared"
+        yield Note(
+            code="not-a-reexecution",
+            sentence="the second capsule is no re-execution of the first: two separate runs are"
+            " compared",
+        )
     elif sides[0].id is not None and rerun.verifies != sides[0].id:
-        yield "the second capsule re-executed another capsule than the first"
+        yield Note(
+            code="of-another-original",
+            sentence="the second capsule re-executed another capsule than the first",
+        )
     if rerun.image_override is not None:
-        yield f"the re-execution ran another image on request: {rerun.image_override}"
+        yield Note(
+            code="image-override",
+            sentence=f"the re-execution ran another image on request: {rerun.image_override}",
+        )
     if relation == "different":
-        yield "the images differ: what is compared is not the same program"
+        yield Note(
+            code="images-differ",
+            sentence="the images differ: what is compared is not the same program",
+        )
     if original.contained != rerun.contained:
         loose = "original" if rerun.contained else "re-execution"
-        yield f"the {loose} ran without a container, the other side in one"
+        yield Note(
+            code="containment-differs",
+            sentence=f"the {loose} ran without a container, the other side in one",
+        )
     yield from _seed_notes(pairs)
+    yield from _record_notes(original, rerun)
+
+
+def _record_notes(original: Record, rerun: Record) -> Iterator[Note]:
+    """What each record says of itself, with whose it is."""
     for note in dict.fromkeys((*original.notes, *rerun.notes)):
         both = note in original.notes and note in rerun.notes
         owner = "both sides" if both else "original" if note in original.notes else "re-execution"
-        yield f"{owner}: {note}"
+        yield Note(code="of-a-record", sentence=f"{owner}: {note}")
 
 
-def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:
+def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[Note]:
     shared: set[int] = set()
     for pair in pairs:
         if pair.original is None or pair.rerun is None or pair.claim is None:
@@ -209,16 +231,18 @@ def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:
         seeds = {run.seed for run in pair.original.runs}
         shared |= seeds & {run.seed for run in pair.rerun.runs}
     if shared:
-        yield (
-            f"{len(shared)} seeds were used on both sides: repeated seeds are weaker evidence than"
-            " fresh ones"
+        yield Note(
+            code="shared-seeds",
+            sentence=f"{len(shared)} seeds were used on both sides: repeated seeds are weaker"
+            " evidence than fresh ones",
         )
     for pair in pairs:
         for name, side in (("original", pair.original), ("re-execution", pair.rerun)):
             if pair.claim is not None and side is not None and _repeats(side):
-                yield (
-                    f"{pair.metric}: all {len(side.values)} runs of the {name} have the same value"
-                    " under different seeds"
+                yield Note(
+                    code="equal-values",
+                    sentence=f"{pair.metric}: all {len(side.values)} runs of the {name} have the"
+                    " same value under different seeds",
                 )
 
 

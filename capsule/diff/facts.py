@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from capsule import inventory
 from capsule.digest import canonical_json
 from capsule.record import Record
+from capsule.schema import Json
 
 Topic = Literal[
     "image",
@@ -46,7 +47,7 @@ def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
 
     Left out is what must differ: times, seeds, ids.
     """
-    topics: Sequence[tuple[Topic, Any, Any]] = (
+    topics: Sequence[tuple[Topic, Json, Json]] = (
         ("image", _image(original), _image(rerun)),
         ("runtime", _runtime(original), _runtime(rerun)),
         ("software", original.software, rerun.software),
@@ -56,12 +57,12 @@ def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
         ("plan", _plan(original), _plan(rerun)),
         ("dataset", _datasets(original), _datasets(rerun)),
     )
-    found = [fact for topic, a, b in topics for fact in _between(topic, a, b)]
-    found += _between_nodes(original, rerun)
-    return tuple(sorted(found, key=lambda fact: (_ORDER[fact.topic], fact.pointer)))
+    facts = [fact for topic, a, b in topics for fact in _between(topic, a, b)]
+    facts += _between_nodes(original, rerun)
+    return tuple(sorted(facts, key=lambda fact: (_ORDER[fact.topic], fact.pointer)))
 
 
-def _between(topic: Topic, a: Any, b: Any) -> Iterator[Fact]:
+def _between(topic: Topic, a: Json, b: Json) -> Iterator[Fact]:
     there, here = dict(_leaves(a)), dict(_leaves(b))
     for pointer in sorted(there.keys() | here.keys()):
         x, y = there.get(pointer), here.get(pointer)
@@ -79,30 +80,30 @@ def _between_nodes(original: Record, rerun: Record) -> Iterator[Fact]:
             yield Fact(
                 topic="node class" if section == "class" else "node state",
                 pointer=f"/{index}/{rest}",
-                original=_shown(x),
-                rerun=_shown(y),
+                original=_leaf(x),
+                rerun=_leaf(y),
             )
 
 
-def _shown(value: Any) -> Leaf:
+def _leaf(value: Json) -> Leaf:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return canonical_json(value).decode()
 
 
-def _leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Leaf]]:
+def _leaves(value: Json, pointer: str = "") -> Iterator[tuple[str, Leaf]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             escaped = str(key).replace("~", "~0").replace("/", "~1")
             yield from _leaves(inner, f"{pointer}/{escaped}")
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, str | int | float | bool | None):
+        yield pointer, value
+    else:
         for index, inner in enumerate(value):
             yield from _leaves(inner, f"{pointer}/{index}")
-    else:
-        yield pointer, value
 
 
-def _image(record: Record) -> Any:
+def _image(record: Record) -> Json:
     if record.image is None:
         return {}
     image = record.image
@@ -114,7 +115,7 @@ def _image(record: Record) -> Any:
     }
 
 
-def _runtime(record: Record) -> Any:
+def _runtime(record: Record) -> Json:
     return {
         "runtime": record.runtime,
         "contained": record.contained,
@@ -122,19 +123,19 @@ def _runtime(record: Record) -> Any:
     }
 
 
-def _environment(record: Record) -> Any:
+def _environment(record: Record) -> Json:
     variables = dict(record.environment.get("variables") or {})
     variables.pop("CAPSULE_RUN", None)  # the run's own name
     return {**record.environment, "variables": variables}
 
 
-def _manifests(original: Record, rerun: Record) -> tuple[Any, Any]:
+def _manifests(original: Record, rerun: Record) -> tuple[Json, Json]:
     if original.manifest.source == rerun.manifest.source:
         return {}, {}
     return json.loads(original.manifest.source), json.loads(rerun.manifest.source)
 
 
-def _plan(record: Record) -> Any:
+def _plan(record: Record) -> Json:
     """What was planned apart from seeds: how many trials each benchmark, case, framework has."""
     counts: dict[str, int] = {}
     for group in record.plan["groups"]:
@@ -144,5 +145,5 @@ def _plan(record: Record) -> Any:
     return counts
 
 
-def _datasets(record: Record) -> Any:
+def _datasets(record: Record) -> Json:
     return {dataset.name: dataset.digest for dataset in record.datasets}

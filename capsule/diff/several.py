@@ -61,10 +61,11 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
             f"{len(records)} capsules are not several",
             advice="name the original and two re-executions at least",
         )
-    for index, one in enumerate(ids):
-        if one is not None and one in ids[:index]:
+    for index, capsule_id in enumerate(ids):
+        if capsule_id is not None and capsule_id in ids[:index]:
             raise UsageError(
-                f"{label(ids.index(one))} and {label(index)} are the same capsule {one[:12]}",
+                f"{label(ids.index(capsule_id))} and {label(index)} are the same capsule"
+                f" {capsule_id[:12]}",
                 advice="every capsule counts once: a copy of a machine's runs is no new machine",
             )
     original, *reruns = records
@@ -75,7 +76,7 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     return Several(
         sides=(pairs[0].original, *(pair.rerun for pair in pairs)),
         pairs=pairs,
-        metrics=tuple(_metrics(original.claims, [summary.run_values(each) for each in records])),
+        metrics=tuple(_metrics(original.claims, list(map(summary.run_values, records)))),
     )
 
 

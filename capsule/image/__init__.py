@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from capsule.digest import Digest
 from capsule.errors import UsageError
-
-if TYPE_CHECKING:
-    from capsule.manifest import ImageSpec
+from capsule.manifest import ImageSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,19 +15,33 @@ another machine is read by the same code.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from capsule.inventory import cpu, gpu, memory, network, system
 from capsule.inventory.compare import differences
-from capsule.inventory.tree import Part, Tree, Unread, settle
+from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
+from capsule.inventory.words import describe
+from capsule.schema import Json
 
-__all__ = ["differences", "node"]
+__all__ = ["Node", "describe", "differences", "node"]
 
 _HASH_DIGITS = 16
 
 
-def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict[str, Any]:
+Node = TypedDict(
+    "Node",
+    {
+        "identity": Mapping[str, Json],
+        "class": Mapping[str, Json],
+        "state": Mapping[str, Json],
+        "missing": Mapping[str, str],
+    },
+)
+
+
+def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> Node:
     """Describe one node; the fields of each section are documented with its reader.
 
     `class` holds `machine`, `cpu`, `memory`, `network`, `gpus`; `state` holds `machine`, `cpu`,
@@ -54,23 +68,34 @@ def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict
         "network": network.read(tree),
         "gpu_driver": driver,
     }
-    sections = {
+    sections: dict[str, dict[str, Fact]] = {
         "identity": {name: part.identity for name, part in parts.items() if part.identity},
         "class": {name: part.klass for name, part in parts.items() if part.klass},
         "state": {name: part.state for name, part in parts.items() if part.state},
     }
-    momentary: dict[str, Any] = {n: part.momentary for n, part in parts.items() if part.momentary}
+    momentary: dict[str, Fact] = {n: part.momentary for n, part in parts.items() if part.momentary}
     _add_devices(sections, momentary, devices)
     sections["state"]["momentary"] = momentary
     missing: dict[str, str] = {}
-    settled = {name: settle(part, f"/{name}", missing) for name, part in sections.items()}
+    identity, kind, state = (
+        {
+            part: settle(facts, f"/{section}/{part}", missing)
+            for part, facts in sections[section].items()
+        }
+        for section in ("identity", "class", "state")
+    )
     if not keep_hosts:
-        settled["identity"] = _hashed(settled["identity"], salt)
-    return {**settled, "missing": dict(sorted(missing.items()))}
+        identity = {part: _hash(value, salt) for part, value in identity.items()}
+    return {
+        "identity": identity,
+        "class": kind,
+        "state": state,
+        "missing": dict(sorted(missing.items())),
+    }
 
 
 def _add_devices(
-    sections: dict[str, dict[str, Any]], momentary: dict[str, Any], devices: list[Part] | Unread
+    sections: dict[str, dict[str, Fact]], momentary: dict[str, Fact], devices: list[Part] | Unread
 ) -> None:
     if isinstance(devices, Unread):
         sections["class"]["gpus"] = devices
@@ -81,11 +106,11 @@ def _add_devices(
     momentary["gpus"] = [device.momentary for device in devices]
 
 
-def _hashed(value: Any, salt: str) -> Any:
+def _hash(value: Json, salt: str) -> Json:
     if isinstance(value, dict):
-        return {name: _hashed(item, salt) for name, item in value.items()}
+        return {name: _hash(item, salt) for name, item in value.items()}
     if isinstance(value, list):
-        return [_hashed(item, salt) for item in value]
+        return [_hash(item, salt) for item in value]
     if value is None:
         return None
     return hashlib.sha256(f"{salt}\n{value}".encode()).hexdigest()[:_HASH_DIGITS]

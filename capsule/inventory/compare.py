@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from capsule import schema
+from capsule.schema import Json
 
-Difference = tuple[str, Any, Any]
+Difference = tuple[str, Json, Json]
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
+def differences(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[Difference]:
     """Every fact of class and state in which two nodes differ.
 
     Identity is never compared, nor `/state/momentary`, which differs between two looks at one
@@ -28,33 +28,34 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
     >>> differences({"class": {"cpu": {"cores": 8}}}, {"class": {"cpu": {"cores": 64}}})
     [('/class/cpu/cores', 8, 64)]
     """
-    found: list[Difference] = []
-    for section in ("class", "state"):
-        pair = [
-            {name: value for name, value in node.get(section, {}).items() if name != "momentary"}
-            for node in (a, b)
-        ]
-        _compare(pair[0], pair[1], f"/{section}", found)
-    return found
+    return [
+        difference
+        for section in ("class", "state")
+        for difference in _compare(_lasting(a, section), _lasting(b, section), f"/{section}")
+    ]
 
 
-def _compare(a: Any, b: Any, pointer: str, found: list[Difference]) -> None:
+def _lasting(node: Mapping[str, Json], section: str) -> Json:
+    facts = node.get(section)
+    if not isinstance(facts, Mapping):
+        return {}
+    return {name: value for name, value in facts.items() if name != "momentary"}
+
+
+def _compare(a: Json, b: Json, pointer: str) -> Iterator[Difference]:
     if a == b or (not a and not b and {type(a), type(b)} <= {list, dict, type(None)}):
         return
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for name in [*a, *(name for name in b if name not in a)]:
-            _compare(a.get(name), b.get(name), f"{pointer}{schema.pointer(name)}", found)
-    elif _words(a) and _words(b):
-        only_a, only_b = sorted(set(a) - set(b)), sorted(set(b) - set(a))
-        if only_a or only_b:
-            found.append((pointer, only_a, only_b))
+            yield from _compare(a.get(name), b.get(name), f"{pointer}{schema.pointer(name)}")
     elif isinstance(a, list) and isinstance(b, list):
+        if all(isinstance(item, str) for item in (*a, *b)):
+            only_a, only_b = sorted(set(a) - set(b)), sorted(set(b) - set(a))
+            if only_a or only_b:
+                yield pointer, only_a, only_b
+            return
         for index in range(max(len(a), len(b))):
             items = [side[index] if index < len(side) else None for side in (a, b)]
-            _compare(items[0], items[1], f"{pointer}/{index}", found)
+            yield from _compare(items[0], items[1], f"{pointer}/{index}")
     else:
-        found.append((pointer, a, b))
-
-
-def _words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        yield pointer, a, b

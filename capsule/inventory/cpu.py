@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import median_low
-from typing import Any
 
-from capsule.inventory.tree import Part, Tree, Unread, expand, whole
+from capsule.inventory.tree import Fact, Part, Tree, Unread, expand, whole
 
 _CPU = "sys/devices/system/cpu"
 _POLICIES = f"{_CPU}/cpufreq"
@@ -70,11 +69,11 @@ def read(tree: Tree) -> Part:
 def _blocks(text: str | Unread) -> list[dict[str, str]]:
     if isinstance(text, Unread):
         return []
-    found = []
+    blocks = []
     for block in text.split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
-        found.append({name.strip(): value.strip() for name, mark, value in pairs if mark})
-    return found
+        blocks.append({name.strip(): value.strip() for name, mark, value in pairs if mark})
+    return blocks
 
 
 def _tail(blocks: list[dict[str, str]]) -> dict[str, str]:
@@ -89,9 +88,9 @@ def _field(block: dict[str, str], *names: str) -> str | Unread:
     return Unread(reason="absent", detail=f"/proc/cpuinfo has no {names[0]!r}")
 
 
-def _model(block: dict[str, str], tree: Tree) -> dict[str, Any]:
+def _model(block: dict[str, str], tree: Tree) -> dict[str, Fact]:
     features = _field(block, "flags", "Features")
-    known: dict[str, Any] = {
+    known: dict[str, Fact] = {
         "model": _field(block, "model name", "cpu"),
         "vendor": _field(block, "vendor_id"),
         "revision": _field(block, "revision"),
@@ -127,7 +126,7 @@ def _architecture(block: dict[str, str]) -> str | Unread:
     return Unread(reason="absent", detail="/proc/sys/kernel/arch")
 
 
-def _topology(tree: Tree) -> dict[str, Any]:
+def _topology(tree: Tree) -> dict[str, Fact]:
     online = tree.text(f"{_CPU}/online")
     if isinstance(online, Unread):
         counts = ("online", "threads", "sockets", "cores", "threads_per_core", "caches")
@@ -147,7 +146,7 @@ def _topology(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _caches(tree: Tree, cpus: list[int]) -> list[dict[str, Any]] | Unread:
+def _caches(tree: Tree, cpus: list[int]) -> list[dict[str, Fact]] | Unread:
     instances: set[tuple[int, str, int, str]] = set()
     for cpu in cpus:
         for index in tree.names(f"{_CPU}/cpu{cpu}/cache"):
@@ -182,9 +181,9 @@ def _kibibytes(tree: Tree, path: str) -> int | Unread:
 def _policies(tree: Tree, name: str) -> list[str] | Unread:
     folders = [entry for entry in tree.names(_POLICIES) if entry.startswith("policy")]
     values = [tree.text(f"{_POLICIES}/{folder}/{name}") for folder in folders]
-    found = [value for value in values if isinstance(value, str)]
-    if found:
-        return found
+    texts = [value for value in values if isinstance(value, str)]
+    if texts:
+        return texts
     unread = next((value for value in values if isinstance(value, Unread)), None)
     return unread or tree.nothing(_POLICIES, "policy")
 
@@ -193,8 +192,8 @@ def _all_hertz(tree: Tree, name: str) -> list[int] | Unread:
     texts = _policies(tree, name)
     if isinstance(texts, Unread):
         return texts
-    found = [int(text) * 1000 for text in texts if text.isdecimal()]
-    return found or Unread(reason="absent", detail=f"{name} holds {texts[0][:40]!r}, not a number")
+    hertz = [int(text) * 1000 for text in texts if text.isdecimal()]
+    return hertz or Unread(reason="absent", detail=f"{name} holds {texts[0][:40]!r}, not a number")
 
 
 def _hertz(tree: Tree, name: str, choose: Callable[[Iterable[int]], int]) -> int | Unread:
@@ -206,7 +205,7 @@ def _distinct(values: Iterable[str] | Unread) -> str | Unread:
     return values if isinstance(values, Unread) else ",".join(sorted(set(values)))
 
 
-def _hardware_clocks(tree: Tree) -> dict[str, Any]:
+def _hardware_clocks(tree: Tree) -> dict[str, Fact]:
     return {
         "frequency_min_hertz": _hertz(tree, "cpuinfo_min_freq", min),
         "frequency_max_hertz": _hertz(tree, "cpuinfo_max_freq", max),
@@ -214,7 +213,7 @@ def _hardware_clocks(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _settings(tree: Tree) -> dict[str, Any]:
+def _settings(tree: Tree) -> dict[str, Fact]:
     return {
         "smt": tree.text(f"{_CPU}/smt/control"),
         "boost": _boost(tree),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
-from capsule.inventory.tree import Part, Tree, Unread, pick
+from capsule.inventory.tree import Fact, Part, Tree, Unread, pick
 
 _PCI = "sys/bus/pci/devices"
 _DRM = "sys/class/drm"
@@ -21,9 +22,9 @@ def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
     State of the first part: `nvidia_version`, `amdgpu_version` of the kernel drivers, and
     `cuda_version`, the newest CUDA that the NVIDIA driver can serve.
     """
-    cuda, nvidia = _ask_nvml() if tree.live else (_not_asked(), _not_asked())
+    cuda, nvidia = _ask_nvml() if tree.live else (_out_of_reach(), _out_of_reach())
     if isinstance(nvidia, Unread):
-        devices = _unseen(tree, nvidia)
+        devices = _beyond_nvml(tree, nvidia)
     else:
         devices = [gpu_record(facts) for facts in nvidia]
     devices += _amd(tree)
@@ -35,13 +36,13 @@ def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
     return Part(state=driver), devices or _none(tree, nvidia)
 
 
-def _none(tree: Tree, nvidia: Any) -> Unread:
+def _none(tree: Tree, nvidia: object) -> Unread:
     nothing = tree.nothing(_PCI, "NVIDIA or AMD accelerator")
-    told = f"; {nvidia}" if isinstance(nvidia, Unread) else ""
-    return Unread(reason=nothing.reason, detail=nothing.detail + told)
+    refusal = f"; {nvidia}" if isinstance(nvidia, Unread) else ""
+    return Unread(reason=nothing.reason, detail=nothing.detail + refusal)
 
 
-def gpu_record(facts: Mapping[str, Any]) -> Part:
+def gpu_record(facts: Mapping[str, Fact]) -> Part:
     """One NVIDIA device, from the raw answers of NVML.
 
     Identity: `uuid`, `serial`.
@@ -58,7 +59,7 @@ def gpu_record(facts: Mapping[str, Any]) -> Part:
             where NVML refused, and nothing where it was not asked.
     """
 
-    def fact(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+    def fact(name: str, convert: Callable[[Any], Fact] = lambda value: value) -> Fact:
         value = facts.get(name, _SILENT)
         return value if isinstance(value, Unread) else convert(value)
 
@@ -69,7 +70,7 @@ def gpu_record(facts: Mapping[str, Any]) -> Part:
             "model": fact("name"),
             "pci_id": fact("pci_id", _nvml_pci_id),
             "memory_bytes": fact("memory_bytes"),
-            "compute_capability": fact("compute_capability", _dotted),
+            "compute_capability": fact("compute_capability", _version),
             "cores": fact("cores"),
             "sm_clock_max_hertz": fact("sm_clock_max", _megahertz),
             "memory_clock_max_hertz": fact("memory_clock_max", _megahertz),
@@ -108,7 +109,7 @@ def _watts(milliwatts: int) -> float:
     return milliwatts / 1000
 
 
-def _dotted(pair: tuple[int, int]) -> str:
+def _version(pair: tuple[int, int]) -> str:
     return f"{pair[0]}.{pair[1]}"
 
 
@@ -123,7 +124,7 @@ def _nvml_pci_address(text: str) -> str:
     return f"{int(domain, 16):04x}:{rest}"
 
 
-def _questions(nvml: Any) -> dict[str, Callable[[Any], Any]]:
+def _questions(nvml: ModuleType) -> dict[str, Callable[[object], Fact]]:
     sm, memory = nvml.NVML_CLOCK_SM, nvml.NVML_CLOCK_MEM
     return {
         "name": nvml.nvmlDeviceGetName,
@@ -164,18 +165,18 @@ def _str(text: str | bytes) -> str:
     return text.decode() if isinstance(text, bytes) else text
 
 
-def _mig_instances(nvml: Any, handle: Any) -> list[str]:
-    found = []
+def _mig_instances(nvml: ModuleType, handle: object) -> list[str]:
+    names = []
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except nvml.NVMLError_NotFound:
             continue
-        found.append(_str(nvml.nvmlDeviceGetName(instance)))
-    return found
+        names.append(_str(nvml.nvmlDeviceGetName(instance)))
+    return names
 
 
-def _ask_nvml() -> tuple[str | Unread, list[dict[str, Any]] | Unread]:
+def _ask_nvml() -> tuple[str | Unread, list[dict[str, Fact]] | Unread]:
     """The newest CUDA of the driver, and the facts of each device; or why NVML gave neither."""
     try:
         import pynvml as nvml
@@ -200,29 +201,30 @@ def _ask_nvml() -> tuple[str | Unread, list[dict[str, Any]] | Unread]:
         nvml.nvmlShutdown()
 
 
-def _answer(nvml: Any, ask: Callable[[Any], Any], handle: Any) -> Any:
+def _answer(nvml: ModuleType, ask: Callable[[object], Fact], handle: object) -> Fact:
     try:
         value = ask(handle)
     except nvml.NVMLError as error:
         return _refusal(nvml, error)
-    return _str(value) if isinstance(value, bytes) else value
+    return value.decode() if isinstance(value, bytes) else value
 
 
-def _refusal(nvml: Any, error: Any) -> Unread:
+def _refusal(nvml: ModuleType, error: Exception) -> Unread:
     detail = f"NVML: {error}"
-    if error.value == nvml.NVML_ERROR_NO_PERMISSION:
+    code = getattr(error, "value", None)
+    if code == nvml.NVML_ERROR_NO_PERMISSION:
         return Unread(reason="not permitted", detail=detail)
     missing = (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-    return Unread(reason="tool missing" if error.value in missing else "absent", detail=detail)
+    return Unread(reason="tool missing" if code in missing else "absent", detail=detail)
 
 
-def _not_asked() -> Unread:
+def _out_of_reach() -> Unread:
     return Unread(reason="absent", detail="NVML can only be asked on the running machine")
 
 
-def _unseen(tree: Tree, reason: Unread) -> list[Part]:
+def _beyond_nvml(tree: Tree, reason: Unread) -> list[Part]:
     """NVIDIA devices on the bus that NVML does not tell, with what the kernel knows of them."""
-    found = []
+    devices = []
     for address in tree.names(_PCI):
         folder = f"{_PCI}/{address}"
         kind = tree.text(f"{folder}/class")
@@ -232,7 +234,7 @@ def _unseen(tree: Tree, reason: Unread) -> list[Part]:
         path = f"{_NVIDIA_PROC}/{address}/information"
         known = tree.fields(path, ":")
         model, uuid = pick(known, "Model", path), pick(known, "GPU UUID", path)
-        found.append(
+        devices.append(
             Part(
                 identity={"uuid": uuid},
                 klass={
@@ -244,7 +246,7 @@ def _unseen(tree: Tree, reason: Unread) -> list[Part]:
                 state={"pci_address": address},
             )
         )
-    return found
+    return devices
 
 
 def _pci_id(tree: Tree, folder: str) -> str | Unread:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-from capsule.inventory.tree import Part, Tree, Unread, pick, whole
+from capsule.inventory.tree import Fact, Part, Tree, Unread, pick, whole
 
 _DMI = "sys/firmware/dmi/entries"
 _NODES = "sys/devices/system/node"
@@ -50,7 +49,7 @@ def read(tree: Tree) -> Part:
             "page_bytes": _page_bytes(tree),
             "swap_bytes": _kibibytes(info, "SwapTotal"),
             "swappiness": tree.number("proc/sys/vm/swappiness"),
-            "transparent_hugepages": _chosen(
+            "transparent_hugepages": _choice(
                 tree.text("sys/kernel/mm/transparent_hugepage/enabled")
             ),
             "reserved_hugepages_bytes": _kibibytes(info, "Hugetlb"),
@@ -69,7 +68,7 @@ def _times_1024(text: str | Unread, where: str) -> int | Unread:
     return number if isinstance(number, Unread) else number * 1024
 
 
-def _chosen(text: str | Unread) -> str | Unread:
+def _choice(text: str | Unread) -> str | Unread:
     """The bracketed word of a choice: `always [madvise] never`."""
     if isinstance(text, Unread):
         return text
@@ -81,14 +80,14 @@ def _page_bytes(tree: Tree) -> int | Unread:
     return _times_1024(text, "KernelPageSize")
 
 
-def _numa_nodes(tree: Tree) -> list[dict[str, Any]] | Unread:
+def _numa_nodes(tree: Tree) -> list[dict[str, Fact]] | Unread:
     names = [n for n in tree.names(_NODES) if n.startswith("node") and n[4:].isdigit()]
     if not names:
         return tree.nothing(_NODES, "node")
     return [_numa_node(tree, name) for name in sorted(names, key=lambda name: int(name[4:]))]
 
 
-def _numa_node(tree: Tree, name: str) -> dict[str, Any]:
+def _numa_node(tree: Tree, name: str) -> dict[str, Fact]:
     folder = f"{_NODES}/{name}"
     cpus = tree.text(f"{folder}/cpulist")
     if isinstance(cpus, Unread) and cpus.detail.endswith("empty"):
@@ -106,7 +105,7 @@ def _numa_node(tree: Tree, name: str) -> dict[str, Any]:
     }
 
 
-def _modules(tree: Tree) -> list[dict[str, Any]] | Unread:
+def _modules(tree: Tree) -> list[dict[str, Fact]] | Unread:
     entries = [name for name in tree.names(_DMI) if name.startswith("17-")]
     raws = [tree.raw(f"{_DMI}/{name}/raw") for name in entries]
     unread = next((raw for raw in raws if isinstance(raw, Unread)), None)
@@ -118,7 +117,7 @@ def _modules(tree: Tree) -> list[dict[str, Any]] | Unread:
     return [{**dict(items), "count": count} for items, count in ordered]
 
 
-def module_record(raw: bytes) -> dict[str, Any] | None:
+def module_record(raw: bytes) -> dict[str, Fact] | None:
     """One SMBIOS type 17 structure (DSP0134 section 7.18) as a memory module.
 
     Args:

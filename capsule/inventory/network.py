@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from capsule.inventory.tree import Part, Tree, Unread, pick
+from capsule.inventory.tree import Fact, Part, Tree, Unread, pick
 
 _NET = "sys/class/net"
 _INFINIBAND = "sys/class/infiniband"
@@ -41,7 +39,7 @@ def read(tree: Tree) -> Part:
     )
 
 
-def _interface(tree: Tree, name: str) -> dict[str, Any]:
+def _interface(tree: Tree, name: str) -> dict[str, Fact]:
     uevent = f"{_NET}/{name}/device/uevent"
     fields = tree.fields(uevent, "=")
     speed = tree.number(f"{_NET}/{name}/speed")
@@ -53,18 +51,18 @@ def _interface(tree: Tree, name: str) -> dict[str, Any]:
     return _device(fields, uevent) | {"speed_bits_per_second": speed}
 
 
-def _device(fields: dict[str, str] | Unread, path: str) -> dict[str, Any]:
+def _device(fields: dict[str, str] | Unread, path: str) -> dict[str, Fact]:
     return {"driver": pick(fields, "DRIVER", path), "pci_id": pick(fields, "PCI_ID", path)}
 
 
-def _interface_state(tree: Tree, name: str) -> dict[str, Any]:
+def _interface_state(tree: Tree, name: str) -> dict[str, Fact]:
     return {
         "state": tree.text(f"{_NET}/{name}/operstate"),
         "mtu_bytes": tree.number(f"{_NET}/{name}/mtu"),
     }
 
 
-def _ports(tree: Tree, adapter: str, *names: str) -> dict[str, Any]:
+def _ports(tree: Tree, adapter: str, *names: str) -> dict[str, Fact]:
     folder = f"{_INFINIBAND}/{adapter}/ports"
     return {
         port: {name: tree.text(f"{folder}/{port}/{name}") for name in names}
@@ -72,7 +70,7 @@ def _ports(tree: Tree, adapter: str, *names: str) -> dict[str, Any]:
     }
 
 
-def _adapter(tree: Tree, name: str) -> dict[str, Any]:
+def _adapter(tree: Tree, name: str) -> dict[str, Fact]:
     return {
         "type": tree.text(f"{_INFINIBAND}/{name}/hca_type"),
         "board": tree.text(f"{_INFINIBAND}/{name}/board_id"),
@@ -80,7 +78,7 @@ def _adapter(tree: Tree, name: str) -> dict[str, Any]:
     }
 
 
-def _adapter_state(tree: Tree, name: str) -> dict[str, Any]:
+def _adapter_state(tree: Tree, name: str) -> dict[str, Fact]:
     return {
         "firmware": tree.text(f"{_INFINIBAND}/{name}/fw_ver"),
         "ports": _ports(tree, name, "state"),

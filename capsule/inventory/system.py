@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from capsule.inventory.tree import Part, Tree, Unread, compress, expand, pick
+from capsule.inventory.tree import Fact, Part, Tree, Unread, compress, expand, pick
 
 _DMI = "sys/class/dmi/id"
 _VULNERABILITIES = "sys/devices/system/cpu/vulnerabilities"
@@ -63,15 +62,15 @@ def software(tree: Tree) -> Part:
             "kernel_release": tree.text("proc/sys/kernel/osrelease"),
             "kernel_version": tree.text("proc/sys/kernel/version"),
             "kernel_options": _boot_options(tree.text("proc/cmdline")),
-            "distribution": _unquoted(pick(fields, "ID", release)),
-            "distribution_version": _unquoted(pick(fields, "VERSION_ID", release)),
+            "distribution": _unquote(pick(fields, "ID", release)),
+            "distribution_version": _unquote(pick(fields, "VERSION_ID", release)),
             "mitigations": _mitigations(tree),
         },
         momentary=_load(tree.text("proc/loadavg")),
     )
 
 
-def _unquoted(text: str | Unread) -> str | Unread:
+def _unquote(text: str | Unread) -> str | Unread:
     return text if isinstance(text, Unread) else text.strip("\"'")
 
 
@@ -81,14 +80,14 @@ def _boot_options(text: str | Unread) -> list[str] | Unread:
     return [word for word in text.split() if _BOOT_OPTIONS.fullmatch(word)]
 
 
-def _mitigations(tree: Tree) -> dict[str, Any] | Unread:
+def _mitigations(tree: Tree) -> dict[str, Fact] | Unread:
     names = tree.names(_VULNERABILITIES)
     if not names:
         return tree.nothing(_VULNERABILITIES, "entry")
     return {name: tree.text(f"{_VULNERABILITIES}/{name}") for name in names}
 
 
-def _load(text: str | Unread) -> dict[str, Any]:
+def _load(text: str | Unread) -> dict[str, Fact]:
     names = ("load_average_1_minute", "load_average_5_minutes", "load_average_15_minutes")
     if isinstance(text, Unread):
         return dict.fromkeys(names, text)
@@ -153,30 +152,30 @@ def _control_groups(tree: Tree, controller: str) -> list[str]:
 
 
 def _cpu_quota(tree: Tree) -> float | Unread:
-    found = []
+    quotas = []
     for folder in _control_groups(tree, "cpu"):
         modern = tree.text(f"{folder}/cpu.max")
         old = tree.number(f"{folder}/cpu.cfs_quota_us")
         period = tree.number(f"{folder}/cpu.cfs_period_us")
         both = re.fullmatch(r"(\d+) ([1-9]\d*)", modern) if isinstance(modern, str) else None
         if both:
-            found.append(int(both[1]) / int(both[2]))
+            quotas.append(int(both[1]) / int(both[2]))
         elif isinstance(old, int) and isinstance(period, int) and old > 0 and period > 0:
-            found.append(old / period)
-    return min(found) if found else _unlimited(tree)
+            quotas.append(old / period)
+    return min(quotas) if quotas else _no_limit(tree)
 
 
 def _memory_limit(tree: Tree) -> int | Unread:
-    found = []
+    limits = []
     for folder in _control_groups(tree, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit = tree.text(f"{folder}/{name}")
             # version 1 says "no limit" as the largest multiple of a page below 2**63
             if isinstance(limit, str) and limit.isdecimal() and int(limit) < 1 << 60:
-                found.append(int(limit))
-    return min(found) if found else _unlimited(tree)
+                limits.append(int(limit))
+    return min(limits) if limits else _no_limit(tree)
 
 
-def _unlimited(tree: Tree) -> Unread:
+def _no_limit(tree: Tree) -> Unread:
     groups = tree.text("proc/self/cgroup")
     return groups if isinstance(groups, Unread) else Unread(reason="absent", detail="no limit set")

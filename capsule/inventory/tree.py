@@ -7,11 +7,13 @@ a table of reasons, so that no reader has to carry the table along.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 from capsule import schema
+from capsule.schema import Json
 
 Reason = Literal["absent", "not permitted", "tool missing"]
 
@@ -27,6 +29,10 @@ class Unread:
         return f"{self.reason}: {self.detail}"
 
 
+# what a reader builds: JSON with unread leaves
+Fact: TypeAlias = "Mapping[str, Fact] | Sequence[Fact] | Unread | str | int | float | bool | None"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """What one reader knows, split by how it is compared; leaves may be `Unread`.
@@ -38,10 +44,10 @@ class Part:
         momentary: What it happened to be doing; differs between two looks at one machine.
     """
 
-    identity: dict[str, Any] = field(default_factory=dict)
-    klass: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
-    momentary: dict[str, Any] = field(default_factory=dict)
+    identity: Mapping[str, Fact] = field(default_factory=dict)
+    klass: Mapping[str, Fact] = field(default_factory=dict)
+    state: Mapping[str, Fact] = field(default_factory=dict)
+    momentary: Mapping[str, Fact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,12 +85,12 @@ class Tree:
         text = self.text(path)
         if isinstance(text, Unread):
             return text
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for line in text.splitlines():
             name, mark, value = line.partition(separator)
             if mark:
-                found.setdefault(name.strip(), value.strip())
-        return found
+                fields.setdefault(name.strip(), value.strip())
+        return fields
 
     def names(self, path: str) -> list[str]:
         """The sorted entries of a folder; none when it is not there or may not be listed."""
@@ -146,12 +152,12 @@ def expand(ranges: str) -> list[int]:
     >>> expand("0-2,8")
     [0, 1, 2, 8]
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for part in ranges.split(","):
         first, _, last = part.strip().partition("-")
         if first.isdecimal() and (not last or last.isdecimal()):
-            found.extend(range(int(first), int(last or first) + 1))
-    return found
+            numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def compress(numbers: list[int]) -> str:
@@ -169,7 +175,7 @@ def compress(numbers: list[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def settle(value: Any, pointer: str, missing: dict[str, str]) -> Any:
+def settle(value: Fact, pointer: str, missing: dict[str, str]) -> Json:
     """Replace every `Unread` leaf by None and note its reason under its JSON pointer.
 
     Args:
@@ -180,11 +186,11 @@ def settle(value: Any, pointer: str, missing: dict[str, str]) -> Any:
     if isinstance(value, Unread):
         missing[pointer] = str(value)
         return None
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {
             name: settle(item, f"{pointer}{schema.pointer(name)}", missing)
             for name, item in value.items()
         }
-    if isinstance(value, list):
-        return [settle(item, f"{pointer}/{index}", missing) for index, item in enumerate(value)]
-    return value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return [settle(item, f"{pointer}/{index}", missing) for index, item in enumerate(value)]

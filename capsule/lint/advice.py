@@ -24,13 +24,13 @@ def _seed_warnings(manifest: Manifest) -> Iterator[str]:
     if len(manifest.seeds) == 1:
         yield "one seed only: the spread between runs stays unknown, so no margin can be confirmed"
         return
-    for one in outlook(manifest):
-        if one.margin is not None and one.narrowest and one.narrowest[0] > one.margin:
-            wanted = "more seeds than 500" if one.runs[0] is None else f"{one.runs[0]} seeds"
+    for reach in outlook(manifest):
+        if reach.margin is not None and reach.narrowest and reach.narrowest[0] > reach.margin:
+            seeds = "more seeds than 500" if reach.runs[0] is None else f"{reach.runs[0]} seeds"
             yield (
-                f"{one.metric}: with {one.seeds} seeds nobody can confirm a margin narrower than"
-                f" {one.narrowest[0]:.2f} between-run standard deviations, and it asks for"
-                f" {one.margin:g}: use {wanted}, or a wider margin"
+                f"{reach.metric}: with {reach.seeds} seeds nobody can confirm a margin narrower"
+                f" than {reach.narrowest[0]:.2f} between-run standard deviations, and it asks for"
+                f" {reach.margin:g}: use {seeds}, or a wider margin"
             )
 
 
@@ -57,7 +57,7 @@ def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) ->
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)
     if margin is not None and step > 0:
-        yield from (f"{claim.metric}: {told}" for told in _step_warnings(margin, step))
+        yield from (f"{claim.metric}: {fault}" for fault in _step_warnings(margin, step))
 
 
 def _step_warnings(margin: float, step: float) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest, Margin
+from capsule import stats
+from capsule.lint import wording
+from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
 
 POWERS = (0.8, 0.9)
 # what a paper that does not tell its number of runs is taken to have
@@ -45,8 +47,8 @@ class Outlook:
 def spreads(claim: Claim) -> float | None:
     """The claim's margin in between-run standard deviations, None where it is given otherwise.
 
-    >>> spreads(Claim(metric="a/b/c/d", type="equivalence", margin=Margin(preset="strict")))
-    1.0
+    >>> spreads(Claim(metric="a/b/c/d", type="equivalence"))
+    2.0
     """
     margin = claim.margin
     if margin is None:
@@ -72,24 +74,26 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
 
 
 def _of_shift(claim: Claim, seeds: int) -> Outlook:
-    from capsule import stats
-
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
     if claim.type == "prediction":
         alpha /= 2  # no ranks guard against skew there
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
     here = claim.looks[-1] if claim.looks else seeds
+    margin = spreads(claim)
 
     def narrowest(power: float) -> float:
         return stats.narrowest_margin(there, here, alpha=alpha, power=power)
 
-    def needed(power: float) -> int | None:
-        return stats.runs_for_margin(asked, alpha=alpha, power=power) if asked else None
+    def runs_with(power: float) -> int | None:
+        return stats.runs_for_margin(margin, alpha=alpha, power=power) if margin else None
 
-    asked = spreads(claim)
-    found = (narrowest(POWERS[0]), narrowest(POWERS[1]))
-    reach = None if math.isinf(found[1]) else found
-    runs = (needed(POWERS[0]), needed(POWERS[1]))
+    margins = (narrowest(POWERS[0]), narrowest(POWERS[1]))
+    reach = None if math.isinf(margins[1]) else margins
+    runs = (runs_with(POWERS[0]), runs_with(POWERS[1]))
+    if margin is None:
+        sentence = wording.scatter(claim, wording.sides(claim, there, here), reach)
+    else:
+        sentence = wording.runs(claim, wording.sides(claim, there, here), margin, runs, reach)
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -97,54 +101,18 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
         rerun_seeds=here,
         alpha=alpha,
         narrowest=reach,
-        margin=asked,
+        margin=margin,
         runs=runs,
-        sentence=f"{claim.metric}: {_reach(claim, there, here, reach)}; "
-        + _asked(claim.margin or Margin(), asked, reach, runs),
+        sentence=f"{claim.metric}: {sentence}",
     )
-
-
-def _reach(claim: Claim, there: int, here: int, reach: tuple[float, float] | None) -> str:
-    if reach is None:
-        return "one run tells no spread, so nobody can confirm any margin"
-    sides = f"{there} + {here} runs" if there != here else f"{there} runs on each side"
-    point = " at one step of the curve" if claim.type == "curve" else ""
-    return (
-        f"with {sides} the narrowest margin that anybody can confirm{point} is {reach[0]:.2f}"
-        f" between-run sd with power 0.8, {reach[1]:.2f} with power 0.9"
-    )
-
-
-def _asked(
-    margin: Margin,
-    asked: float | None,
-    reach: tuple[float, float] | None,
-    runs: tuple[int | None, int | None],
-) -> str:
-    if asked is not None:
-        counts = ["more than 500" if each is None else str(each) for each in runs]
-        return f"the margin of {asked:g} sd needs {counts[0]} runs on each side, or {counts[1]}"
-    forms: tuple[tuple[float | None, Callable[[float], float], str], ...] = (
-        (margin.absolute, lambda given: given, "the sd is"),
-        (margin.relative, lambda given: given, "the sd, as a part of the mean, is"),
-        (margin.ratio, math.log, "the sd of the logarithms is"),
-    )
-    given, size, told = next(each for each in forms if each[0] is not None)
-    if reach is None or given is None:
-        return "the margin that is asked needs two runs on each side at least"
-    most = [size(given) / each for each in reach]
-    return f"the margin of {given:g} is that wide if {told} at most {most[0]:.3g}, or {most[1]:.3g}"
 
 
 def _of_distribution(claim: Claim, seeds: int) -> Outlook:
-    from capsule import stats
-    from capsule.stats.samples import samples_for_distance
-
     assert claim.margin is not None
     assert claim.margin.distance is not None
     distance = claim.margin.distance
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
-    needed = [samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
+    samples = [stats.samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -153,7 +121,7 @@ def _of_distribution(claim: Claim, seeds: int) -> Outlook:
         alpha=alpha,
         narrowest=None,
         margin=None,
-        runs=(needed[0], needed[1]),
-        sentence=f"{claim.metric}: a distance below {distance:g} is confirmed by {needed[0]}"
-        f" independent samples on each side with power 0.8, {needed[1]} with power 0.9",
+        runs=(samples[0], samples[1]),
+        sentence=f"{claim.metric}: {samples[0]} independent samples on each side confirm a distance"
+        f" below {distance:g} with probability 0.8, {samples[1]} with 0.9",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capsule import digest, schema
-from capsule.errors import DamagedError, ManifestError
+from capsule.errors import DamagedError, ManifestError, NotJsonError
 from capsule.levels.data import generators
 from capsule.manifest import claims, narrow, rules, syntax
 from capsule.manifest.benchmarks import benchmark, seconds, stated
@@ -95,7 +95,7 @@ def _parse(data: bytes, where: str) -> Any:
         return schema.parse(data, where=where)
     except DamagedError as error:
         told = _refused(data.decode(errors="replace"))
-        if not told or error.what.startswith("not JSON"):
+        if not told or isinstance(error, NotJsonError):
             raise ManifestError(error.what, where=where) from None
         raise report(told, where) from None
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from capsule.errors import DamagedError
+from capsule.errors import DamagedError, NotJsonError
+
+if TYPE_CHECKING:
+    from jsonschema import Draft7Validator, ValidationError
+
+# what a document holds; covariant, so that a list of texts is one too
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
 _MAX_DEPTH = 64
 
@@ -27,8 +34,12 @@ def parse(data: bytes, *, where: str) -> Any:
         data: The document.
         where: Its name in an error message.
 
+    Returns:
+        The document, unchecked: hold it against its schema before anything is taken out of it.
+
     Raises:
-        DamagedError: Says what is wrong and in which line.
+        NotJsonError: Says what is wrong and in which line.
+        DamagedError: It is JSON, but refused.
     """
     try:
         text = data.decode("utf-8")
@@ -38,7 +49,7 @@ def parse(data: bytes, *, where: str) -> Any:
         ) from None
     if text.startswith("\ufeff"):
         raise DamagedError("starts with a byte order mark; save it as plain UTF-8", where=where)
-    _bounded_depth(text, where)
+    _limit_depth(text, where)
     try:
         return json.loads(
             text,
@@ -48,14 +59,14 @@ def parse(data: bytes, *, where: str) -> Any:
             parse_int=_int64,
         )
     except json.JSONDecodeError as error:
-        raise DamagedError(
+        raise NotJsonError(
             f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", where=where
         ) from None
     except _Refused as error:
         raise DamagedError(str(error), where=where) from None
 
 
-def _bounded_depth(text: str, where: str) -> None:
+def _limit_depth(text: str, where: str) -> None:
     # json recurses once a bracket; a document of 200 000 of them ends in RecursionError
     if text.count("[") + text.count("{") <= _MAX_DEPTH:
         return
@@ -79,16 +90,16 @@ def _bounded_depth(text: str, where: str) -> None:
             depth -= 1
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    fields: dict[str, Json] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise _Refused(f"duplicate key {key!r}")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise _Refused(f"{name} is not JSON")
 
 
@@ -118,13 +129,13 @@ def load(name: str) -> dict[str, Any]:
 
 
 @cache
-def _validator(name: str) -> Any:
+def _validator(name: str) -> Draft7Validator:
     import jsonschema
 
     return jsonschema.Draft7Validator(load(name))
 
 
-def validate(value: Any, name: str) -> list[tuple[str, str]]:
+def validate(value: object, name: str) -> list[tuple[str, str]]:
     """Hold a parsed JSON value against a published schema.
 
     Args:
@@ -134,12 +145,12 @@ def validate(value: Any, name: str) -> list[tuple[str, str]]:
     Returns:
         Every violation as (JSON pointer, message), sorted by pointer; empty when it is valid.
     """
-    found = violations(value, name)
-    return sorted((pointer(*error.absolute_path), error.message) for error in found)
+    errors = violations(value, name)
+    return sorted((pointer(*error.absolute_path), error.message) for error in errors)
 
 
-def violations(value: Any, name: str) -> list[Any]:
-    """What `validate` finds, as `jsonschema.ValidationError`, for doors that word it themselves."""
+def violations(value: object, name: str) -> list[ValidationError]:
+    """What breaks the schema, one by one, for doors that word it themselves."""
     return list(_validator(name).iter_errors(value))
 
 

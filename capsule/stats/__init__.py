@@ -1,22 +1,39 @@
 """Intervals, regions and multiplicity as pure functions on the values of runs.
 
-Imports nothing but numpy and scipy.special; they cost 0.35 s, so no other room imports this one
-at its top level.
+Imports nothing but numpy and scipy.special. They cost 0.35 s, so a name is fetched from its module
+when it is first used: importing this room is cheap, and every other room does it at its top.
 """
 
-from capsule.stats.curves import Curve, CurveDecision, curve_shift
-from capsule.stats.decision import Decision, Region, Word, decide
-from capsule.stats.distribution import Band, kolmogorov
-from capsule.stats.failures import failure_bound, fisher_more
-from capsule.stats.interval import Interval, Method, location, paired, shift
-from capsule.stats.looks import nominal_alpha
-from capsule.stats.multiplicity import holm
-from capsule.stats.planning import narrowest_margin, runs_for_margin
-from capsule.stats.power import Answer, runs_needed, runs_to_confirm
-from capsule.stats.ranks import superiority
-from capsule.stats.runs import Runs
-from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
-from capsule.stats.summaries import Summary, summary_shift
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capsule.stats.curves import Curve, CurveDecision, common_grid, curve_shift, runs_at
+    from capsule.stats.decision import Decision, Region, Word, decide
+    from capsule.stats.distribution import Band, kolmogorov
+    from capsule.stats.failures import failure_bound, fisher_more
+    from capsule.stats.interval import (
+        Interval,
+        Method,
+        location,
+        paired_shift,
+        prediction_shift,
+        shift,
+    )
+    from capsule.stats.looks import nominal_alpha
+    from capsule.stats.margin import c4
+    from capsule.stats.multiplicity import holm
+    from capsule.stats.planning import narrowest_margin, runs_for_margin
+    from capsule.stats.pooling import Pool, pool
+    from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
+    from capsule.stats.ranks import superiority
+    from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
+    from capsule.stats.runs import Runs
+    from capsule.stats.samples import samples_beside, samples_for_distance
+    from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
+    from capsule.stats.summaries import Summary, summary_shift
 
 __all__ = [
     "Answer",
@@ -25,11 +42,16 @@ __all__ = [
     "CurveDecision",
     "Decision",
     "Interval",
+    "Mean",
     "Method",
+    "Pool",
+    "Precision",
     "Region",
     "Runs",
     "Summary",
     "Word",
+    "c4",
+    "common_grid",
     "curve_shift",
     "decide",
     "effective_sample_size",
@@ -42,12 +64,74 @@ __all__ = [
     "mser5",
     "narrowest_margin",
     "nominal_alpha",
-    "paired",
+    "paired_shift",
+    "pool",
+    "precision",
+    "prediction_shift",
+    "random_effects_mean",
+    "runs_at",
     "runs_for_margin",
-    "runs_needed",
     "runs_to_confirm",
+    "runs_to_decide",
+    "samples_beside",
+    "samples_for_distance",
     "shift",
     "summary_shift",
     "superiority",
     "variation",
 ]
+
+_HOMES = {
+    "Answer": "power",
+    "Band": "distribution",
+    "Curve": "curves",
+    "CurveDecision": "curves",
+    "Decision": "decision",
+    "Interval": "interval",
+    "Mean": "reproducibility",
+    "Method": "interval",
+    "Pool": "pooling",
+    "Precision": "reproducibility",
+    "Region": "decision",
+    "Runs": "runs",
+    "Summary": "summaries",
+    "Word": "decision",
+    "c4": "margin",
+    "common_grid": "curves",
+    "curve_shift": "curves",
+    "decide": "decision",
+    "effective_sample_size": "series",
+    "failure_bound": "failures",
+    "fisher_more": "failures",
+    "holm": "multiplicity",
+    "kolmogorov": "distribution",
+    "location": "interval",
+    "median_interval": "series",
+    "mser5": "series",
+    "narrowest_margin": "planning",
+    "nominal_alpha": "looks",
+    "paired_shift": "interval",
+    "pool": "pooling",
+    "precision": "reproducibility",
+    "prediction_shift": "interval",
+    "random_effects_mean": "reproducibility",
+    "runs_at": "curves",
+    "runs_for_margin": "planning",
+    "runs_to_confirm": "power",
+    "runs_to_decide": "power",
+    "samples_beside": "samples",
+    "samples_for_distance": "samples",
+    "shift": "interval",
+    "summary_shift": "summaries",
+    "superiority": "ranks",
+    "variation": "series",
+}
+
+if not TYPE_CHECKING:  # with it in sight mypy would take any name for one of this room
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

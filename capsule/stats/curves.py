@@ -94,9 +94,9 @@ def curve_shift(
         INCONCLUSIVE without points when a side is empty or the runs have no step in common.
     """
     grid = common_grid([*a.values(), *b.values()]) if a and b else ()
-    there, here = _at(a, grid, resolution), _at(b, grid, resolution)
+    there, here = runs_at(a, grid, resolution), runs_at(b, grid, resolution)
     if not grid or max(len(a), len(b)) < 2:
-        return _undecided(grid, alpha)
+        return _no_decision(grid, alpha)
     region = Region(lower=-margin, upper=margin)
     points = [_Point(x, y, region, alpha) for x, y in zip(there, here, strict=True)]
     chosen = _checkpoints(len(grid), min(len(a), len(b)))
@@ -150,18 +150,25 @@ def _checkpoints(points: int, runs: int) -> list[int]:
     return _spread_out(points, points if runs >= _ENOUGH_RUNS else _CHECKPOINTS)
 
 
-def _at(curves: Mapping[int, Curve], grid: Sequence[float], resolution: float) -> list[Runs]:
-    """For each step of the grid the runs of all curves there, by linear interpolation."""
+def runs_at(
+    curves: Mapping[int, Curve], grid: Sequence[float], resolution: float = 0.0
+) -> list[Runs]:
+    """For each step of the grid the runs of all curves there, by linear interpolation.
+
+    >>> line = Curve(steps=(0, 2), values=(1, 2))
+    >>> runs_at({7: line}, [1])[0].values
+    (1.5,)
+    """
     if not grid:
         return []
-    values = {seed: interpolated(curve, np.asarray(grid)) for seed, curve in curves.items()}
+    values = {seed: _interpolate(curve, np.asarray(grid)) for seed, curve in curves.items()}
     return [
         Runs.of({seed: line[index] for seed, line in values.items()}, resolution=resolution)
         for index in range(len(grid))
     ]
 
 
-def interpolated(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def _interpolate(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """The curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
     # halved, because the width between two finite steps may be more than the largest double
     steps, values = np.asarray(curve.steps) / 2, np.asarray(curve.values)
@@ -195,12 +202,12 @@ class _Point:
 
 
 def _interval(a: Runs, b: Runs, alpha: float) -> Interval:
-    found = shift(a, b, alpha=alpha)
-    assert found is not None, "a side has at least two runs"
-    return found
+    interval = shift(a, b, alpha=alpha)
+    assert interval is not None, "a side has at least two runs"
+    return interval
 
 
-def _undecided(grid: Sequence[float], alpha: float) -> CurveDecision:
+def _no_decision(grid: Sequence[float], alpha: float) -> CurveDecision:
     return CurveDecision(
         word="INCONCLUSIVE",
         points=len(grid),

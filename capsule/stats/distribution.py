@@ -6,12 +6,13 @@ For samples of one run, such as latencies, with their effective sizes; never for
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capsule.stats.decision import Decision
+from capsule.stats.series import Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,8 @@ class Band:
 
 
 def kolmogorov(
-    a: Sequence[float],
-    b: Sequence[float],
+    a: Series,
+    b: Series,
     *,
     effective_a: float,
     effective_b: float,
@@ -93,7 +94,7 @@ def kolmogorov(
     )
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
+def _distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """The largest difference, counted in whole samples and therefore exact for any order."""
     values = np.concatenate([np.sort(a), np.sort(b)])
     if np.isnan(values).any():

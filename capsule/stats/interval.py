@@ -50,8 +50,8 @@ def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
         None when the spread is unknown on both sides (one run or none each).
 
     >>> a, b = Runs.of({1: 1, 2: 2, 3: 3}), Runs.of({1: 2, 2: 3, 3: 4})
-    >>> found = shift(a, b, alpha=0.05)
-    >>> found.method, found.estimate, round(found.lower, 3), round(found.upper, 3)
+    >>> interval = shift(a, b, alpha=0.05)
+    >>> interval.method, interval.estimate, round(interval.lower, 3), round(interval.upper, 3)
     ('envelope', 1.0, -1.0, 3.0)
     """
     if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:
@@ -96,7 +96,21 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
     return student(b.mean, error, b.n - 1, alpha / 2, "one-sample", full=alpha)
 
 
-def paired(differences: Runs, *, alpha: float) -> Interval | None:
+def prediction_shift(a: Runs, b: Runs, *, alpha: float) -> Interval:
+    """The interval of `mean(b) - mean(a)` where the spread is known from A alone.
+
+    The level is halved, because no ranks guard against skew here.
+
+    Args:
+        a: At least two runs.
+        b: At least one run.
+        alpha: One-sided level.
+    """
+    error = a.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
+    return student(b.mean - a.mean, error, a.n - 1, alpha / 2, "prediction", full=alpha)
+
+
+def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     """The interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
@@ -109,8 +123,8 @@ def paired(differences: Runs, *, alpha: float) -> Interval | None:
     Returns:
         None with fewer than two pairs.
 
-    >>> found = paired(Runs.of({1: 0.1, 2: 0.3, 3: 0.2}), alpha=0.05)
-    >>> found.method, found.df, round(found.lower, 4), round(found.upper, 4)
+    >>> interval = paired_shift(Runs.of({1: 0.1, 2: 0.3, 3: 0.2}), alpha=0.05)
+    >>> interval.method, interval.df, round(interval.lower, 4), round(interval.upper, 4)
     ('paired', 2, 0.0314, 0.3686)
     """
     if differences.n < 2:
@@ -123,7 +137,7 @@ def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
     """The level of the interval of so many runs: half of `alpha` where no ranks guard the mean."""
     if min(n_a, n_b) == 1:
         return alpha / 2
-    return alpha if ranks.guarded(n_a, n_b, alpha) else alpha / 2
+    return alpha if ranks.has_guard(n_a, n_b, alpha) else alpha / 2
 
 
 def satterthwaite(part_a: float, n_a: int, part_b: float, n_b: int) -> float:

@@ -13,7 +13,7 @@ from scipy import special
 from capsule.stats import ranks
 from capsule.stats.decision import Region
 from capsule.stats.interval import level_in_use
-from capsule.stats.power import MOST_RUNS, reached
+from capsule.stats.power import MOST_RUNS, verdict_probability
 
 _REPETITIONS = 8000
 _SEED = 20260301
@@ -74,16 +74,18 @@ def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
 def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
     """As `narrowest_margin` by Welch's interval alone, without the ranks that guard it."""
 
-    def confirmed(margin: float) -> bool:
+    def confirms(margin: float) -> bool:
         region = Region(lower=-margin, upper=margin)
-        return reached(0.0, region, (1.0, n_a), (1.0, n_b or _UNLIMITED), alpha) >= power
+        return (
+            verdict_probability(0.0, region, (1.0, n_a), (1.0, n_b or _UNLIMITED), alpha) >= power
+        )
 
     low, high = 0.0, 1.0
-    while not confirmed(high):
+    while not confirms(high):
         low, high = high, 2 * high
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if confirmed(middle) else (middle, high)
+        low, high = (low, middle) if confirms(middle) else (middle, high)
     return high
 
 

@@ -25,8 +25,8 @@ _COARSE = 5
 Answer = int | Literal["original-too-few", "on-the-margin"]
 
 
-def runs_needed(
-    a: Runs | Summary | None, b: Runs, found: Interval, region: Region, *, power: float = 0.8
+def runs_to_decide(
+    a: Runs | Summary | None, b: Runs, interval: Interval, region: Region, *, power: float = 0.8
 ) -> Answer:
     """How many runs of B in all decide the claim, if the estimate seen now is the truth.
 
@@ -34,7 +34,7 @@ def runs_needed(
         a: The original's runs, at least two, on the scale of `region`; None for a constant, and
             for differences of pairs.
         b: The re-execution's runs so far.
-        found: Their interval; its level is the one reckoned with.
+        interval: Their interval; its level is the one reckoned with.
         region: The claim's region.
         power: Wanted probability of a verdict.
 
@@ -49,11 +49,11 @@ def runs_needed(
     sd_a = sd_a if n_a >= 2 else sd_b
 
     def reaches(n_b: int, n_a: int = n_a) -> bool:
-        level, cost = found.alpha, 1.0
+        level, cost = interval.alpha, 1.0
         if isinstance(a, Runs):
-            level, cost = _level(found, b.n, n_a, n_b), _RANKS_COST
+            level, cost = _level(interval, b.n, n_a, n_b), _RANKS_COST
         sides = (sd_a, n_a), (sd_b, n_b)
-        return reached(found.estimate, region, *sides, level, cost) >= power
+        return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
 
     return _fewest(reaches, at_least=max(b.n, 1) + 1, ranks=isinstance(a, Runs))
 
@@ -71,7 +71,7 @@ def runs_to_confirm(
         power: Wanted probability of a verdict.
 
     Returns:
-        As `runs_needed`, at least two.
+        As `runs_to_decide`, at least two.
     """
 
     def reaches(n_b: int, n_a: int = a.n) -> bool:
@@ -79,12 +79,12 @@ def runs_to_confirm(
         if isinstance(a, Runs):
             level, cost = level_in_use(n_a, n_b, alpha), _RANKS_COST
         sides = (a.floored_sd, n_a), (a.floored_sd, n_b)
-        return reached(0.0, region, *sides, level, cost) >= power
+        return verdict_probability(0.0, region, *sides, level, cost) >= power
 
     return _fewest(reaches, at_least=2, ranks=isinstance(a, Runs))
 
 
-def reached(
+def verdict_probability(
     truth: float,
     region: Region,
     a: tuple[float, int],
@@ -122,12 +122,16 @@ def reached(
     return float(np.mean(np.maximum(inside, 0)) + np.mean(outside))
 
 
-def _level(found: Interval, have: int, n_a: int, n_b: int) -> float:
+def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
     """The level that `n_b` runs will be judged at, given the interval of those at hand.
 
     One run, or two against two, are judged at half the claim's level, more of them at all of it.
     """
-    full = 2 * found.alpha if level_in_use(n_a, have, found.alpha) < found.alpha else found.alpha
+    full = (
+        2 * interval.alpha
+        if level_in_use(n_a, have, interval.alpha) < interval.alpha
+        else interval.alpha
+    )
     return level_in_use(n_a, n_b, full)
 
 

@@ -43,7 +43,7 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
     return float(differences[rank - 1]), float(differences[pairs - rank])
 
 
-def guarded(n_a: int, n_b: int, alpha: float) -> bool:
+def has_guard(n_a: int, n_b: int, alpha: float) -> bool:
     """Whether so many runs have a rank interval, or are so many that the mean needs none."""
     return n_a * n_b > _MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
 

@@ -103,28 +103,28 @@ def precision(sides: Sequence[Runs], *, alpha: float) -> Precision | None:
 
     >>> def side(*values, seed): return Runs.of(dict(enumerate(values, seed)))
     >>> sides = [side(9, 11, seed=1), side(14, 16, seed=5), side(4, 6, seed=9)]
-    >>> found = precision(sides, alpha=0.05)
-    >>> round(found.repeatability_sd**2, 9), round(found.between_sd**2, 9)
+    >>> spread = precision(sides, alpha=0.05)
+    >>> round(spread.repeatability_sd**2, 9), round(spread.between_sd**2, 9)
     (2.0, 24.0)
     """
-    found = Machines.of(sides)
-    if found is None:
+    machines = Machines.of(sides)
+    if machines is None:
         return None
-    within = found.within
-    between = max(0.0, (_weighted_square(found) - within) / _iso_runs(found))
+    within = machines.within
+    between = max(0.0, (_square_between(machines) - within) / _iso_runs(machines))
     total = math.sqrt(between + within)
-    lower, upper = _limits(found, alpha)
+    lower, upper = _limits(machines, alpha)
     return Precision(
-        repeatability_sd=math.sqrt(within) * found.scale,
-        between_sd=math.sqrt(between) * found.scale,
-        reproducibility_sd=total * found.scale,
-        lower=min(lower, total) * found.scale,
-        upper=max(upper, total) * found.scale,
+        repeatability_sd=math.sqrt(within) * machines.scale,
+        between_sd=math.sqrt(between) * machines.scale,
+        reproducibility_sd=total * machines.scale,
+        lower=min(lower, total) * machines.scale,
+        upper=max(upper, total) * machines.scale,
         alpha=alpha,
-        within_df=found.within_df,
-        equal_spread_p=_bartlett(found.sides),
-        sides=found.k,
-        runs=sum(found.n),
+        within_df=machines.within_df,
+        equal_spread_p=_bartlett(machines.sides),
+        sides=machines.k,
+        runs=sum(machines.n),
     )
 
 
@@ -140,39 +140,39 @@ def random_effects_mean(sides: Sequence[Runs], *, alpha: float) -> Mean | None:
 
     >>> def side(*values, seed): return Runs.of(dict(enumerate(values, seed)))
     >>> sides = [side(9, 11, seed=1), side(14, 16, seed=5), side(4, 6, seed=9)]
-    >>> found = random_effects_mean(sides, alpha=0.05)
-    >>> round(found.estimate, 9), round(found.standard_error**2, 9)
+    >>> mean = random_effects_mean(sides, alpha=0.05)
+    >>> round(mean.estimate, 9), round(mean.standard_error**2, 9)
     (10.0, 8.333333333)
     """
-    found = Machines.of(sides)
-    if found is None or found.k < LEAST_FOR_A_MEAN:
+    machines = Machines.of(sides)
+    if machines is None or machines.k < LEAST_FOR_A_MEAN:
         return None
-    errors = [found.within / n for n in found.n]
-    between = paule_mandel(found.means, errors)
+    errors = [machines.within / n for n in machines.n]
+    between = paule_mandel(machines.means, errors)
     # without any spread every weight is the same
     smallest = between + min(errors)
     weights = [smallest / (between + error) if smallest else 1.0 for error in errors]
     whole = math.fsum(weights)
     shares = [weight / whole for weight in weights]
-    estimate = _dot(shares, found.means)
+    estimate = _dot(shares, machines.means)
     error = math.sqrt(
         math.fsum(share**2 * (between + own) for share, own in zip(shares, errors, strict=True))
         + 2
         * math.fsum(
-            shares[i] * shares[j] * found.within * seeds / (found.n[i] * found.n[j])
-            for i, j, seeds in found.common
+            shares[i] * shares[j] * machines.within * seeds / (machines.n[i] * machines.n[j])
+            for i, j, seeds in machines.common
         )
     )
-    df = min(found.k - 1.0, found.within_df)
+    df = min(machines.k - 1.0, machines.within_df)
     reach = -float(special.stdtrit(df, alpha)) * error
     return Mean(
-        estimate=found.centre + estimate * found.scale,
-        standard_error=error * found.scale,
-        between_sd=math.sqrt(between) * found.scale,
-        sides=found.k,
+        estimate=machines.centre + estimate * machines.scale,
+        standard_error=error * machines.scale,
+        between_sd=math.sqrt(between) * machines.scale,
+        sides=machines.k,
         df=df,
-        lower=found.centre + (estimate - reach) * found.scale,
-        upper=found.centre + (estimate + reach) * found.scale,
+        lower=machines.centre + (estimate - reach) * machines.scale,
+        upper=machines.centre + (estimate + reach) * machines.scale,
         alpha=alpha,
     )
 
@@ -193,21 +193,21 @@ def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
     most = _variance(means)
     smallest = min(variances)
 
-    def explained(between: float) -> bool:
+    def explains(between: float) -> bool:
         weights = [smallest / (between + variance) for variance in variances]
         middle = _dot(weights, means) / math.fsum(weights)
         return _dot(weights, [(m - middle) ** 2 for m in means]) <= (len(means) - 1) * smallest
 
     if smallest == 0:
         return most
-    return 0.0 if explained(0.0) else _root(explained, most)
+    return 0.0 if explains(0.0) else _root(explains, most)
 
 
-def _root(explained: Callable[[float], bool], most: float) -> float:
-    """Where `explained` turns true in (0, most], to the last bit: no tolerance to disagree on."""
+def _root(explains: Callable[[float], bool], most: float) -> float:
+    """Where `explains` turns true in (0, most], to the last bit: no tolerance to disagree on."""
     low, high = 0.0, most
     while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if explained(middle) else (middle, high)
+        low, high = (low, middle) if explains(middle) else (middle, high)
     return high
 
 
@@ -216,22 +216,25 @@ def _variance(values: Sequence[float]) -> float:
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
-def _weighted_square(found: Machines) -> float:
+def _square_between(machines: Machines) -> float:
     """ISO's s_d^2: the mean square between machines, each weighted by its runs."""
-    middle = _dot(found.n, found.means) / sum(found.n)
-    return _dot(found.n, [(mean - middle) ** 2 for mean in found.means]) / (found.k - 1)
+    middle = _dot(machines.n, machines.means) / sum(machines.n)
+    return _dot(machines.n, [(mean - middle) ** 2 for mean in machines.means]) / (machines.k - 1)
 
 
-def _iso_runs(found: Machines) -> float:
+def _iso_runs(machines: Machines) -> float:
     """ISO's n-bar-bar: the number of runs of a machine that stands for unequal ones."""
-    runs = sum(found.n)
-    return (runs - sum(n * n for n in found.n) / runs) / (found.k - 1)
+    runs = sum(machines.n)
+    return (runs - sum(n * n for n in machines.n) / runs) / (machines.k - 1)
 
 
-def _limits(found: Machines, alpha: float) -> tuple[float, float]:
+def _limits(machines: Machines, alpha: float) -> tuple[float, float]:
     """Modified large sample limits of s_R, scaled."""
-    rest = 1 - math.fsum(1 / n for n in found.n) / found.k
-    squares = ((_variance(found.means), found.k - 1.0), (rest * found.within, found.within_df))
+    rest = 1 - math.fsum(1 / n for n in machines.n) / machines.k
+    squares = (
+        (_variance(machines.means), machines.k - 1.0),
+        (rest * machines.within, machines.within_df),
+    )
     # an infinite quantile at an extreme alpha times nothing would be no number
     parts = [(square, df) for square, df in squares if square]
     estimate = math.fsum(part for part, _ in parts)

@@ -1,4 +1,4 @@
-"""How many samples two distributions need, to be told to lie closer than a distance."""
+"""How many samples two distributions need, to be shown to lie closer than a distance."""
 
 from __future__ import annotations
 

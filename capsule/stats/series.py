@@ -10,8 +10,10 @@ from scipy import special
 
 _BATCH = 5
 
+Series = Sequence[float] | NDArray[np.float64]
 
-def mser5(values: Sequence[float]) -> int:
+
+def mser5(values: Series) -> int:
     """How many leading values to cut, so that the standard error of the rest is smallest.
 
     White's marginal standard error rule on means of batches of five; at most half is cut, and
@@ -20,7 +22,7 @@ def mser5(values: Sequence[float]) -> int:
     >>> mser5([9.0] * 10 + [1.0, 2.0, 1.5, 1.8, 1.2] * 20)
     10
     """
-    batches = _scaled(values)
+    batches = _scale(values)
     count = len(batches) // _BATCH
     if count < 4:
         return 0
@@ -36,7 +38,7 @@ def mser5(values: Sequence[float]) -> int:
     return _BATCH * int(np.argmax(error <= error.min() * (1 + 1e-9) + 1e-30))
 
 
-def effective_sample_size(values: Sequence[float]) -> float:
+def effective_sample_size(values: Series) -> float:
     """How many independent samples a series is worth: its length over its correlation time.
 
     Autocorrelations are summed as long as their pairs stay positive and decreasing (Geyer's initial
@@ -45,7 +47,7 @@ def effective_sample_size(values: Sequence[float]) -> float:
     >>> effective_sample_size([1.0, 2.0, 1.0, 2.0, 1.0, 2.0])
     6.0
     """
-    series = _scaled(values)
+    series = _scale(values)
     n = len(series)
     if n < 4 or not series.any():
         return float(n)
@@ -58,8 +60,8 @@ def effective_sample_size(values: Sequence[float]) -> float:
     if negative.any():
         pairs = pairs[: int(np.argmax(negative))]
     correlation_time = 2 * float(np.minimum.accumulate(pairs).sum()) - 1 if len(pairs) else 1.0
-    found = min(float(n), max(1.0, n / max(correlation_time, 1.0)))
-    return float(f"{found:.9g}")  # a transform's last digits depend on the machine
+    effective = min(float(n), max(1.0, n / max(correlation_time, 1.0)))
+    return float(f"{effective:.9g}")  # a transform's last digits depend on the machine
 
 
 def median_interval(values: Sequence[float], *, level: float) -> tuple[float, float] | None:
@@ -92,7 +94,7 @@ def variation(values: Sequence[float]) -> float | None:
 
     None for fewer than two values, or where it is no finite number.
 
-    >>> variation([1.0, 2.0, 3.0])
+    >>> round(variation([1.0, 2.0, 3.0]), 9)
     0.5
     """
     if len(values) < 2:
@@ -103,7 +105,7 @@ def variation(values: Sequence[float]) -> float | None:
     return float(scaled.std(ddof=1)) / abs(mean) if mean else None
 
 
-def _scaled(values: Sequence[float]) -> NDArray[np.float64]:
+def _scale(values: Series) -> NDArray[np.float64]:
     """The values as distances from the first, in units of the largest: no square can overflow."""
     series = np.asarray(values, dtype=float)
     if not len(series):

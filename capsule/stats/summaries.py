@@ -49,8 +49,8 @@ def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Inte
         None when the spread is unknown on both sides (one run or none each).
 
     >>> paper, here = Summary(mean=76.1, sd=0.2, n=5), Runs.of({1: 76.0, 2: 76.3, 3: 76.2})
-    >>> found = summary_shift(paper, here, alpha=0.05)
-    >>> found.method, round(found.lower, 3), round(found.upper, 3)
+    >>> interval = summary_shift(paper, here, alpha=0.05)
+    >>> interval.method, round(interval.lower, 3), round(interval.upper, 3)
     ('summary', -0.249, 0.383)
     """
     if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:

@@ -6,7 +6,7 @@ INCONCLUSIVE   neither can be said at the stated error rate; with advice where s
 REPORTED       a ratio that nobody claimed anything about
 
 verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
-verdict.runs_advised(record) -> int                         how many fresh seeds to begin with
+verdict.advise_runs(record) -> int                         how many fresh seeds to begin with
 verdict.judge(differences) -> Verdict                       every time two capsules are compared
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from capsule import stats
 from capsule.diff import Differences
 from capsule.verdict import claim
 from capsule.verdict.freezing import freeze
@@ -28,7 +29,7 @@ from capsule.verdict.model import (
     Verdict,
     Word,
 )
-from capsule.verdict.starting import runs_advised
+from capsule.verdict.starting import advise_runs
 
 __all__ = [
     "POWERS",
@@ -39,10 +40,10 @@ __all__ = [
     "Look",
     "Verdict",
     "Word",
+    "advise_runs",
     "exit_code",
     "freeze",
     "judge",
-    "runs_advised",
 ]
 
 _EXIT_CODES: Mapping[Word, int] = {"REPRODUCED": 0, "DIFFERENT": 1, "INCONCLUSIVE": 3}
@@ -78,14 +79,12 @@ def _with_holm(claims: Sequence[Judged]) -> list[Judged]:
 
     Claims may differ in alpha, and some use half of it: Holm is done on p / (alpha in use).
     """
-    from capsule.stats import holm
-
     primary = [one for one in claims if one.decisive]
     if not primary:
         return list(claims)
     base = max(one.alpha for one in primary)
     scaled = [min(1.0, one.p_against_alpha * base) for one in primary]
-    adjusted = dict(zip(map(id, primary), holm(scaled), strict=True))
+    adjusted = dict(zip(map(id, primary), stats.holm(scaled), strict=True))
     return [
         replace(one, p_different_holm=min(1.0, adjusted[id(one)] * one.alpha / base))
         if id(one) in adjusted

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.verdict.model import POWERS, Advice
-
-if TYPE_CHECKING:
-    from capsule.stats import Answer, Interval, Region, Runs, Summary
 
 _MOST = 500
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
@@ -17,36 +14,39 @@ _NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be neede
 _Two = tuple[int | None, int | None]
 
 
-def runs(a: Runs | Summary | None, b: Runs, found: Interval, region: Region) -> Advice:
+def runs(
+    a: stats.Runs | stats.Summary | None,
+    b: stats.Runs,
+    interval: stats.Interval,
+    region: stats.Region,
+) -> Advice:
     """How many runs of the re-execution decide a claim, with the original as it is.
 
     Args:
         a: The original's side, None for a constant.
         b: The re-execution's runs so far.
-        found: Their interval.
+        interval: Their interval.
         region: What is allowed.
     """
-    from capsule.stats import runs_needed
-
     if a is not None and a.n < 2:
         return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
 
-    def needed(truth: float) -> tuple[Answer, Answer]:
-        seen = replace(found, estimate=truth)
-        low, high = (runs_needed(a, b, seen, region, power=power) for power in POWERS)
+    def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
+        at_truth = replace(interval, estimate=truth)
+        low, high = (stats.runs_to_decide(a, b, at_truth, region, power=power) for power in POWERS)
         return low, high
 
-    seen = needed(found.estimate)
+    as_seen = answers(interval.estimate)
     if a is None:  # no location is more likely than the one seen
-        return _worded(seen, None, b.n)
-    return _worded(seen, needed(0.0), b.n)
+        return _advice(as_seen, None, b.n)
+    return _advice(as_seen, answers(0.0), b.n)
 
 
-def pairs(differences: Runs, found: Interval, region: Region) -> Advice:
+def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
     """How many seeds both sides would need: a re-execution can't add to those of the original."""
-    from capsule.stats import runs_needed
-
-    low, high = (runs_needed(None, differences, found, region, power=power) for power in POWERS)
+    low, high = (
+        stats.runs_to_decide(None, differences, interval, region, power=power) for power in POWERS
+    )
     if isinstance(low, str):
         return Advice(answer="on-the-margin", sentence=_NEAR)
     more = f", {high} with power 0.9" if isinstance(high, int) else ""
@@ -56,18 +56,18 @@ def pairs(differences: Runs, found: Interval, region: Region) -> Advice:
     )
 
 
-def samples(needed: Callable[[float], int | None], *, possible: bool) -> Advice:
+def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
     """How many independent samples of the re-execution tell two distributions to be close.
 
     Args:
-        needed: Of a power: how many in all, if the two are equal; None where no number does.
+        count: Of a power: how many in all, if the two are equal; None where no number does.
         possible: Whether the distance seen leaves room on either side of the margin.
     """
     if not possible:
         return Advice(
             answer="on-the-margin", sentence="the distance seen sits on the margin that is allowed"
         )
-    low, high = needed(POWERS[0]), needed(POWERS[1])
+    low, high = count(POWERS[0]), count(POWERS[1])
     if low is None:
         return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}too few samples")
     more = f", {high} with power 0.9" if high is not None else ""
@@ -79,31 +79,38 @@ def samples(needed: Callable[[float], int | None], *, possible: bool) -> Advice:
     )
 
 
-def _worded(seen: tuple[Answer, Answer], equal: tuple[Answer, Answer] | None, have: int) -> Advice:
+def _advice(
+    seen: tuple[stats.Answer, stats.Answer],
+    equal: tuple[stats.Answer, stats.Answer] | None,
+    have: int,
+) -> Advice:
     as_seen = _numbers(seen)
     if_equal = (None, None) if equal is None else _numbers(equal)
     if as_seen[0] is not None:
-        told = (
+        sentence = (
             f"{as_seen[0]} runs of the re-execution in all (now {have}) decide this with power 0.8"
             f"{_higher(as_seen)}, if the shift seen is the true one"
         )
         if if_equal[0] is not None:
-            told += f"; {if_equal[0]} with power 0.8{_higher(if_equal)}, if there is no shift"
-        return Advice(answer="runs", as_seen=as_seen, if_equal=if_equal, sentence=told)
+            sentence += f"; {if_equal[0]} with power 0.8{_higher(if_equal)}, if there is no shift"
+        return Advice(answer="runs", as_seen=as_seen, if_equal=if_equal, sentence=sentence)
     margin = seen[0] == "on-the-margin"
-    told = _NEAR if margin else f"{_TOO_FEW}too few runs"
+    sentence = _NEAR if margin else f"{_TOO_FEW}too few runs"
     if if_equal[0] is not None:
-        told = (
-            f"if the shift seen is the true one, {told}; if there is none, {if_equal[0]} runs of"
-            f" the re-execution in all (now {have}) decide this with power 0.8{_higher(if_equal)}"
+        sentence = (
+            f"if the shift seen is the true one, {sentence}; if there is none, {if_equal[0]} runs"
+            f" of the re-execution in all (now {have}) decide this with power 0.8"
+            f"{_higher(if_equal)}"
         )
     return Advice(
-        answer="on-the-margin" if margin else "original-too-few", if_equal=if_equal, sentence=told
+        answer="on-the-margin" if margin else "original-too-few",
+        if_equal=if_equal,
+        sentence=sentence,
     )
 
 
-def _numbers(answers: tuple[Answer, Answer]) -> _Two:
-    low, high = (each if isinstance(each, int) else None for each in answers)
+def _numbers(answers: tuple[stats.Answer, stats.Answer]) -> _Two:
+    low, high = (answer if isinstance(answer, int) else None for answer in answers)
     return low, high
 
 

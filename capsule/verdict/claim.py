@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
@@ -34,10 +35,10 @@ def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
     if obstacle:
-        found = replace(blank, sentence=obstacle)
+        judged = replace(blank, sentence=obstacle)
     else:
-        found = _RULES[claim.type](blank, pair, claim)
-    return failing.weighed(found)
+        judged = _RULES[claim.type](blank, pair, claim)
+    return failing.weigh(judged)
 
 
 def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:
@@ -70,8 +71,6 @@ def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:
 
 def _look(claim: FrozenClaim, rerun: MetricRuns | None, plan: tuple[int, ...]) -> Look | None:
     """The look that so many re-run seeds are; a function of the two capsules, not of who looks."""
-    from capsule.stats import nominal_alpha
-
     if claim.type in ("exact", "ratio") or claim.paired:
         return None
     runs = len(rerun.runs) if rerun is not None else 0
@@ -82,7 +81,9 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None, plan: tuple[int, ...]) -
         return None
     number = planned.index(runs) + 1 if runs in planned else None
     looks = len(planned) if number else _FURTHER_LOOKS
-    return Look(planned=planned, runs=runs, number=number, alpha=nominal_alpha(claim.alpha, looks))
+    return Look(
+        planned=planned, runs=runs, number=number, alpha=stats.nominal_alpha(claim.alpha, looks)
+    )
 
 
 def _obstacles(pair: Pair) -> Iterator[str]:

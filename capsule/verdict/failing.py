@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from capsule import stats
+from capsule.notes import Note
 from capsule.verdict import wording
 from capsule.verdict.model import Judged
 
 
-def weighed(found: Judged) -> Judged:
+def weigh(judged: Judged) -> Judged:
     """A judgement of values, given how often either side gave none.
 
     Unequal rates of failure veto REPRODUCED; clearly unequal ones, by Fisher's exact test in
     either direction, are DIFFERENT.
     """
-    from capsule.stats import fisher_more
-
-    failed_a, failed_b = found.original.failed, found.rerun.failed
-    n_a, n_b = found.original.values + failed_a, found.rerun.values + failed_b
+    failed_a, failed_b = judged.original.failed, judged.rerun.failed
+    n_a, n_b = judged.original.values + failed_a, judged.rerun.values + failed_b
     if failed_a * n_b == failed_b * n_a:
-        return found
-    told = wording.failures(failed_a, n_a, failed_b, n_b)
-    p = min(fisher_more(failed_a, n_a, failed_b, n_b), fisher_more(failed_b, n_b, failed_a, n_a))
-    level = found.level / 2
-    if p < level and p / level < found.p_against_alpha:
+        return judged
+    failures = wording.failures(failed_a, n_a, failed_b, n_b)
+    p = min(
+        stats.fisher_more(failed_a, n_a, failed_b, n_b),
+        stats.fisher_more(failed_b, n_b, failed_a, n_a),
+    )
+    level = judged.level / 2
+    if p < level and p / level < judged.p_against_alpha:
         return replace(
-            found,
+            judged,
             word="DIFFERENT",
             method="failures",
             alpha_used=level,
             p_reproduced=None,
             p_different=p,
-            sentence=f"{told}; {found.sentence}",
+            sentence=f"{failures}; {judged.sentence}",
             advice=None,
         )
-    if found.word == "REPRODUCED":
-        vetoed = f"{found.sentence}, but {told}: unequal failure rates are not reproduced"
-        return replace(found, word="INCONCLUSIVE", sentence=vetoed)
-    return replace(found, notes=(*found.notes, told))
+    if judged.word == "REPRODUCED":
+        vetoed = f"{judged.sentence}, but {failures}: unequal failure rates are not reproduced"
+        return replace(judged, word="INCONCLUSIVE", sentence=vetoed)
+    return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=failures)))

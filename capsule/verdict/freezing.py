@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from capsule import stats
 from capsule.errors import ManifestError
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Claim, Margin
@@ -38,23 +39,23 @@ def freeze(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> tuple[
             a direction.
     """
     return tuple(
-        _frozen(claim, metrics[path]) for claim in claims for path in _matching(claim, metrics)
+        _freeze_one(claim, metrics[path]) for claim in claims for path in _matching(claim, metrics)
     )
 
 
 def _matching(claim: Claim, metrics: Mapping[str, MetricRuns]) -> list[str]:
-    found = [path for path in sorted(metrics) if match(claim.metric, path)]
-    if not found:
+    paths = [path for path in sorted(metrics) if match(claim.metric, path)]
+    if not paths:
         near = difflib.get_close_matches(claim.metric, sorted(metrics), n=1, cutoff=0)
         raise ManifestError(
             f"the claim on {claim.metric} matches no metric",
             where="/claims",
             advice=f"the nearest metric is {near[0]}" if near else "there are no metrics at all",
         )
-    return found
+    return paths
 
 
-def _frozen(claim: Claim, metric: MetricRuns) -> FrozenClaim:
+def _freeze_one(claim: Claim, metric: MetricRuns) -> FrozenClaim:
     scale, (lower, upper), source = _RULES[claim.type](claim, metric)
     return FrozenClaim(
         metric=metric.metric,
@@ -82,13 +83,13 @@ def _ratio(_claim: Claim, _metric: MetricRuns) -> _Frozen:
 
 def _threshold(claim: Claim, metric: MetricRuns) -> _Frozen:
     ends = (claim.at_least, claim.at_most)
-    if not _skewed(metric) or any(end is not None and end <= 0 for end in ends):
+    if not _has_skew(metric) or any(end is not None and end <= 0 for end in ends):
         return "linear", ends, "author"
     lower, upper = (None if end is None else math.log(end) for end in ends)
     return "log", (lower, upper), "author"
 
 
-def _skewed(metric: MetricRuns) -> bool:
+def _has_skew(metric: MetricRuns) -> bool:
     """Whether a metric is an error-like quantity, whose logarithm is nearer to symmetric.
 
     Student's t on raw skewed runs against a constant is wrong 13 to 14 % of the time. Chosen from
@@ -155,7 +156,7 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
     Of a number that moves in steps the margin is put halfway between two of them where it would
     lie below that: rank limits sit on whole steps, and a margin there loses power for nothing.
     """
-    sd = _between_runs(claim, metric)
+    sd = _sd_between(claim, metric)
     wanted = spreads(claim)
     if sd is None or wanted is None:
         return None
@@ -166,16 +167,14 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
     return margin
 
 
-def _between_runs(claim: Claim, metric: MetricRuns) -> float | None:
+def _sd_between(claim: Claim, metric: MetricRuns) -> float | None:
     """The original's standard deviation between runs, unbiased for normal ones."""
-    from capsule.stats.margin import c4
-
     if claim.type == "curve":
         return shapes.spread(metric)
     if claim.published is not None:
-        return claim.published.sd / c4(claim.published.n or UNKNOWN_RUNS)
+        return claim.published.sd / stats.c4(claim.published.n or UNKNOWN_RUNS)
     runs = sides.runs(sides.independent(metric))
-    return runs.sd / c4(runs.n) if runs.n >= 2 else None
+    return runs.sd / stats.c4(runs.n) if runs.n >= 2 else None
 
 
 _RULES: Mapping[str, Callable[[Claim, MetricRuns], _Frozen]] = {

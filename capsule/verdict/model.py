@@ -7,6 +7,7 @@ from typing import Literal
 
 from capsule.diff import Differences, SeedRule
 from capsule.manifest import Direction, Kind
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
@@ -146,7 +147,7 @@ class Judged:
     look: Look | None = None
     sentence: str = ""
     advice: Advice | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def decisive(self) -> bool:

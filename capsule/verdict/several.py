@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from capsule import stats
 from capsule.diff import Side
 from capsule.diff.several import Several, label
 from capsule.verdict import _EXIT_CODES, judge, spread
@@ -79,14 +80,12 @@ def exit_code(verdict: SeveralVerdict) -> int:
 
 def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
     """The pairs with their words after Holm, which is done on p / alpha as within a pair."""
-    from capsule.stats import holm
-
     alphas = {claim.alpha for verdict in verdicts for claim in verdict.claims if claim.decisive}
     alpha = max(alphas, default=0.05)
     parts = [_least_part(verdict) for verdict in verdicts]
-    found = [1.0 if part is None else min(1.0, part * alpha) for part in parts]
+    p_values = [1.0 if part is None else min(1.0, part * alpha) for part in parts]
     for index, (verdict, p, adjusted) in enumerate(
-        zip(verdicts, found, holm(found), strict=True), 1
+        zip(verdicts, p_values, stats.holm(p_values), strict=True), 1
     ):
         differs = parts[index - 1] is not None
         chance = verdict.word == "DIFFERENT" and adjusted > alpha

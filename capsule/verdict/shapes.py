@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
-from capsule.summary import MetricRuns
+from capsule.summary import MetricRuns, median
 from capsule.verdict import advising, sides, wording
 from capsule.verdict.model import Judged
-
-if TYPE_CHECKING:
-    from capsule.stats import Curve, Runs
 
 
 def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """Every step's shift held against the margin; the worst of them is told."""
-    from capsule import stats
-
     assert pair.original is not None
     assert pair.rerun is not None
     assert claim.upper is not None
@@ -29,8 +24,8 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     bundles = [sides.curves(source) for source in sources]
     for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
         if len(bundle) < len(source.values):
-            told = f"not every run of the {name} is a curve, with a step beside each value"
-            return replace(blank, sentence=told)
+            obstacle = f"not every run of the {name} is a curve, with a step beside each value"
+            return replace(blank, sentence=obstacle)
     smallest = min(min(curve.values) for bundle in bundles for curve in bundle.values())
     resolution = claim.resolution
     if resolution is None:
@@ -40,32 +35,32 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     if log:
         bundles, resolution = [_logarithms(one) for one in bundles], resolution / smallest
     there, here = bundles
-    found = stats.curve_shift(
+    decision = stats.curve_shift(
         there, here, margin=claim.upper, alpha=blank.level, resolution=resolution
     )
-    if found.interval is None:
-        said = "no step in common" if not found.points else "one run on each side, without a spread"
-        return replace(blank, sentence=f"the two bundles of curves have {said}")
-    interval = found.interval
+    if decision.interval is None:
+        lack = "one run on each side, without a spread" if decision.points else "no step in common"
+        return replace(blank, sentence=f"the two bundles of curves have {lack}")
+    interval = decision.interval
     limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     judged = replace(
         blank,
-        word=found.word,
+        word=decision.word,
         method="curve",
         estimate=interval.estimate,
         lower=interval.lower,
         upper=interval.upper,
-        step=found.worst_step,
-        alpha_used=found.alpha,
-        p_reproduced=found.p_reproduced,
-        p_different=found.p_different,
+        step=decision.worst_step,
+        alpha_used=decision.alpha,
+        p_reproduced=decision.p_reproduced,
+        p_different=decision.p_different,
         sentence=wording.curve(
-            found, limits, allowed=wording.margin(claim, pair.original), log=log
+            decision, limits, allowed=wording.margin(claim, pair.original), log=log
         ),
     )
-    if found.word != "INCONCLUSIVE" or found.worst_step is None:
+    if decision.word != "INCONCLUSIVE" or decision.worst_step is None:
         return judged
-    a, b = _at(found.worst_step, there), _at(found.worst_step, here)
+    (a,), (b,) = (stats.runs_at(side, [decision.worst_step]) for side in bundles)
     region = stats.Region(lower=-claim.upper, upper=claim.upper)
     advice = advising.runs(a, b, interval, region)
     return replace(
@@ -79,32 +74,16 @@ def spread(metric: MetricRuns) -> float | None:
     Returns:
         In the metric's unit, unbiased for normal runs; None for fewer than two curves.
     """
-    from capsule.stats.curves import common_grid
-    from capsule.stats.margin import c4
-    from capsule.summary import median
-
-    found = sides.curves(sides.independent(metric))
-    grid = common_grid(list(found.values()))
-    if len(found) < 2 or not grid:
+    curves = sides.curves(sides.independent(metric))
+    grid = stats.common_grid(list(curves.values()))
+    if len(curves) < 2 or not grid:
         return None
-    middle = median([_at(step, found).sd for step in grid])
-    return None if middle is None else middle / c4(len(found))
+    middle = median([runs.sd for runs in stats.runs_at(curves, grid)])
+    return None if middle is None else middle / stats.c4(len(curves))
 
 
-def _logarithms(bundle: Mapping[int, Curve]) -> Mapping[int, Curve]:
-    from capsule.stats import Curve
-
+def _logarithms(bundle: Mapping[int, stats.Curve]) -> Mapping[int, stats.Curve]:
     return {
-        seed: Curve(steps=curve.steps, values=tuple(map(math.log, curve.values)))
+        seed: stats.Curve(steps=curve.steps, values=tuple(map(math.log, curve.values)))
         for seed, curve in bundle.items()
     }
-
-
-def _at(step: float, curves: Mapping[int, Curve]) -> Runs:
-    import numpy as np
-
-    from capsule.stats import Runs
-    from capsule.stats.curves import interpolated
-
-    grid = np.array([step])
-    return Runs.of({seed: interpolated(curve, grid)[0] for seed, curve in curves.items()})

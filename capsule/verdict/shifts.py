@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.lint.outlook import UNKNOWN_RUNS
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict import advising, sides, within, wording
 from capsule.verdict.model import Judged
-
-if TYPE_CHECKING:
-    from capsule.stats import Interval, Region, Runs, Summary
 
 
 def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
@@ -22,128 +21,125 @@ def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
     Noninferiority is the same with one end of the region open.
     """
-    from capsule import stats
-
     a, b = both(pair, claim)
     if claim.paired:
-        return _paired(blank, pair, claim, a, b)
-    found = stats.shift(a, b, alpha=blank.level)
-    if found is None:
+        return _compare_pairs(blank, pair, claim, a, b)
+    interval = stats.shift(a, b, alpha=blank.level)
+    if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
-    told = _told(_decided(blank, found), pair, claim)
+    judged = _word(_decide(blank, interval), pair, claim)
     superiority = stats.superiority(a, b)
-    return _advised(replace(told, superiority=superiority), found, a, b)
+    return _advise(replace(judged, superiority=superiority), interval, a, b)
 
 
 def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """A shift whose spread is known from the original alone, or from what was published of it."""
-    from capsule import stats
-
     a, b = _original(pair, claim), _one_side(pair.rerun, pair, claim)
     if claim.pattern.published is not None:
-        found = stats.summary_shift(a, b, alpha=blank.level)
+        interval = stats.summary_shift(a, b, alpha=blank.level)
     elif isinstance(a, stats.Runs) and a.n >= 2:
-        found = _predicted(a, b, blank.level)
+        interval = stats.prediction_shift(a, b, alpha=blank.level)
     else:
-        found = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
-    if found is None:
+        interval = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
+    if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
-    told = _told(_decided(blank, found), pair, claim)
-    notes = list(told.notes)
-    if claim.pattern.published is not None and claim.pattern.published.n is None:
-        notes.append(f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed")
-    if told.word == "INCONCLUSIVE" and found.lower <= 0 <= found.upper:
-        notes.append(
-            "consistent: inside the original's prediction interval, which is too wide to confirm"
-            " the margin"
-        )
+    judged = _word(_decide(blank, interval), pair, claim)
+    judged = replace(judged, notes=(*judged.notes, *_prediction_notes(judged, interval, claim)))
     if isinstance(a, stats.Runs):
-        told = replace(told, superiority=stats.superiority(a, b))
-    return _advised(replace(told, notes=tuple(notes)), found, a, b)
+        judged = replace(judged, superiority=stats.superiority(a, b))
+    return _advise(judged, interval, a, b)
+
+
+def _prediction_notes(
+    judged: Judged, interval: stats.Interval, claim: FrozenClaim
+) -> Iterator[Note]:
+    if claim.pattern.published is not None and claim.pattern.published.n is None:
+        yield Note(
+            code="runs-assumed",
+            sentence=f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed",
+        )
+    if judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
+        yield Note(
+            code="consistent",
+            sentence="consistent: inside the original's prediction interval, which is too wide to"
+            " confirm the margin",
+        )
 
 
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """The re-execution's own location, held against a constant."""
-    from capsule import stats
-
     b = _one_side(pair.rerun, pair, claim)
     region, log = (claim.lower, claim.upper), claim.scale == "log"
     if log and not b.positive:
         # the original's values were all positive, a value of 0 here has no logarithm
         region, log = (claim.pattern.at_least, claim.pattern.at_most), False
     b = b.log() if log else b
-    found = stats.location(b, alpha=blank.level)
-    if found is None:
+    interval = stats.location(b, alpha=blank.level)
+    if interval is None:
         return replace(blank, sentence="one run tells no spread, and without it nothing follows")
     scaled = replace(blank, scale="log" if log else "linear", region=region)
-    judged = replace(_decided(scaled, found), p_zero=None)
+    judged = replace(_decide(scaled, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
-    told = replace(judged, sentence=wording.threshold(judged.word, limits, claim=claim, log=log))
-    return _advised(told, found, None, b)
+    sentence = wording.threshold(judged.word, limits, claim=claim, log=log)
+    return _advise(replace(judged, sentence=sentence), interval, None, b)
 
 
 def ratio(blank: Judged, pair: Pair) -> Judged:
     """How the two sides compare, where nobody claimed anything: reported, not judged."""
-    from capsule import stats
-
     a, b = both(pair, pair.claim)
     log = a.positive and b.positive
     if log:
         a, b = a.log(), b.log()
     scaled = replace(blank, scale="log" if log else "linear")
-    found = stats.shift(a, b, alpha=blank.level)
-    if found is None:
+    interval = stats.shift(a, b, alpha=blank.level)
+    if interval is None:
         return within.judge(scaled, pair, log=log)
-    judged = replace(
-        measured(scaled, found), p_zero=p_zero(found), superiority=stats.superiority(a, b)
+    measured = replace(
+        measure(scaled, interval), p_zero=p_zero(interval), superiority=stats.superiority(a, b)
     )
     name = "ratio" if log else "difference"
-    told = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
-    return replace(judged, sentence=f"{name} {told}")
+    limits = wording.limits(measured.estimate, measured.lower, measured.upper, log=log)
+    return replace(measured, sentence=f"{name} {limits}")
 
 
-def both(pair: Pair, claim: FrozenClaim | None) -> tuple[Runs, Runs]:
+def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]:
     """The independent runs of both sides on the scale of the claim."""
     return _one_side(pair.original, pair, claim), _one_side(pair.rerun, pair, claim)
 
 
-def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) -> Runs:
+def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) -> stats.Runs:
     assert side is not None
     runs = sides.runs(sides.independent(side), _resolution(pair, claim))
     log = claim is not None and claim.type not in ("ratio", "threshold") and claim.scale == "log"
     return runs.log() if log else runs
 
 
-def measured(blank: Judged, found: Interval) -> Judged:
+def measure(blank: Judged, interval: stats.Interval) -> Judged:
     """The judgement with an interval in it, and no word yet."""
     return replace(
         blank,
-        method=found.method,
-        estimate=found.estimate,
-        lower=found.lower if math.isfinite(found.lower) else None,
-        upper=found.upper if math.isfinite(found.upper) else None,
-        alpha_used=found.alpha,
+        method=interval.method,
+        estimate=interval.estimate,
+        lower=interval.lower if math.isfinite(interval.lower) else None,
+        upper=interval.upper if math.isfinite(interval.upper) else None,
+        alpha_used=interval.alpha,
     )
 
 
-def region(ends: tuple[float | None, float | None]) -> Region:
+def region(ends: tuple[float | None, float | None]) -> stats.Region:
     """A region with its open ends at infinity."""
-    from capsule.stats import Region
-
     lower, upper = ends
-    return Region(
+    return stats.Region(
         lower=-math.inf if lower is None else lower, upper=math.inf if upper is None else upper
     )
 
 
-def p_zero(found: Interval) -> float:
+def p_zero(interval: stats.Interval) -> float:
     """The two-sided p value of no shift: information, as it never shows that two sides agree."""
-    from capsule.stats import Region, decide
-
-    p = decide(found, Region(lower=0.0, upper=0.0)).p_different
+    p = stats.decide(interval, stats.Region(lower=0.0, upper=0.0)).p_different
     # of a single run it is doubled already
-    return p if found.method in ("prediction", "exact") else min(1.0, 2 * p)
+    return p if interval.method in ("prediction", "exact") else min(1.0, 2 * p)
 
 
 def _resolution(pair: Pair, claim: FrozenClaim | None) -> float:
@@ -152,17 +148,15 @@ def _resolution(pair: Pair, claim: FrozenClaim | None) -> float:
     return max(side.resolution for side in (pair.original, pair.rerun) if side is not None)
 
 
-def _original(pair: Pair, claim: FrozenClaim) -> Runs | Summary:
-    from capsule.stats import Summary
-
+def _original(pair: Pair, claim: FrozenClaim) -> stats.Runs | stats.Summary:
     published = claim.pattern.published
     if published is None:
         return _one_side(pair.original, pair, claim)
     n, resolution = published.n or UNKNOWN_RUNS, _resolution(pair, claim)
     if claim.scale == "linear":
-        return Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
+        return stats.Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
     # the spread of the logarithms of a positive number is its relative spread, nearly
-    return Summary(
+    return stats.Summary(
         mean=math.log(published.mean),
         sd=published.sd / published.mean,
         n=n,
@@ -170,16 +164,9 @@ def _original(pair: Pair, claim: FrozenClaim) -> Runs | Summary:
     )
 
 
-def _predicted(a: Runs, b: Runs, alpha: float) -> Interval:
-    from capsule.stats.interval import student
-
-    error = a.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
-    return student(b.mean - a.mean, error, a.n - 1, alpha / 2, "prediction", full=alpha)
-
-
-def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: Runs, b: Runs) -> Judged:
-    from capsule import stats
-
+def _compare_pairs(
+    blank: Judged, pair: Pair, claim: FrozenClaim, a: stats.Runs, b: stats.Runs
+) -> Judged:
     there, here = dict(a.by_seed), dict(b.by_seed)
     common = sorted(there.keys() & here.keys())
     # a difference of two rounded values is rounded twice
@@ -187,49 +174,49 @@ def _paired(blank: Judged, pair: Pair, claim: FrozenClaim, a: Runs, b: Runs) -> 
         {seed: here[seed] - there[seed] for seed in common},
         resolution=math.sqrt(2) * max(a.resolution, b.resolution),
     )
-    found = stats.paired(differences, alpha=blank.level)
-    if found is None:
+    interval = stats.paired_shift(differences, alpha=blank.level)
+    if interval is None:
         return replace(blank, sentence="fewer than two seeds have a value on both sides")
-    told = _told(_decided(blank, found), pair, claim)
-    told = replace(
-        told,
-        superiority=stats.superiority(a, b),
-        notes=(*told.notes, f"{len(common)} runs are compared under equal seeds, as was declared"),
+    note = Note(
+        code="paired-seeds",
+        sentence=f"{len(common)} runs are compared under equal seeds, as was declared",
     )
-    if told.word != "INCONCLUSIVE":
-        return told
-    return replace(told, advice=advising.pairs(differences, found, region(told.region)))
+    judged = _word(_decide(blank, interval), pair, claim)
+    judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
+    if judged.word != "INCONCLUSIVE":
+        return judged
+    return replace(judged, advice=advising.pairs(differences, interval, region(judged.region)))
 
 
-def _decided(blank: Judged, found: Interval) -> Judged:
-    from capsule.stats import decide
-
-    decision = decide(found, region(blank.region))
+def _decide(blank: Judged, interval: stats.Interval) -> Judged:
+    decision = stats.decide(interval, region(blank.region))
     return replace(
-        measured(blank, found),
+        measure(blank, interval),
         word=decision.word,
         p_reproduced=decision.p_reproduced,
         p_different=decision.p_different,
-        p_zero=p_zero(found),
+        p_zero=p_zero(interval),
     )
 
 
-def _told(found: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
+def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.original is not None
-    assert found.word != "REPORTED"
-    limits = wording.limits(found.estimate, found.lower, found.upper, log=claim.scale == "log")
+    assert judged.word != "REPORTED"
+    limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
-        sentence = wording.noninferiority(found.word, limits, claim=claim, allowed=allowed)
+        sentence = wording.noninferiority(judged.word, limits, claim=claim, allowed=allowed)
     else:
-        inside = found.lower is None or found.upper is None or found.lower <= 0 <= found.upper
+        inside = judged.lower is None or judged.upper is None or judged.lower <= 0 <= judged.upper
         sentence = wording.equivalence(
-            found.word, limits, claim=claim, allowed=allowed, detectable=not inside
+            judged.word, limits, claim=claim, allowed=allowed, detectable=not inside
         )
-    return replace(found, sentence=sentence)
+    return replace(judged, sentence=sentence)
 
 
-def _advised(found: Judged, interval: Interval, a: Runs | Summary | None, b: Runs) -> Judged:
-    if found.word != "INCONCLUSIVE":
-        return found
-    return replace(found, advice=advising.runs(a, b, interval, region(found.region)))
+def _advise(
+    judged: Judged, interval: stats.Interval, a: stats.Runs | stats.Summary | None, b: stats.Runs
+) -> Judged:
+    if judged.word != "INCONCLUSIVE":
+        return judged
+    return replace(judged, advice=advising.runs(a, b, interval, region(judged.region)))

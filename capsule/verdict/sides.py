@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from capsule import stats
+from capsule.notes import Note
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.model import Counts
-
-if TYPE_CHECKING:
-    from capsule.stats import Curve, Runs
 
 # beyond it a difference of two values may leave the range of doubles
 LARGEST = 1e300
@@ -37,12 +35,10 @@ def values(metric: MetricRuns) -> dict[int, float]:
     }
 
 
-def runs(metric: MetricRuns, resolution: float | None = None) -> Runs:
+def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
     """The runs that have a value, at the metric's resolution or the one given."""
-    from capsule.stats import Runs
-
     resolution = metric.resolution if resolution is None else resolution
-    return Runs.of(values(metric), resolution=resolution)
+    return stats.Runs.of(values(metric), resolution=resolution)
 
 
 def series(run: Run) -> Sequence[float]:
@@ -50,27 +46,23 @@ def series(run: Run) -> Sequence[float]:
     return () if run.series is None else run.series.values[run.series.warmup :]
 
 
-def curves(metric: MetricRuns) -> Mapping[int, Curve]:
+def curves(metric: MetricRuns) -> Mapping[int, stats.Curve]:
     """Seed to curve, of the runs that have one."""
-    from capsule.stats import Curve
-
     return {
-        run.seed: Curve(
+        run.seed: stats.Curve(
             steps=tuple(run.series.steps[run.series.warmup :]), values=tuple(series(run))
         )
         for run in metric.runs
-        if run.series is not None and run.series.steps is not None and _reckoned(series(run))
+        if run.series is not None and run.series.steps is not None and _is_reckonable(series(run))
     }
 
 
-def _reckoned(found: Sequence[float]) -> bool:
-    return bool(found) and max(map(abs, found)) <= LARGEST
+def _is_reckonable(values: Sequence[float]) -> bool:
+    return bool(values) and max(map(abs, values)) <= LARGEST
 
 
 def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
     """What became of the runs of a side; with `all_count` a repeated run counts like any other."""
-    from capsule.stats import failure_bound
-
     if metric is None:
         return Counts(
             seeds=(),
@@ -92,20 +84,25 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
         independent=used.n,
         failed=failed,
         missing=missing,
-        failure_bound=failure_bound(failed, with_value + failed),
+        failure_bound=stats.failure_bound(failed, with_value + failed),
         mean=used.mean if used.n else None,
         sd=used.sd if used.n >= 2 else None,
     )
 
 
-def notes(original: Counts, rerun: Counts) -> Iterator[str]:
+def notes(original: Counts, rerun: Counts) -> Iterator[Note]:
     """What a reader must know of the runs before any number made from them."""
     for name, side in (("original", original), ("re-execution", rerun)):
         if side.missing:
-            yield f"runs of the {name} that were interrupted and have no outcome: {side.missing}"
+            yield Note(
+                code="no-outcome",
+                sentence=f"runs of the {name} that were interrupted and have no outcome:"
+                f" {side.missing}",
+            )
         if side.independent < side.values:
-            yield (
-                f"{side.values} runs of the {name} count as {side.independent}: the others went"
-                " through exactly the same values under other seeds; a metric that no seed changes"
-                " can be claimed exact"
+            yield Note(
+                code="repeated-runs",
+                sentence=f"{side.values} runs of the {name} count as {side.independent}: the others"
+                " went through exactly the same values under other seeds; a metric that no seed"
+                " changes can be claimed exact",
             )

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from capsule import stats
 from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Counts, Verdict
 from capsule.verdict.wording import natural, number
-
-if TYPE_CHECKING:
-    from capsule.stats import Runs
-    from capsule.stats.reproducibility import Mean, Precision
 
 # what these claim is not one value a run
 _NOT_OF_VALUES = {
@@ -50,11 +48,11 @@ class Spread:
     scale: Literal["linear", "log"]
     alpha: float
     counts: tuple[Counts | None, ...]
-    precision: Precision | None
+    precision: stats.Precision | None
     precision_sentence: str
-    mean: Mean | None
+    mean: stats.Mean | None
     mean_sentence: str
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
@@ -64,17 +62,15 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         across: The runs of every side.
         verdicts: Of each pair, which tell whether the sides have a value in common.
     """
-    from capsule.stats.reproducibility import precision, random_effects_mean
-
     claim = _claim(across)
     used = list(_runs(across, claim))
     log = claim.scale == "log"
     obstacle = next(_obstacles(across, claim, used), None)
     if log and obstacle is None:
         used = [side.log() for side in used]
-    found = None if obstacle else precision(used, alpha=claim.alpha)
+    precision = None if obstacle else stats.precision(used, alpha=claim.alpha)
     no_mean = obstacle or next(_obstacles_of_a_mean(across, used, verdicts), None)
-    mean = None if no_mean else random_effects_mean(used, alpha=claim.alpha)
+    mean = None if no_mean else stats.random_effects_mean(used, alpha=claim.alpha)
     first = next((side for side in across.sides if side is not None), None)
     unit = first.unit if first else "1"
     return Spread(
@@ -87,11 +83,13 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         counts=tuple(
             None if side is None else sides.counts(side, all_count=False) for side in across.sides
         ),
-        precision=found,
-        precision_sentence=_told_precision(found, unit, log) if found else f"no s_R: {obstacle}",
+        precision=precision,
+        precision_sentence=_word_precision(precision, unit, log)
+        if precision
+        else f"no s_R: {obstacle}",
         mean=mean,
-        mean_sentence=_told_mean(mean, log) if mean else f"no mean: {no_mean}",
-        notes=tuple(_notes(across, used, found)),
+        mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
+        notes=tuple(_notes(across, used, precision)),
     )
 
 
@@ -101,19 +99,17 @@ def _claim(across: Across) -> FrozenClaim:
     return (of_values or across.claims)[0]
 
 
-def _runs(across: Across, claim: FrozenClaim) -> Iterator[Runs]:
+def _runs(across: Across, claim: FrozenClaim) -> Iterator[stats.Runs]:
     """The independent runs of every side, none where it has no such metric."""
-    from capsule.stats import Runs
-
     known = [side for side in across.sides if side is not None]
     resolution = max((side.resolution for side in known), default=0.0)
     if claim.resolution is not None:
         resolution = claim.resolution
     for side in across.sides:
-        yield Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
+        yield stats.Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
 
 
-def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[Runs]) -> Iterator[str]:
+def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[stats.Runs]) -> Iterator[str]:
     """Why there is no spread to tell, most basic reason first."""
     if claim.type in _NOT_OF_VALUES:
         yield _NOT_OF_VALUES[claim.type]
@@ -129,7 +125,7 @@ def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[Runs]) -> Iter
 
 
 def _obstacles_of_a_mean(
-    across: Across, used: Sequence[Runs], verdicts: Sequence[Verdict]
+    across: Across, used: Sequence[stats.Runs], verdicts: Sequence[Verdict]
 ) -> Iterator[str]:
     """Why a mean over machines would mean nothing."""
     if any(side is not None and side.kind == "machine" for side in across.sides):
@@ -150,27 +146,32 @@ def _obstacles_of_a_mean(
         yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
 
 
-def _notes(across: Across, used: Sequence[Runs], found: Precision | None) -> Iterator[str]:
+def _notes(
+    across: Across, used: Sequence[stats.Runs], precision: stats.Precision | None
+) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
             lack = "such metric" if side is None else "run with a value"
-            yield f"{label(index)} has no {lack} and is left out"
-    if found is None:
+            yield Note(code="left-out", sentence=f"{label(index)} has no {lack} and is left out")
+    if precision is None:
         return
-    shared = _shared(used)
+    shared = _sides_with_common_seeds(used)
     if shared:
-        yield (
-            f"{shared} used the same seeds: their runs are reckoned as if they varied together,"
-            " which can only widen the limits"
+        yield Note(
+            code="common-seeds",
+            sentence=f"{shared} used the same seeds: their runs are reckoned as if they varied"
+            " together, which can only widen the limits",
         )
-    if found.equal_spread_p is not None and found.equal_spread_p <= _UNEQUAL_P:
-        yield (
-            f"the spread between runs is not the same on every machine (Bartlett's p"
-            f" {number(found.equal_spread_p, 2)}, for normal runs): one s_R does not describe all"
+    if precision.equal_spread_p is not None and precision.equal_spread_p <= _UNEQUAL_P:
+        yield Note(
+            code="unequal-spread",
+            sentence="the spread between runs is not the same on every machine (Bartlett's p"
+            f" {number(precision.equal_spread_p, 2)}, for normal runs): one s_R does not describe"
+            " all",
         )
 
 
-def _shared(used: Sequence[Runs]) -> str:
+def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> str:
     seeds = [{seed for seed, _ in side.by_seed} for side in used]
     involved = {
         index
@@ -181,27 +182,27 @@ def _shared(used: Sequence[Runs]) -> str:
     return " and ".join(label(index) for index in sorted(involved))
 
 
-def _told_precision(found: Precision, unit: str, log: bool) -> str:
+def _word_precision(precision: stats.Precision, unit: str, log: bool) -> str:
     total, low, high, within, between, limit = (
         number(natural(value, log=log), 4 if log else 3)
         for value in (
-            found.reproducibility_sd,
-            found.lower,
-            found.upper,
-            found.repeatability_sd,
-            found.between_sd,
-            found.limit,
+            precision.reproducibility_sd,
+            precision.lower,
+            precision.upper,
+            precision.repeatability_sd,
+            precision.between_sd,
+            precision.limit,
         )
     )
     of = " as factors" if log else "" if unit == "1" else f" {unit}"
     return (
         f"s_R {total} ({low} to {high}){of}: s_r {within} between runs, s_L {between} between"
-        f" {found.sides} machines; two single runs on two such machines seldom differ by more than"
-        f" {limit} (2.8 s_R)"
+        f" {precision.sides} machines; two single runs on two such machines seldom differ by more"
+        f" than {limit} (2.8 s_R)"
     )
 
 
-def _told_mean(found: Mean, log: bool) -> str:
-    told = wording.limits(found.estimate, found.lower, found.upper, log=log)
+def _word_mean(mean: stats.Mean, log: bool) -> str:
+    limits = wording.limits(mean.estimate, mean.lower, mean.upper, log=log)
     name = "geometric mean" if log else "mean"
-    return f"random-effects {name} over {found.sides} machines {told}"
+    return f"random-effects {name} over {mean.sides} machines {limits}"

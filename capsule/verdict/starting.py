@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
 from capsule.verdict import shifts, sides
@@ -11,7 +11,7 @@ from capsule.verdict import shifts, sides
 _MOST_TIMES = 4
 
 
-def runs_advised(record: Record) -> int:
+def advise_runs(record: Record) -> int:
     """So many fresh seeds that every primary claim is confirmed with power 0.8, if all is the same.
 
     At least as many as the original has, and at most four times that: where even those are too
@@ -20,19 +20,12 @@ def runs_advised(record: Record) -> int:
     """
     least = len(record.manifest.seeds)
     metrics = summary.run_values(record)
-    wanted = [
-        needed
-        for claim in record.claims
-        if claim.primary and claim.metric in metrics
-        for needed in [_needed(claim, metrics[claim.metric])]
-        if needed is not None
-    ]
-    return min(max([least, *wanted]), _MOST_TIMES * least)
+    claimed = (claim for claim in record.claims if claim.primary and claim.metric in metrics)
+    counts = [_runs_for(claim, metrics[claim.metric]) or 0 for claim in claimed]
+    return min(max([least, *counts]), _MOST_TIMES * least)
 
 
-def _needed(claim: FrozenClaim, metric: MetricRuns) -> int | None:
-    from capsule import stats
-
+def _runs_for(claim: FrozenClaim, metric: MetricRuns) -> int | None:
     if claim.type not in ("equivalence", "noninferiority") or claim.paired:
         return None
     resolution = metric.resolution if claim.resolution is None else claim.resolution

@@ -8,16 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.diff import Pair
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Judged
-
-if TYPE_CHECKING:
-    from capsule.stats import Summary
 
 _LARGEST = 1e150  # beyond it a square may leave the range of doubles
 
@@ -27,32 +23,28 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
 
     Its word stays that of `blank`, and it has no p values: nothing is known of other runs.
     """
-    from capsule import stats
-
     assert pair.original is not None
     assert pair.rerun is not None
-    told = "one run on each side tells no spread, and without it nothing follows"
+    obstacle = "one run on each side tells no spread, and without it nothing follows"
     a, b = _inside(pair.original, log=log), _inside(pair.rerun, log=log)
-    found = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
-    if found is None:
-        return replace(blank, sentence=told)
+    interval = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
+    if interval is None:
+        return replace(blank, sentence=obstacle)
     name = "ratio" if log else "shift"
-    limits = wording.limits(found.estimate, found.lower, found.upper, log=log)
+    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     return replace(
         blank,
         method="within-run",
-        estimate=found.estimate,
-        lower=found.lower,
-        upper=found.upper,
-        alpha_used=found.alpha,
-        sentence=f"{told}; inside these two runs the {name} of means is {limits}",
+        estimate=interval.estimate,
+        lower=interval.lower,
+        upper=interval.upper,
+        alpha_used=interval.alpha,
+        sentence=f"{obstacle}; inside these two runs the {name} of means is {limits}",
     )
 
 
-def _inside(metric: MetricRuns, *, log: bool) -> Summary | None:
+def _inside(metric: MetricRuns, *, log: bool) -> stats.Summary | None:
     """Mean and spread of the repetitions of a side's only run, None where it has too few."""
-    from capsule import stats
-
     run = next((run for run in sides.independent(metric).runs if run.value is not None), None)
     # the values of a curve, or of a network's nodes, repeat nothing
     values: Sequence[float] = summary.calls(run) if run else ()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from capsule import stats
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Margin
+from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict.model import Look, Word
 from capsule.verdict.sides import independent
-
-if TYPE_CHECKING:
-    from capsule.stats import CurveDecision
 
 # a margin of this many steps is no longer moved by where on a step it lies
 COUNTED_STEPS = 10
@@ -67,12 +65,12 @@ def margin(claim: FrozenClaim, original: MetricRuns) -> str:
     end = claim.upper if claim.upper is not None else -(claim.lower or 0.0)
     if claim.margin_source == "spread":
         return f"{number(end)} ({_source(claim, original, end)})"
-    given = claim.pattern.margin or Margin()
+    author = claim.pattern.margin or Margin()
     if claim.scale == "log":
         return f"a factor of {number(math.exp(end), 4)} (the author's margin)"
-    if given.relative is not None:
+    if author.relative is not None:
         mean = "the published mean" if claim.pattern.published else "the original's mean"
-        return f"{number(end)} ({number(100 * given.relative)} % of {mean})"
+        return f"{number(end)} ({number(100 * author.relative)} % of {mean})"
     return f"{number(end)} (the author's margin)"
 
 
@@ -83,9 +81,9 @@ def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
         return f"1.5 steps of {number(step)}"
     if original.test_set is not None and end == fraction_error(original):
         return f"one standard error of {original.test_set} test examples"
-    told = f"{number(spreads(claim.pattern))} sd of {_runs(claim, original)}"
+    source = f"{number(spreads(claim.pattern))} sd of {_runs(claim, original)}"
     on_a_half = 0 < end < COUNTED_STEPS * step and (math.floor(end / step) + 0.5) * step == end
-    return f"{told}, put halfway between two steps of {number(step)}" if on_a_half else told
+    return f"{source}, put halfway between two steps of {number(step)}" if on_a_half else source
 
 
 def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
@@ -105,12 +103,12 @@ def fraction_error(metric: MetricRuns) -> float:
 
 
 def equivalence(
-    word: Word, found: str, *, claim: FrozenClaim, allowed: str, detectable: bool
+    word: Word, shown: str, *, claim: FrozenClaim, allowed: str, detectable: bool
 ) -> str:
     """What was found of a claim that both sides are the same within a margin."""
     name = "ratio" if claim.scale == "log" else "shift"
     published = claim.pattern.published
-    subject = f"{name} {'from the published mean ' if published else ''}{found}"
+    subject = f"{name} {'from the published mean ' if published else ''}{shown}"
     if word == "REPRODUCED":
         inside = ": detectable but inside the margin" if detectable else ""
         return f"{subject} is within {allowed}{inside}"
@@ -119,26 +117,26 @@ def equivalence(
     return f"{subject} reaches across {allowed}"
 
 
-def noninferiority(word: Word, found: str, *, claim: FrozenClaim, allowed: str) -> str:
+def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) -> str:
     """What was found of a claim that the re-execution is no worse than by a margin."""
-    subject = f"{'ratio' if claim.scale == 'log' else 'shift'} {found}"
-    told = {
+    subject = f"{'ratio' if claim.scale == 'log' else 'shift'} {shown}"
+    verbs = {
         "REPRODUCED": "is not worse by more than",
         "DIFFERENT": "is worse by more than",
         "INCONCLUSIVE": "may or may not be worse by more than",
     }
-    return f"{subject} {told[word]} {allowed}"
+    return f"{subject} {verbs[word]} {allowed}"
 
 
-def threshold(word: Word, found: str, *, claim: FrozenClaim, log: bool) -> str:
+def threshold(word: Word, shown: str, *, claim: FrozenClaim, log: bool) -> str:
     """What was found of a claim that a metric keeps to a constant."""
-    told = {"REPRODUCED": "is", "DIFFERENT": "is not", "INCONCLUSIVE": "may or may not be"}
-    return f"{'geometric mean' if log else 'mean'} {found} {told[word]} {_bounds(claim)}"
+    verbs = {"REPRODUCED": "is", "DIFFERENT": "is not", "INCONCLUSIVE": "may or may not be"}
+    return f"{'geometric mean' if log else 'mean'} {shown} {verbs[word]} {_bounds(claim)}"
 
 
 def exact(values: list[tuple[int, float, float]]) -> str:
     """What was found of a claim of equal values, given (seed, original, re-execution) a run."""
-    unequal = [one for one in values if repr(one[1]) != repr(one[2])]
+    unequal = [(seed, a, b) for seed, a, b in values if repr(a) != repr(b)]
     if not unequal:
         return f"all {len(values)} values are equal, seed by seed"
     seed, there, here = unequal[0]
@@ -153,35 +151,44 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> str:
     return f"{failed_a} of {n_a} original runs failed, {failed_b} of {n_b} re-executed ones"
 
 
-def distribution(word: Word, found: tuple[float, float, float], allowed: float) -> str:
+def distribution(word: Word, band: tuple[float, float, float], allowed: float) -> str:
     """What was found of a claim on a distribution, given a distance with its limits."""
-    told = {
+    verbs = {
         "REPRODUCED": "is below",
         "DIFFERENT": "is above",
         "INCONCLUSIVE": "may be below or above",
     }
-    distance = limits(*found, log=False)
-    return f"distance {distance} {told[word]} {number(allowed)} (the author's margin)"
+    distance = limits(*band, log=False)
+    return f"distance {distance} {verbs[word]} {number(allowed)} (the author's margin)"
 
 
-def curve(found: CurveDecision, told: str, *, allowed: str, log: bool) -> str:
+def curve(decision: stats.CurveDecision, shown: str, *, allowed: str, log: bool) -> str:
     """What was found of a claim on a whole curve, given the limits at its worst step."""
-    subject = f"the {'ratio' if log else 'shift'} at step {number(found.worst_step, 6)}, {told},"
-    steps = f"{found.points} steps from {number(found.first_step)} to {number(found.last_step)}"
-    if found.word == "REPRODUCED":
+    name, at = "ratio" if log else "shift", number(decision.worst_step, 6)
+    first, last = number(decision.first_step), number(decision.last_step)
+    subject = f"the {name} at step {at}, {shown},"
+    steps = f"{decision.points} steps from {first} to {last}"
+    if decision.word == "REPRODUCED":
         return f"every one of {steps} is within {allowed}; {subject} comes nearest to it"
-    if found.word == "DIFFERENT":
-        return f"{subject} is beyond {allowed}, after correction for {found.checkpoints} of {steps}"
+    if decision.word == "DIFFERENT":
+        among = f"{decision.checkpoints} of {steps}"
+        return f"{subject} is beyond {allowed}, after correction for {among}"
     return f"{subject} reaches across {allowed}, of {steps}"
 
 
-def look(found: Look, alpha: float) -> str:
+def look(look: Look, alpha: float) -> Note:
     """Which planned look a judgement is, and what that costs."""
-    plan = ", ".join(map(str, found.planned))
-    level = f"judged at {number(found.alpha)} instead of {number(alpha)}"
-    if found.number is None:
-        return f"{found.runs} re-run seeds are none of the planned looks ({plan}): {level}"
-    return f"look {found.number} of {len(found.planned)} ({plan} re-run seeds): {level}"
+    plan = ", ".join(map(str, look.planned))
+    level = f"judged at {number(look.alpha)} instead of {number(alpha)}"
+    if look.number is None:
+        return Note(
+            code="unplanned-look",
+            sentence=f"{look.runs} re-run seeds are none of the planned looks ({plan}): {level}",
+        )
+    return Note(
+        code="planned-look",
+        sentence=f"look {look.number} of {len(look.planned)} ({plan} re-run seeds): {level}",
+    )
 
 
 def region(claim: FrozenClaim, original: MetricRuns | None) -> str:

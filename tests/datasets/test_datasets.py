@@ -191,7 +191,7 @@ WRONG = "0" * 64
 
 
 def poison(cache, path, status):
-    with filecache.opened(cache) as kept:
+    with filecache.open_digests(cache) as kept:
         kept.keep([(str(path), filecache.stamp(status), WRONG)])
 
 
@@ -220,9 +220,9 @@ def test_a_file_of_this_moment_is_not_remembered(tmp_path):
     file.write_bytes(b"1")
     datasets.digest(file, cache=tmp_path / "cache")
     datasets.digest(OLD, cache=tmp_path / "cache")
-    with filecache.opened(tmp_path / "cache") as kept:
-        assert kept.known(str(file)) is None
-        assert kept.known(str(OLD.resolve())) is not None
+    with filecache.open_digests(tmp_path / "cache") as kept:
+        assert kept.find(str(file)) is None
+        assert kept.find(str(OLD.resolve())) is not None
 
 
 def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path):
@@ -232,8 +232,8 @@ def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path):
     (tmp_path / "file-digests-1.sqlite").write_bytes(b"not a database, whatever its name says" * 9)
     assert datasets.digest(OLD, cache=tmp_path) == expected
     assert datasets.digest(OLD, cache=tmp_path) == expected
-    with filecache.opened(tmp_path) as kept:
-        assert kept.known(str(OLD.resolve())) is not None
+    with filecache.open_digests(tmp_path) as kept:
+        assert kept.find(str(OLD.resolve())) is not None
 
 
 def test_many_at_once_use_one_cache(tmp_path):

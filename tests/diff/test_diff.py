@@ -10,6 +10,7 @@ from capsule.digest import Digest
 from capsule.manifest import Claim
 from capsule.origin import Verification
 from capsule.summary import run_values
+from tests.support.judging import codes
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
 
 FRESH = (101, 102, 103, 104, 105)
@@ -58,7 +59,7 @@ def test_two_separate_capsules_are_compared_whole_and_said_to_be_so():
     found = diff.compare(original(), make_record(seeds=(31, 32, 33)))
     assert found.pairs[0].seeds == "all"
     assert seeds(found.pairs[0].rerun) == (31, 32, 33)
-    assert any("no re-execution of the first" in note for note in found.notes)
+    assert "not-a-reexecution" in codes(found)
 
 
 def test_metrics_without_a_claim_follow_the_claims():
@@ -83,13 +84,16 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
 
 def test_seeds_used_twice_are_noted():
     found = diff.compare(original(), make_record())
-    assert any("5 seeds were used on both sides" in note for note in found.notes)
-    assert not any("both sides" in note for note in diff.compare(original(), rerun()).notes)
+    assert [note.sentence for note in found.notes if note.code == "shared-seeds"] == [
+        "5 seeds were used on both sides: repeated seeds are weaker evidence than fresh ones"
+    ]
+    assert "shared-seeds" not in codes(diff.compare(original(), rerun()))
 
 
 def test_equal_values_under_different_seeds_are_noted():
     found = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
-    assert any("all 5 runs of the original have the same value" in note for note in found.notes)
+    assert codes(found) == ["equal-values"]
+    assert "all 5 runs of the original have the same value" in found.notes[0].sentence
 
 
 # identity
@@ -105,8 +109,8 @@ def test_a_rerun_of_another_capsule_is_noted():
     right = diff.compare(original(), rerun(), original_id=ID)
     wrong = diff.compare(original(), rerun(), original_id="b" * 64)
     assert right.original.id == ID
-    assert not any("another capsule" in note for note in right.notes)
-    assert any("another capsule" in note for note in wrong.notes)
+    assert "of-another-original" not in codes(right)
+    assert "of-another-original" in codes(wrong)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_image_relation_is_the_strongest_identity(changes, expected):
     other = dataclasses.replace(here, image=dataclasses.replace(here.image, **changes))
     assert diff.image_relation(there, other) == expected
     found = diff.compare(there, other)
-    assert any("images differ" in note for note in found.notes) == (expected == "different")
+    assert ("images-differ" in codes(found)) == (expected == "different")
 
 
 def test_another_platform_of_one_index_is_the_same_index():
@@ -148,7 +152,9 @@ def test_another_platform_of_one_index_is_the_same_index():
 def test_mixed_containment_is_noted():
     found = diff.compare(original(), rerun(image=False))
     assert found.image == "none"
-    assert any("re-execution ran without a container" in note for note in found.notes)
+    assert [note.sentence for note in found.notes if note.code == "containment-differs"] == [
+        "the re-execution ran without a container, the other side in one"
+    ]
     assert {"image", "runtime"} <= topics(found)
 
 
@@ -156,12 +162,16 @@ def test_an_image_named_by_hand_is_noted():
     found = diff.compare(
         original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
     )
-    assert any("another image on request: docker://other" in note for note in found.notes)
+    assert "image-override" in codes(found)
 
 
 def test_a_note_of_both_sides_is_told_once():
     found = diff.compare(original(notes=("one", "two")), rerun(notes=("two", "three")))
-    assert found.notes == ("original: one", "both sides: two", "re-execution: three")
+    assert [note.sentence for note in found.notes] == [
+        "original: one",
+        "both sides: two",
+        "re-execution: three",
+    ]
 
 
 # facts

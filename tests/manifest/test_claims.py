@@ -216,11 +216,11 @@ def test_the_outlook_tells_what_a_number_of_runs_can_confirm():
     assert (one.metric, one.seeds, one.margin, one.alpha) == (LOSS, 6, 2, 0.05)
     assert 1.7 < one.narrowest[0] < one.narrowest[1] < 2.3
     assert one.runs == (6, 7)
-    for said in (
-        "with 6 runs on each side the narrowest margin that anybody can confirm is",
-        "the margin of 2 sd needs 6 runs on each side, or 7",
-    ):
-        assert said in one.sentence
+    assert one.sentence == (
+        f"{LOSS}: a margin of 2 sd (standard deviations between runs) takes 6 seeds on each side to"
+        " be confirmed with probability 0.8, 7 with 0.9; 6 seeds confirm"
+        f" {one.narrowest[0]:.2f} sd at best, {one.narrowest[1]:.2f} sd with 0.9"
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,15 +242,34 @@ def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it():
 
 
 @pytest.mark.parametrize(
-    ("margin", "size"),
-    [({"absolute": 0.5}, 0.5), ({"relative": 0.5}, 0.5), ({"ratio": 2}, math.log(2))],
+    ("margin", "shown", "scatter"),
+    [
+        ({"relative": 0.05}, "5 %", ("2.28 %", "2.03 %")),
+        ({"absolute": 5}, "5", ("2.28", "2.03")),
+        ({"absolute": 5000}, "5000", ("2280", "2030")),
+        ({"ratio": 1.05}, "a factor of 1.05", ("a factor of 1.0225", "a factor of 1.02")),
+    ],
 )
-def test_a_margin_in_other_units_tells_the_spread_that_it_bears(margin, size):
-    one = foretold(margin=margin)
+def test_a_margin_in_other_units_tells_the_spread_that_it_bears(margin, shown, scatter):
+    one = foretold(5, margin=margin)
     assert (one.margin, one.runs) == (None, (None, None))
-    assert (
-        f"at most {size / one.narrowest[0]:.3g}, or {size / one.narrowest[1]:.3g}" in one.sentence
+    assert one.sentence == (
+        f"{LOSS}: 5 seeds confirm {shown} with probability 0.8 if runs scatter by less than"
+        f" {scatter[0]}, with 0.9 if by less than {scatter[1]} (the standard deviation between"
+        " runs)"
     )
+
+
+@pytest.mark.parametrize("margin", [{"relative": 0.05}, {"absolute": 0.31}, {"ratio": 1.5}])
+def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin):
+    one = foretold(7, margin=margin)
+    (size,) = margin.values()
+    number = float(
+        one.sentence.partition("less than ")[2].removeprefix("a factor of ").split()[0].strip(",")
+    )
+    bears = {"relative": number / 100, "absolute": number, "ratio": math.log(number)}
+    size = math.log(size) if "ratio" in margin else size
+    assert 0.9 * size < one.narrowest[0] * bears[next(iter(margin))] <= size
 
 
 def test_one_run_confirms_nothing_and_a_constant_has_no_outlook():
@@ -263,13 +282,13 @@ def test_published_runs_are_one_side_and_count_as_three_when_nobody_tells():
     known = foretold(type="prediction", published={"mean": 1, "sd": 1, "n": 9})
     unknown = foretold(type="prediction", published={"mean": 1, "sd": 1})
     assert (known.seeds, unknown.seeds, known.rerun_seeds) == (9, 3, 6)
-    assert "with 3 + 6 runs" in unknown.sentence
+    assert "; 3 published runs and 6 seeds confirm" in unknown.sentence
 
 
 def test_a_distribution_is_told_in_samples():
     one = foretold(type="distribution", margin={"distance": 0.2})
     assert 250 < one.runs[0] < one.runs[1] < 400
-    assert f"{one.runs[0]} independent samples on each side with power 0.8" in one.sentence
+    assert f"{one.runs[0]} independent samples on each side confirm a distance" in one.sentence
 
 
 def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide():

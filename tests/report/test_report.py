@@ -275,15 +275,31 @@ def test_importing_the_rooms_loads_neither_numbers_nor_drawing():
 
 
 def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path):
-    record = make_record()
     there, absent = (
-        dataclasses.replace(record.attempts[0], trial=f"gemm/m1n1k1/{name}/17")
+        dataclasses.replace(make_record().attempts[0], trial=f"gemm/m1n1k1/{name}/17")
         for name in ("numpy", "tensorflow")
     )
-    message = "FrameworkError: tensorflow is not installed in this image"
-    absent = dataclasses.replace(absent, outcome="failed", reason="error", message=message)
-    told = report.failure(dataclasses.replace(record, attempts=(there, absent)), tmp_path / "a.zip")
-    assert told.where == "gemm/m1n1k1/tensorflow/17"
-    assert "tensorflow left out, the rest is measured by --frameworks numpy" in str(told)
-    alone = report.failure(dataclasses.replace(record, attempts=(absent,)), tmp_path / "a.zip")
-    assert "--frameworks" not in str(alone)
+    absent = dataclasses.replace(absent, outcome="failed", reason="error", message="no such module")
+
+    def advise(*attempts, tensorflow=None):
+        frameworks = {"numpy": {}} | ({"tensorflow": tensorflow} if tensorflow else {})
+        record = dataclasses.replace(
+            make_record(),
+            attempts=attempts,
+            software={
+                name: {"python": {}, "frameworks": frameworks} for name in ("numpy", "tensorflow")
+            },
+        )
+        return report.failure(record, tmp_path / "a.zip")
+
+    error = advise(there, absent)
+    assert error.where == "gemm/m1n1k1/tensorflow/17"
+    assert "tensorflow left out, the rest is measured by --frameworks numpy" in str(error)
+    assert "--frameworks" not in str(advise(absent))
+    # it is there, and fails by itself
+    assert "--frameworks" not in str(advise(there, absent, tensorflow={"version": "2.20"}))
+
+
+def test_what_a_command_did_wrong_lacks_no_framework(tmp_path):
+    record = make_record(failed=(17,))
+    assert "--frameworks" not in str(report.failure(record, tmp_path / "a.zip"))

@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from capsule.stats import Region, Runs, decide, fisher_more, holm, location, runs_needed, shift
+from capsule.stats import Region, Runs, decide, fisher_more, holm, location, runs_to_decide, shift
 from capsule.stats.margin import c4
 from capsule.stats.ranks import critical_rank
 from capsule.stats.ranks import interval as rank_interval
@@ -316,7 +316,7 @@ def test_advice_followed_decides():
     region = Region(lower=-2, upper=2)
     found = shift(runs(a), runs(b), alpha=0.05)
     assert decide(found, region).word == "INCONCLUSIVE"
-    needed = runs_needed(runs(a), runs(b), found, region)
+    needed = runs_to_decide(runs(a), runs(b), found, region)
     assert 3 < needed < 60
     decided = 0
     for _ in range(200):
@@ -330,16 +330,16 @@ def test_advice_says_when_no_number_of_runs_decides():
     a, b = runs([0.0, 1.0]), runs([0.0, 1.0, 0.5])
     found = shift(a, b, alpha=0.05)
     region = Region(lower=-0.5, upper=0.5)
-    assert runs_needed(a, b, found, region) == "original-too-few"
+    assert runs_to_decide(a, b, found, region) == "original-too-few"
     border = shift(b, b, alpha=0.05)
     edge = Region(lower=-1.0, upper=border.estimate)
-    assert runs_needed(b, b, border, edge) == "on-the-margin"
+    assert runs_to_decide(b, b, border, edge) == "on-the-margin"
 
 
 def test_advice_about_a_constant_reckons_with_one_side():
     b = runs([0.4, 0.5, 0.9])
     found = location(b, alpha=0.05)
-    needed = runs_needed(None, b, found, Region(upper=0.8))
+    needed = runs_to_decide(None, b, found, Region(upper=0.8))
     assert 3 < needed < 30
 
 

@@ -13,8 +13,8 @@ from capsule.stats import (
     decide,
     narrowest_margin,
     runs_for_margin,
-    runs_needed,
     runs_to_confirm,
+    runs_to_decide,
     shift,
     summary_shift,
 )
@@ -112,22 +112,22 @@ def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have(
     a, region = one_sd(10), Region(lower=-2, upper=2)
     alone = shift(a, runs([0.0]), alpha=0.05)
     assert alone.alpha == 0.025
-    needed = runs_needed(a, runs([0.0]), alone, region)
+    needed = runs_to_decide(a, runs([0.0]), alone, region)
     assert needed == runs_to_confirm(a, region, alpha=0.05)
 
 
 def test_advice_from_a_single_original_run_takes_the_spread_of_the_other():
     a, b = runs([0.0]), one_sd(5)
     found = shift(a, b, alpha=0.05)
-    assert runs_needed(a, b, found, Region(lower=-2, upper=2)) == "original-too-few"
-    assert runs_needed(a, b, found, Region(lower=-9, upper=9)) > 5
+    assert runs_to_decide(a, b, found, Region(lower=-2, upper=2)) == "original-too-few"
+    assert runs_to_decide(a, b, found, Region(lower=-9, upper=9)) > 5
 
 
 def test_advice_for_a_summary_stays_at_half_the_level():
     a, b = Summary(mean=0.0, sd=1.0, n=10), one_sd(3)
     region = Region(lower=-2, upper=2)
     found = summary_shift(a, b, alpha=0.05)
-    assert runs_needed(a, b, found, region) >= runs_to_confirm(one_sd(10), region, alpha=0.05)
+    assert runs_to_decide(a, b, found, region) >= runs_to_confirm(one_sd(10), region, alpha=0.05)
 
 
 def test_an_original_of_too_few_runs_is_told_before_any_rerun():

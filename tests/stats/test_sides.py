@@ -19,7 +19,7 @@ from capsule.stats import (
     failure_bound,
     fisher_more,
     holm,
-    paired,
+    paired_shift,
     shift,
     summary_shift,
     superiority,
@@ -54,7 +54,7 @@ def summary(values, resolution=0.0):
 @pytest.mark.parametrize("n", [2, 3, 5, 30])
 def test_pairs_equal_scipy(n):
     a, b = drawn(n, n)
-    found = paired(runs(b - a), alpha=0.05)
+    found = paired_shift(runs(b - a), alpha=0.05)
     limits = scipy.stats.ttest_rel(b, a).confidence_interval(0.9)
     assert (found.lower, found.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
     assert (found.method, found.df, found.alpha) == ("paired", n - 1, 0.05)
@@ -63,7 +63,7 @@ def test_pairs_equal_scipy(n):
 @pytest.mark.parametrize("n", [3, 5, 30])
 def test_the_p_of_pairs_equals_statsmodels(n):
     a, b = drawn(n, n)
-    p = decide(paired(runs(b - a), alpha=0.05), Region(lower=-2, upper=3)).p_reproduced
+    p = decide(paired_shift(runs(b - a), alpha=0.05), Region(lower=-2, upper=3)).p_reproduced
     assert p == pytest.approx(ttost_paired(b, a, -2, 3)[0], rel=1e-12)
 
 
@@ -76,11 +76,11 @@ def test_the_p_of_two_sides_equals_statsmodels(n_a, n_b):
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_single_pair_tells_nothing(n):
-    assert paired(runs([1.0] * n), alpha=0.05) is None
+    assert paired_shift(runs([1.0] * n), alpha=0.05) is None
 
 
 def test_equal_pairs_without_a_resolution_are_compared_exactly():
-    found = paired(runs([0.0] * 4), alpha=0.05)
+    found = paired_shift(runs([0.0] * 4), alpha=0.05)
     assert (found.method, found.lower, found.upper) == ("exact", 0.0, 0.0)
     assert decide(found, Region(lower=0, upper=0)).word == "REPRODUCED"
 
@@ -88,11 +88,11 @@ def test_equal_pairs_without_a_resolution_are_compared_exactly():
 @FAST
 @given(SIDE, st.randoms())
 def test_pairs_mirror_and_ignore_their_order(differences, random):
-    there = paired(runs(differences), alpha=0.05)
-    back = paired(runs([-value for value in differences]), alpha=0.05)
+    there = paired_shift(runs(differences), alpha=0.05)
+    back = paired_shift(runs([-value for value in differences]), alpha=0.05)
     assert (back.lower, back.upper) == (-there.upper, -there.lower)
     random.shuffle(differences)
-    assert paired(runs(differences), alpha=0.05) == there
+    assert paired_shift(runs(differences), alpha=0.05) == there
 
 
 # summaries

@@ -14,6 +14,11 @@ PATH = "train/default/command/loss"
 NEAR = (1.00, 1.01, 0.99, 1.02, 0.98)
 
 
+def codes(remarks):
+    """What kinds of notes stand beside a comparison, a judgement or a spread."""
+    return [note.code for note in remarks.notes]
+
+
 def metric(values, *, first_seed=1, path=PATH, **changes):
     """Runs of one metric; None is a failed run, `...` a missing one, a list has samples."""
     known = {"unit": "1", "direction": "lower", "kind": "portable", "resolution": 0.0, **changes}

@@ -11,7 +11,7 @@ from capsule.diff import Pair
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import run_values
 from capsule.verdict import shapes
-from tests.support.judging import NEAR, PATH, curves, frozen, judge, judge_all, metric
+from tests.support.judging import NEAR, PATH, codes, curves, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, make_record
 
 WIDE = (0.2, 1.7, 0.9, 2.4, 1.3)
@@ -30,7 +30,7 @@ def test_pairs_decide_what_the_spread_between_seeds_hides():
     ask = {"type": "equivalence", "margin": Margin(absolute=0.05)}
     found = judge(there, here, **ask, paired=True)
     assert (found.word, found.method, found.seeds) == ("REPRODUCED", "paired", "same")
-    assert "5 runs are compared under equal seeds, as was declared" in found.notes
+    assert found.notes[0].sentence == "5 runs are compared under equal seeds, as was declared"
     assert judge(there, here, **ask).word == "INCONCLUSIVE"
 
 
@@ -43,7 +43,7 @@ def test_pairs_of_a_shifted_side_are_different():
 def test_only_seeds_with_a_value_on_both_sides_are_pairs():
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
     found = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
-    assert "2 runs are compared under equal seeds, as was declared" in found.notes
+    assert found.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
     lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
     assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
     assert "fewer than two seeds have a value on both sides" in lonely.sentence
@@ -64,9 +64,9 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
     found = diff.compare(there, make_record(seeds=seeds, fresh=(101, 102), verifies="a" * 64))
     (one,) = verdict.judge(found).claims
     assert (one.word, one.rerun.seeds) == ("REPRODUCED", (17, 18, 19))
-    assert "3 runs are compared under equal seeds, as was declared" in one.notes
+    assert "paired-seeds" in codes(one)
     assert "2 sd" not in one.sentence
-    assert not any("weaker evidence" in note for note in found.notes)
+    assert "shared-seeds" not in codes(found)
 
 
 # predictions
@@ -85,7 +85,7 @@ def test_a_prediction_that_is_too_wide_is_called_consistent():
         metric(WIDE), metric([1.0], first_seed=9), type="prediction", margin=Margin(absolute=0.1)
     )
     assert found.word == "INCONCLUSIVE"
-    assert any(note.startswith("consistent:") for note in found.notes)
+    assert "consistent" in codes(found)
 
 
 @pytest.mark.parametrize(("mean", "word"), [(1.0, "REPRODUCED"), (9.0, "DIFFERENT")])
@@ -110,7 +110,7 @@ def test_a_paper_without_a_number_of_runs_has_three():
     )
     assert (known.lower, known.upper, known.scale) == (unknown.lower, unknown.upper, "log")
     assert known.notes == ()
-    assert "3 are assumed" in unknown.notes[0]
+    assert "3 are assumed" in unknown.notes[0].sentence
 
 
 # distributions
@@ -154,7 +154,7 @@ def test_samples_that_share_a_run_are_not_independent():
     again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
     found = close(metric(apart), metric(again, first_seed=50), distance=0.3)
     assert found.word == "INCONCLUSIVE"
-    assert "2000 samples of the original are worth" in found.notes[0]
+    assert "2000 samples of the original are worth" in found.notes[0].sentence
     assert found.upper - found.lower > 0.5
 
 
@@ -255,7 +255,7 @@ def test_a_look_is_judged_at_its_own_level(runs, number, level):
     assert found.look.alpha == found.level == pytest.approx(level, abs=2e-4)
     assert found.alpha_used == found.level
     said = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
-    assert any(said in note for note in found.notes)
+    assert any(said in note.sentence for note in found.notes)
 
 
 def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same():

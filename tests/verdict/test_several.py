@@ -20,6 +20,7 @@ from capsule.stats import Runs
 from capsule.stats.reproducibility import precision, random_effects_mean
 from capsule.summary import run_values
 from capsule.verdict.several import exit_code, judge_several
+from tests.support.judging import codes
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record
 
 FRESH = (101, 102, 103, 104, 105)
@@ -144,7 +145,7 @@ def test_a_portable_metric_has_a_spread_and_a_mean():
     assert found.precision == precision(sides, alpha=0.05)
     assert found.mean == random_effects_mean(sides, alpha=0.05)
     assert found.precision.within_df < 12  # B and C share their seeds
-    assert any(note.startswith("B and C used the same seeds") for note in found.notes)
+    assert any(note.sentence.startswith("B and C used the same seeds") for note in found.notes)
     assert found.precision_sentence.startswith("s_R 0.0")
     assert "random-effects mean over 3 machines 1" in found.mean_sentence
 
@@ -188,7 +189,7 @@ def test_a_side_without_values_is_left_out_and_named():
     found = the_spread(rerun(), rerun(failed=FRESH))
     assert (found.precision.sides, found.mean) == (2, None)
     assert "fewer than three capsules have a value" in found.mean_sentence
-    assert "C has no run with a value and is left out" in found.notes
+    assert "C has no run with a value and is left out" in [note.sentence for note in found.notes]
     assert found.counts[2].failed == 5
 
 
@@ -228,7 +229,7 @@ def test_ratios_need_positive_values():
 def test_a_noisier_machine_is_noted():
     losses = {seed: 1 + seed % 5 for seed in FRESH}
     found = the_spread(rerun(), rerun(losses=losses))
-    assert any("one s_R does not describe all" in note for note in found.notes)
+    assert "unequal-spread" in codes(found)
 
 
 # reports
@@ -279,7 +280,7 @@ def test_every_field_of_the_schema_is_required():
                 yield from objects(inner)
 
     found = list(objects(schema.load("several-1")))
-    assert len(found) == 7
+    assert len(found) == 8
     for node in found:
         assert sorted(node["required"]) == sorted(node["properties"])
 

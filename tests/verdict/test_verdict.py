@@ -148,7 +148,7 @@ def test_a_missing_metric_and_a_changed_unit_are_said():
 def test_interrupted_runs_are_no_failures():
     found = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
     assert (found.word, found.rerun.failed, found.rerun.missing) == ("REPRODUCED", 0, 1)
-    assert "runs of the re-execution that were interrupted" in found.notes[0]
+    assert "runs of the re-execution that were interrupted" in found.notes[0].sentence
 
 
 # failures
@@ -292,7 +292,9 @@ def test_a_workload_that_ignores_its_seed_has_one_run():
     assert found.word == "INCONCLUSIVE"
     assert (found.original.values, found.original.independent) == (5, 1)
     assert (found.rerun.values, found.rerun.independent) == (3, 1)
-    assert found.notes[0].startswith("5 runs of the original count as 1: the others went through")
+    assert found.notes[0].sentence.startswith(
+        "5 runs of the original count as 1: the others went through"
+    )
     assert found.method == "within-run"
 
 
@@ -326,7 +328,7 @@ def test_a_rerun_begins_with_as_many_seeds_as_confirm_its_claims():
 
     def advised(**claim):
         claims = verdict.freeze([Claim(metric=LOSS, **claim)], run_values(record))
-        return verdict.runs_advised(dataclasses.replace(record, claims=claims))
+        return verdict.advise_runs(dataclasses.replace(record, claims=claims))
 
     wide = advised(type="equivalence", margin=Margin(absolute=1.0))
     default = advised(type="equivalence")

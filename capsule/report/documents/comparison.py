@@ -4,82 +4,83 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any
 
 from capsule import __version__
-from capsule.diff import Side
+from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.schema import Json
 from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code
 
 FORMAT = "capsule-comparison/1"
 
 
-def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     """A verdict as a value of the schema `comparison-1`.
 
     Computed numbers have 12 significant digits: special functions differ in the last ones between
     builds. Values of runs in sentences of exact claims are whole.
     """
-    found = verdict.differences
+    differences = verdict.differences
     return {
         "format": FORMAT,
         "tool": __version__,
         "verdict": verdict.word,
         "exit_code": exit_code(verdict),
         "sentence": verdict.sentence,
-        "sides": {"original": _side(found.original), "rerun": _side(found.rerun)},
-        "image": found.image,
-        "claims": [_judged(one) for one in verdict.claims],
-        "reported": [_judged(one) for one in verdict.reported],
-        "differences": [asdict(fact) for fact in found.facts],
-        "notes": list(found.notes),
+        "sides": {"original": asdict(differences.original), "rerun": asdict(differences.rerun)},
+        "image": differences.image,
+        "claims": [_judgement(judged) for judged in verdict.claims],
+        "reported": [_judgement(judged) for judged in verdict.reported],
+        "differences": [asdict(fact) for fact in differences.facts],
+        "notes": notes_to_json(differences.notes),
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
-    return asdict(side)
+def notes_to_json(notes: tuple[Note, ...]) -> list[Json]:
+    """Remarks as every document tells them."""
+    return [{"code": note.code, "sentence": note.sentence} for note in notes]
 
 
-def _judged(one: Judged) -> dict[str, Any]:
+def _judgement(judged: Judged) -> dict[str, Json]:
     return {
-        "metric": one.metric,
-        "claim": claim_to_json(one.claim) if one.claim else None,
-        "verdict": one.word,
-        "unit": one.unit,
-        "direction": one.direction,
-        "kind": one.kind,
-        "scale": one.scale,
-        "method": one.method,
-        "estimate": rounded(one.estimate),
-        "interval": [rounded(one.lower), rounded(one.upper)],
-        "region": [rounded(end) for end in one.region],
-        "step": rounded(one.step),
-        "alpha_used": rounded(one.alpha_used),
-        "p_reproduced": rounded(one.p_reproduced),
-        "p_different": rounded(one.p_different),
-        "p_different_holm": rounded(one.p_different_holm),
-        "p_zero": rounded(one.p_zero),
-        "superiority": rounded(one.superiority),
-        "look": _look(one.look) if one.look else None,
-        "seeds": one.seeds,
-        "original": counts_to_json(one.original),
-        "rerun": counts_to_json(one.rerun),
-        "sentence": one.sentence,
-        "advice": _advice(one.advice) if one.advice else None,
-        "notes": list(one.notes),
+        "metric": judged.metric,
+        "claim": claim_to_json(judged.claim) if judged.claim else None,
+        "verdict": judged.word,
+        "unit": judged.unit,
+        "direction": judged.direction,
+        "kind": judged.kind,
+        "scale": judged.scale,
+        "method": judged.method,
+        "estimate": round_digits(judged.estimate),
+        "interval": [round_digits(judged.lower), round_digits(judged.upper)],
+        "region": [round_digits(end) for end in judged.region],
+        "step": round_digits(judged.step),
+        "alpha_used": round_digits(judged.alpha_used),
+        "p_reproduced": round_digits(judged.p_reproduced),
+        "p_different": round_digits(judged.p_different),
+        "p_different_holm": round_digits(judged.p_different_holm),
+        "p_zero": round_digits(judged.p_zero),
+        "superiority": round_digits(judged.superiority),
+        "look": _look(judged.look) if judged.look else None,
+        "seeds": judged.seeds,
+        "original": counts_to_json(judged.original),
+        "rerun": counts_to_json(judged.rerun),
+        "sentence": judged.sentence,
+        "advice": _advice(judged.advice) if judged.advice else None,
+        "notes": notes_to_json(judged.notes),
     }
 
 
-def _look(look: Look) -> dict[str, Any]:
+def _look(look: Look) -> dict[str, Json]:
     return {
         "planned": list(look.planned),
         "runs": look.runs,
         "number": look.number,
-        "alpha": rounded(look.alpha),
+        "alpha": round_digits(look.alpha),
     }
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
+def _advice(advice: Advice) -> dict[str, Json]:
     return {
         "answer": advice.answer,
         "powers": list(POWERS),
@@ -89,7 +90,7 @@ def _advice(advice: Advice) -> dict[str, Any]:
     }
 
 
-def claim_to_json(claim: FrozenClaim) -> dict[str, Any]:
+def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
     """A claim as every document tells it."""
     return {
         "pattern": claim.pattern.metric,
@@ -106,7 +107,7 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Any]:
     }
 
 
-def counts_to_json(side: Counts) -> dict[str, Any]:
+def counts_to_json(side: Counts) -> dict[str, Json]:
     """The runs of one side."""
     return {
         "seeds": list(side.seeds),
@@ -114,13 +115,13 @@ def counts_to_json(side: Counts) -> dict[str, Any]:
         "independent": side.independent,
         "failed": side.failed,
         "missing": side.missing,
-        "failure_bound": rounded(side.failure_bound),
-        "mean": rounded(side.mean),
-        "sd": rounded(side.sd),
+        "failure_bound": round_digits(side.failure_bound),
+        "mean": round_digits(side.mean),
+        "sd": round_digits(side.sd),
     }
 
 
-def rounded(value: float | None) -> float | None:
+def round_digits(value: float | None) -> float | None:
     """Twelve digits; None for no number, and for an infinite one."""
     if value is None or not math.isfinite(value):
         return None

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from capsule import summary
+from capsule import stats, summary
 from capsule.record import Record
-from capsule.report.documents.comparison import claim_to_json, rounded
+from capsule.report.documents.comparison import claim_to_json, round_digits
+from capsule.schema import Json
 
 FORMAT = "capsule-show/1"
 _LEVEL = 0.95
 
 
-def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
+def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
     """A record's facts as a JSON value, raw samples left out."""
     return {
         "format": FORMAT,
@@ -34,37 +35,35 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
         "plan_digest": record.plan_digest,
         "levels": dict(record.levels),
         "datasets": [asdict(dataset) for dataset in record.datasets],
-        "nodes": [dict(node) for node in record.nodes],
-        "claims": [{"metric": one.metric, **claim_to_json(one)} for one in record.claims],
+        "nodes": list(record.nodes),
+        "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
         "metrics": _metrics(record),
         "attempts": _attempts(record),
         "notes": list(record.notes),
     }
 
 
-def _metrics(record: Record) -> dict[str, Any]:
+def _metrics(record: Record) -> dict[str, Json]:
     """As in `metrics.json`, and of runs of several calls how the calls lie."""
-    found: dict[str, Any] = summary.metrics_document(record)["metrics"]
-    for path, one in summary.run_values(record).items():
-        for told, run in zip(found[path]["runs"], one.runs, strict=True):
+    document: dict[str, Any] = summary.metrics_document(record)["metrics"]
+    for path, metric in summary.run_values(record).items():
+        for entry, run in zip(document[path]["runs"], metric.runs, strict=True):
             if calls := summary.calls(run):
-                told["calls"] = _calls(calls)
-    return found
+                entry["calls"] = _calls(calls)
+    return document
 
 
-def _calls(values: Sequence[float]) -> dict[str, Any]:
-    from capsule import stats
-
-    placed = stats.median_interval(values, level=_LEVEL)
+def _calls(values: Sequence[float]) -> dict[str, Json]:
+    interval = stats.median_interval(values, level=_LEVEL)
     return {
         "values": len(values),
-        "median_interval": [rounded(end) for end in placed] if placed else None,
+        "median_interval": [round_digits(end) for end in interval] if interval else None,
         "level": _LEVEL,
-        "variation": rounded(stats.variation(values)),
+        "variation": round_digits(stats.variation(values)),
     }
 
 
-def _image(record: Record) -> dict[str, Any] | None:
+def _image(record: Record) -> dict[str, Json] | None:
     image = record.image
     if image is None:
         return None

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
-from capsule import __version__
+from capsule import __version__, stats
 from capsule.diff.several import label
-from capsule.report.documents.comparison import rounded, verdict_to_json
+from capsule.report.documents.comparison import notes_to_json, round_digits, verdict_to_json
+from capsule.schema import Json
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict, exit_code
 from capsule.verdict.spread import Spread
 
-if TYPE_CHECKING:
-    from capsule.stats.reproducibility import Mean, Precision
-
 FORMAT = "capsule-several/1"
 
 
-def several_to_json(verdict: SeveralVerdict) -> dict[str, Any]:
+def several_to_json(verdict: SeveralVerdict) -> dict[str, Json]:
     """The same as a value of the schema `several-1`, each pair as one of `comparison-1` in it.
 
     Computed numbers have 12 significant digits: special functions differ in the last ones between
@@ -38,18 +35,18 @@ def several_to_json(verdict: SeveralVerdict) -> dict[str, Any]:
     }
 
 
-def _pair(pair: JudgedPair) -> dict[str, Any]:
+def _pair(pair: JudgedPair) -> dict[str, Json]:
     return {
         "label": pair.label,
         "verdict": pair.word,
         "alpha": pair.alpha,
-        "p_different": rounded(pair.p_different),
-        "p_different_holm": rounded(pair.p_different_holm),
+        "p_different": round_digits(pair.p_different),
+        "p_different_holm": round_digits(pair.p_different_holm),
         "comparison": verdict_to_json(pair.verdict),
     }
 
 
-def _spread(metric: Spread) -> dict[str, Any]:
+def _spread(metric: Spread) -> dict[str, Json]:
     return {
         "metric": metric.metric,
         "unit": metric.unit,
@@ -62,42 +59,42 @@ def _spread(metric: Spread) -> dict[str, Any]:
         "reproducibility_sentence": metric.precision_sentence,
         "mean": _mean(metric.mean) if metric.mean else None,
         "mean_sentence": metric.mean_sentence,
-        "notes": list(metric.notes),
+        "notes": notes_to_json(metric.notes),
     }
 
 
-def _counts(counts: Counts) -> dict[str, Any]:
+def _counts(counts: Counts) -> dict[str, Json]:
     return {
         "seeds": list(counts.seeds),
         "values": counts.values,
         "independent": counts.independent,
         "failed": counts.failed,
         "missing": counts.missing,
-        "mean": rounded(counts.mean),
-        "sd": rounded(counts.sd),
+        "mean": round_digits(counts.mean),
+        "sd": round_digits(counts.sd),
     }
 
 
-def _precision(found: Precision) -> dict[str, Any]:
+def _precision(precision: stats.Precision) -> dict[str, Json]:
     return {
-        "machines": found.sides,
-        "runs": found.runs,
-        "s_r": rounded(found.repeatability_sd),
-        "s_L": rounded(found.between_sd),
-        "s_R": rounded(found.reproducibility_sd),
-        "interval": [rounded(found.lower), rounded(found.upper)],
-        "limit": rounded(found.limit),
-        "within_df": rounded(found.within_df),
-        "equal_spread_p": rounded(found.equal_spread_p),
+        "machines": precision.sides,
+        "runs": precision.runs,
+        "s_r": round_digits(precision.repeatability_sd),
+        "s_L": round_digits(precision.between_sd),
+        "s_R": round_digits(precision.reproducibility_sd),
+        "interval": [round_digits(precision.lower), round_digits(precision.upper)],
+        "limit": round_digits(precision.limit),
+        "within_df": round_digits(precision.within_df),
+        "equal_spread_p": round_digits(precision.equal_spread_p),
     }
 
 
-def _mean(found: Mean) -> dict[str, Any]:
+def _mean(mean: stats.Mean) -> dict[str, Json]:
     return {
-        "machines": found.sides,
-        "estimate": rounded(found.estimate),
-        "interval": [rounded(found.lower), rounded(found.upper)],
-        "standard_error": rounded(found.standard_error),
-        "tau": rounded(found.between_sd),
-        "df": rounded(found.df),
+        "machines": mean.sides,
+        "estimate": round_digits(mean.estimate),
+        "interval": [round_digits(mean.lower), round_digits(mean.upper)],
+        "standard_error": round_digits(mean.standard_error),
+        "tau": round_digits(mean.between_sd),
+        "df": round_digits(mean.df),
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences, Side
 from capsule.diff.facts import Fact
+from capsule.notes import sentences
 from capsule.report.terminal.style import STYLES, Path, table, text, word
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import number
@@ -52,7 +53,7 @@ class _Judgements:
     """Claims and their judgements: a table where there is room for its numbers, else a list."""
 
     def __init__(self, judged: Sequence[Judged], title: str) -> None:
-        self._judged = sorted(judged, key=lambda each: _GRAVITY[each.word])
+        self._judged = sorted(judged, key=lambda one: _GRAVITY[one.word])
         self._title = title
 
     def __rich_console__(
@@ -95,7 +96,7 @@ def _body(one: Judged, numbers: str) -> RenderableType:
     from rich.console import Group
 
     below = [text(numbers)] if numbers else []
-    below += [text(line, "dim") for line in (one.sentence, *one.notes)]
+    below += [text(line, "dim") for line in (one.sentence, *sentences(one.notes))]
     if one.advice:
         below.append(text(one.advice.sentence, "italic"))
     if one.claim is not None and one.superiority is not None and one.p_zero is not None:
@@ -116,8 +117,8 @@ def _both_runs(one: Judged) -> str:
 
 
 def _value(side: Counts, unit: str) -> str:
-    told = number(side.mean, 4)
-    return told if unit == "1" or side.mean is None else f"{told} {unit}"
+    mean = number(side.mean, 4)
+    return mean if unit == "1" or side.mean is None else f"{mean} {unit}"
 
 
 def _runs(side: Counts) -> str:
@@ -131,7 +132,7 @@ def _more(left: int, of: str) -> Iterator[RenderableType]:
         yield text(f"and {left} more {of}: --json has them all", "dim")
 
 
-def _beside(found: Differences) -> Iterator[RenderableType]:
+def _beside(differences: Differences) -> Iterator[RenderableType]:
     rows = table(
         ("", {"no_wrap": True}),
         ("", {"overflow": "fold"}),
@@ -139,9 +140,9 @@ def _beside(found: Differences) -> Iterator[RenderableType]:
         ("re-run", {"overflow": "fold"}),
         title="What is not the same beside the numbers (no cause is implied)",
     )
-    for topic, what, there, here in _headlines(found.original, found.rerun, found.image):
+    for topic, what, there, here in _headlines(differences):
         rows.add_row(topic, what, text(there), text(here))
-    others = [fact for fact in found.facts if fact.topic not in ("image", "runtime")]
+    others = [fact for fact in differences.facts if fact.topic not in ("image", "runtime")]
     shown = list(_few(others))
     for fact in shown:
         rows.add_row(
@@ -152,13 +153,14 @@ def _beside(found: Differences) -> Iterator[RenderableType]:
         )
     yield rows
     yield from _more(len(others) - len(shown), "differences")
-    for note in found.notes:
-        yield text(f"note: {note}")
+    for note in differences.notes:
+        yield text(f"note: {note.sentence}")
 
 
-def _headlines(there: Side, here: Side, relation: str) -> Iterator[tuple[str, str, str, str]]:
+def _headlines(differences: Differences) -> Iterator[tuple[str, str, str, str]]:
+    there, here = differences.original, differences.rerun
     yield "capsule", "", _short(there.id or there.uuid), _short(here.id or here.uuid)
-    yield "image", relation, _short(there.image or "none"), _short(here.image or "none")
+    yield "image", differences.image, _short(there.image or "none"), _short(here.image or "none")
     yield "runtime", "", _runtime(there), _runtime(here)
 
 
@@ -181,19 +183,19 @@ def _few(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def _leaf(value: object) -> str:
-    told = "-" if value is None else str(value)
-    return told if len(told) <= 72 else f"{told[:69]}..."
+    shown = "-" if value is None else str(value)
+    return shown if len(shown) <= 72 else f"{shown[:69]}..."
 
 
 def _footing(verdict: Verdict) -> Iterator[str]:
     used = {one.seeds for one in verdict.claims}
-    told = {
+    kinds = {
         "fresh": "fresh seeds, derived from the original's id",
         "same": "the original's own seeds (exact and paired claims)",
         "all": "all seeds of both sides",
     }
     if used:
-        yield "Seeds of the re-run: " + "; ".join(told[rule] for rule in sorted(used)) + "."
+        yield "Seeds of the re-run: " + "; ".join(kinds[rule] for rule in sorted(used)) + "."
     levels = sorted({one.alpha for one in verdict.claims if one.decisive})
     if levels:
         rates = " or ".join(f"{number(100 * level)} %" for level in levels)
@@ -203,11 +205,11 @@ def _footing(verdict: Verdict) -> Iterator[str]:
 
 def _failure_rates(verdict: Verdict) -> Iterator[str]:
     """What the runs at hand say of how often a run fails, which is little when they are few."""
-    both = {(_failed(one.original), _failed(one.rerun)) for one in verdict.claims}
+    both = {(_failures(one.original), _failures(one.rerun)) for one in verdict.claims}
     for there, here in sorted(both)[:_FAILURE_ROWS]:
         yield f"Failed runs (and their rate at most, 95 % bound): original {there}, re-run {here}."
 
 
-def _failed(side: Counts) -> str:
+def _failures(side: Counts) -> str:
     ended = side.values + side.failed
     return f"{side.failed} of {ended} (up to {number(100 * side.failure_bound, 2)} %)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from capsule import summary
+from capsule import inventory, stats, summary
 from capsule.record import Record
 from capsule.report.terminal.style import Path, table, text
 from capsule.summary import MetricRuns
@@ -47,12 +47,12 @@ def head(record: Record, capsule_id: str | None) -> Table:
     """The facts of a record as names and values."""
     from rich.table import Table
 
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(style="bold", no_wrap=True)
-    made.add_column(overflow="fold")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in _head(record, capsule_id):
-        made.add_row(name, text(value))
-    return made
+        grid.add_row(name, text(value))
+    return grid
 
 
 def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
@@ -69,21 +69,10 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "image", str(record.image.manifest_digest or record.image.config_digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
     for node in record.nodes:
-        yield "node", _node(node)
+        yield "node", inventory.describe(node)
     yield "seeds", ", ".join(map(str, record.manifest.seeds))
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
-
-
-def _node(node: Mapping[str, Any]) -> str:
-    kind = node.get("class") or {}
-    cpu, gpus = kind.get("cpu") or {}, kind.get("gpus") or []
-    told = [str(cpu.get("model") or "unknown processor")]
-    if cpu.get("cores"):
-        told.append(f"{cpu['cores']} cores")
-    models = Counter(str(gpu.get("model") or "unknown GPU") for gpu in gpus)
-    told += [f"{n} x {model}" for model, n in sorted(models.items())]
-    return ", ".join(told)
 
 
 def _claims(record: Record, metrics: Mapping[str, MetricRuns]) -> RenderableType:
@@ -113,24 +102,22 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
         title="Metrics, one value a run",
     )
     for path in sorted(metrics)[:_METRIC_ROWS]:
-        one = metrics[path]
-        values = one.values
+        metric = metrics[path]
+        values = metric.values
         rows.add_row(
             Path(path),
             number(summary.median(values), 4),
             number(min(values, default=None), 4),
             number(max(values, default=None), 4),
-            _variation(one),
-            text(one.unit),
-            f"{len(values)} of {len(one.runs)}",
+            _variation(metric),
+            text(metric.unit),
+            f"{len(values)} of {len(metric.runs)}",
         )
     return rows
 
 
 def _variation(metric: MetricRuns) -> str:
     """The coefficient of variation of the calls of a run, the median over the runs."""
-    from capsule import stats
-
-    each = [stats.variation(found) for run in metric.runs if (found := summary.calls(run))]
-    middle = summary.median([one for one in each if one is not None])
+    runs = [stats.variation(calls) for run in metric.runs if (calls := summary.calls(run))]
+    middle = summary.median([run for run in runs if run is not None])
     return "" if middle is None else f"{middle:.1%}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from capsule import summary
 from capsule.errors import ExecutionError
+from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
 from capsule.report.terminal.contents import head
 from capsule.report.terminal.style import Path, table, text
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ROWS = 20
-# what `levels` says of a framework that it does not find
-_ABSENT = "is not installed in this image"
 
 
 def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
@@ -43,20 +42,22 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
             f"{len(runs.values)} of {len(runs.runs)}",
             text(wording.region(claim, runs)),
         )
-    told: list[RenderableType] = [head(record, capsule_id), rows]
+    parts: list[RenderableType] = [head(record, capsule_id)]
+    if claims:
+        parts.append(rows)
     if len(claims) > _ROWS:
-        told.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
-    return (*told, *(text(f"note: {note}") for note in record.notes))
+        parts.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
+    return (*parts, *(text(f"note: {note}") for note in record.notes))
 
 
 def failure(record: Record, target: pathlib.Path) -> ExecutionError:
     """The error that tells of a sealed record's failed attempts, of which there is at least one."""
-    failed = [each for each in record.attempts if each.outcome == "failed"]
+    failed = [attempt for attempt in record.attempts if attempt.outcome == "failed"]
     first = failed[0]
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     advice = f"failures count as outcomes and are sealed in {target}; its logs/ tell more"
-    absent = {_framework(each) for each in failed if _ABSENT in each.message}
-    there = {_framework(each) for each in record.attempts} - absent
+    absent = {_framework(attempt) for attempt in failed if not _was_there(attempt, record)}
+    there = {_framework(attempt) for attempt in record.attempts} - absent
     if absent and there:
         advice += (
             f"\n  {', '.join(sorted(absent))} left out, the rest is measured by"
@@ -67,6 +68,14 @@ def failure(record: Record, target: pathlib.Path) -> ExecutionError:
         where=first.trial,
         advice=advice,
     )
+
+
+def _was_there(attempt: Attempt, record: Record) -> bool:
+    """Whether the image has the attempt's framework, by the software that it says to hold."""
+    framework = _framework(attempt)
+    if framework not in FRAMEWORKS or framework not in record.software:
+        return True  # a command, or an image that was never asked
+    return framework in record.software[framework]["frameworks"]
 
 
 def _framework(attempt: Attempt) -> str:

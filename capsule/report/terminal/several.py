@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Side
 from capsule.diff.several import label
+from capsule.notes import sentences
 from capsule.report.terminal.style import STYLES, Path, table, text, word
 from capsule.verdict.model import Counts, Judged
 from capsule.verdict.several import JudgedPair, SeveralVerdict
@@ -50,10 +51,10 @@ def _pairs(pairs: Sequence[JudgedPair]) -> RenderableType:
         title="Each re-execution against the original",
     )
     for pair in pairs:
-        told = pair.verdict.sentence
+        sentence = pair.verdict.sentence
         if pair.word != pair.verdict.word:
-            told += f", by itself; not after Holm over {len(pairs)} pairs"
-        rows.add_row(word(pair.word), f"A-{pair.label}", text(told))
+            sentence += f", by itself; not after Holm over {len(pairs)} pairs"
+        rows.add_row(word(pair.word), f"A-{pair.label}", text(sentence))
     return rows
 
 
@@ -72,13 +73,13 @@ def _words(metric: Spread, pairs: Sequence[JudgedPair]) -> RenderableType:
     """Every claim's word in every pair, one below the other."""
     from rich.text import Text
 
-    found: list[Text] = []
+    lines: list[Text] = []
     for pair in pairs:
         claims = [one for one in pair.verdict.claims if one.metric == metric.metric]
         for one in claims:
             kind = f"{_type(one)} " if len(claims) > 1 else ""
-            found.append(Text.assemble(f"{pair.label} {kind}", word(one.word)))
-    return Text("\n").join(found)
+            lines.append(Text.assemble(f"{pair.label} {kind}", word(one.word)))
+    return Text("\n").join(lines)
 
 
 def _type(one: Judged) -> str:
@@ -92,7 +93,7 @@ def _body(metric: Spread) -> RenderableType:
         f"{label(index)} {_value(counts, metric.unit)}"
         for index, counts in enumerate(metric.counts)
     )
-    lines = (metric.precision_sentence, metric.mean_sentence, *metric.notes)
+    lines = (metric.precision_sentence, metric.mean_sentence, *sentences(metric.notes))
     return Group(Path(metric.metric), text(values), *(text(line, "dim") for line in lines))
 
 
@@ -100,10 +101,10 @@ def _value(counts: Counts | None, unit: str) -> str:
     if counts is None:
         return "none"
     mean = number(counts.mean, 4)
-    told = mean if unit == "1" or counts.mean is None else f"{mean} {unit}"
+    value = mean if unit == "1" or counts.mean is None else f"{mean} {unit}"
     lost = f", {counts.failed} failed" * bool(counts.failed)
     lost += f", {counts.missing} missing" * bool(counts.missing)
-    return f"{told} ({counts.independent} runs{lost})"
+    return f"{value} ({counts.independent} runs{lost})"
 
 
 def _beside(verdict: SeveralVerdict) -> RenderableType:
@@ -117,10 +118,11 @@ def _beside(verdict: SeveralVerdict) -> RenderableType:
     )
     rows.add_row("A", *map(text, _side(verdict.sides[0])), "")
     for pair in verdict.pairs:
-        found = pair.verdict.differences
-        counted = Counter(fact.topic for fact in found.facts)
-        told = ", ".join(f"{topic} ({count})" for topic, count in counted.items())
-        rows.add_row(pair.label, *map(text, _side(found.rerun, found.image)), text(told or "none"))
+        differences = pair.verdict.differences
+        counts = Counter(fact.topic for fact in differences.facts)
+        topics = ", ".join(f"{topic} ({count})" for topic, count in counts.items())
+        side = _side(differences.rerun, differences.image)
+        rows.add_row(pair.label, *map(text, side), text(topics or "none"))
     return rows
 
 
@@ -137,10 +139,10 @@ def _notes(pairs: Sequence[JudgedPair]) -> Iterator[str]:
     """The notes of all pairs, each once, with the pairs that it belongs to."""
     owners: dict[str, list[str]] = {}
     for pair in pairs:
-        for note in pair.verdict.differences.notes:
-            owners.setdefault(note, []).append(f"A-{pair.label}")
-    for note, named in owners.items():
-        yield f"{', '.join(named)}: {note}"
+        for sentence in sentences(pair.verdict.differences.notes):
+            owners.setdefault(sentence, []).append(f"A-{pair.label}")
+    for sentence, named in owners.items():
+        yield f"{', '.join(named)}: {sentence}"
 
 
 def _footing(verdict: SeveralVerdict) -> Iterator[str]:

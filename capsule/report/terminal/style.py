@@ -53,7 +53,7 @@ def table(*columns: tuple[str, Mapping[str, object]], title: str | None = None) 
     from rich import box
     from rich.table import Table
 
-    made = Table(
+    drawn = Table(
         box=box.SIMPLE_HEAD,
         title=title,
         title_justify="left",
@@ -63,8 +63,8 @@ def table(*columns: tuple[str, Mapping[str, object]], title: str | None = None) 
         expand=False,
     )
     for heading, options in columns:
-        made.add_column(heading, **options)  # type: ignore[arg-type]
-    return made
+        drawn.add_column(heading, **options)  # type: ignore[arg-type]
+    return drawn
 
 
 class Path:
@@ -80,12 +80,12 @@ class Path:
         >>> Path("gemm/m64/torch/l2_error").lines(12)
         ['gemm/m64/', 'torch/', 'l2_error']
         """
-        found = [""]
+        lines = [""]
         for piece in self._pieces:
-            if found[-1] and len(found[-1]) + len(piece) > width:
-                found.append("")
-            found[-1] += piece
-        return found
+            if lines[-1] and len(lines[-1]) + len(piece) > width:
+                lines.append("")
+            lines[-1] += piece
+        return lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         from rich.text import Text

@@ -1,5 +1,4 @@
 import ast
-import doctest
 import gc
 import re
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 
 import capsule.levels
 from capsule.levels import catalog, frameworks, level0, operators
-from capsule.levels import streams as words
 from capsule.levels.data import generators
 from capsule.levels.instruments import timing
 from capsule.levels.operators import rounding
@@ -183,9 +181,3 @@ def test_reading_the_catalogue_and_the_generators_needs_no_numpy():
         check=True,
     )
     assert done.stdout == "n5\n3\n"
-
-
-@pytest.mark.parametrize("module", [catalog, catalog.types, words, generators])
-def test_examples_in_docstrings(module):
-    failed, tried = doctest.testmod(module)
-    assert (failed, tried > 0) == (0, True)

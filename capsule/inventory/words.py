@@ -1,0 +1,44 @@
+"""A node in a few words; everything else stands in its document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from capsule.schema import Json
+
+_GIB = 1 << 30
+
+
+def describe(node: Mapping[str, Json]) -> str:
+    """The processors, memory and accelerators of a node, as `capsule.inventory.node` returns it.
+
+    >>> cpu, gpu = {"model": "Example", "cores": 2}, {"model": "GPU"}
+    >>> describe({"class": {"cpu": cpu, "memory": {"total_bytes": 8 << 30}, "gpus": [gpu, gpu]}})
+    'Example, 2 cores, 8 GiB memory, 2 x GPU'
+    """
+    words = [str(at(node, "class", "cpu", "model") or "unknown processor")]
+    if cores := at(node, "class", "cpu", "cores"):
+        words.append(f"{cores} cores")
+    if isinstance(size := at(node, "class", "memory", "total_bytes"), int):
+        words.append(f"{size / _GIB:.0f} GiB memory")
+    models = Counter(
+        str(at(gpu, "model") or "unknown GPU") for gpu in entries_at(node, "class", "gpus")
+    )
+    words += [f"{count} x {model}" for model, count in models.items()]
+    return ", ".join(words)
+
+
+def at(value: Json, *names: str) -> Json:
+    """What stands in a document below some names, None where there is no such place."""
+    for name in names:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def entries_at(value: Json, *names: str) -> Sequence[Json]:
+    """The entries of a list in a document, none where there is no list."""
+    entries = at(value, *names)
+    return entries if isinstance(entries, list | tuple) else ()

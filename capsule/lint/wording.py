@@ -1,0 +1,106 @@
+"""What an author is told of a claim's margin, in sentences with one reading."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from capsule.manifest.model import Claim
+
+_NO_SPREAD = "one run tells no spread, so nobody can confirm any margin"
+_POINT = " at one step of the curve"
+
+
+def sides(claim: Claim, there: int, here: int) -> str:
+    """The runs that a claim will be judged by.
+
+    Args:
+        claim: The claim.
+        there: The original's runs, or those that were published.
+        here: The re-execution's.
+    """
+    if claim.published is not None:
+        return f"{there} published runs and {here} seeds"
+    return f"{there} seeds" if there == here else f"{there} seeds and {here} fresh ones"
+
+
+def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None) -> str:
+    """How little runs must scatter for a margin in the metric's own unit to be confirmed.
+
+    Args:
+        claim: One whose margin is absolute, relative or a ratio.
+        runs: Both sides, in words.
+        reach: The narrowest margins that they confirm with either power, in standard deviations
+            between runs; None where they confirm none.
+
+    >>> from capsule.manifest.model import Margin
+    >>> claim = Claim(metric="a/b/c/d", type="equivalence", margin=Margin(relative=0.05))
+    >>> scatter(claim, "5 seeds", (2.16, 2.53)).partition(",")[0]
+    '5 seeds confirm 5 % with probability 0.8 if runs scatter by less than 2.31 %'
+    """
+    size, show = _margin(claim)
+    if reach is None:
+        return f"{_NO_SPREAD}: {show(size)} needs two runs on each side at least"
+    low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
+    point = _POINT if claim.type == "curve" else ""
+    return (
+        f"{runs} confirm {show(size)}{point} with probability 0.8 if runs scatter by less than"
+        f" {low}, with 0.9 if by less than {high} (the standard deviation between runs)"
+    )
+
+
+def runs(
+    claim: Claim,
+    runs: str,
+    margin: float,
+    counts: tuple[int | None, int | None],
+    reach: tuple[float, float] | None,
+) -> str:
+    """How many runs a margin in standard deviations between runs takes.
+
+    Args:
+        claim: The claim.
+        runs: Both sides, in words.
+        margin: So many standard deviations between runs.
+        counts: The runs on each side that confirm it with either power; None for more than 500.
+        reach: As for `scatter`.
+    """
+    low, high = ("more than 500" if count is None else str(count) for count in counts)
+    point = _POINT if claim.type == "curve" else ""
+    takes = (
+        f"a margin of {margin:g} sd (standard deviations between runs) takes {low} seeds on each"
+        f" side to be confirmed{point} with probability 0.8, {high} with 0.9"
+    )
+    if reach is None:
+        return f"{_NO_SPREAD}; {takes}"
+    return f"{takes}; {runs} confirm {reach[0]:.2f} sd at best, {reach[1]:.2f} sd with 0.9"
+
+
+def _margin(claim: Claim) -> tuple[float, Callable[[float], str]]:
+    """The margin that the author gave, and how a number of its kind is written."""
+    margin = claim.margin
+    assert margin is not None
+    if margin.relative is not None:
+        return margin.relative, lambda part: f"{100 * part:g} %"
+    if margin.ratio is not None:
+        return margin.ratio, lambda factor: f"a factor of {factor:g}"
+    assert margin.absolute is not None
+    return margin.absolute, lambda value: f"{value:g}"
+
+
+def _scatter(claim: Claim, size: float, narrowest: float) -> float:
+    """The standard deviation of which a margin of `size` is so many times, rounded down."""
+    if claim.margin is not None and claim.margin.ratio is not None:
+        return 1 + _round_down(math.expm1(math.log(size) / narrowest))
+    return _round_down(size / narrowest)
+
+
+def _round_down(value: float) -> float:
+    """Three digits that promise no more than the number does.
+
+    >>> _round_down(0.023698), _round_down(0.29), _round_down(12345.6)
+    (0.0236, 0.29, 12300.0)
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    # 0.29 / 0.001 is less than 290
+    return float(f"{math.floor(round(value / unit, 9)) * unit:.3g}")

@@ -1,0 +1,62 @@
+"""The front of the statistics: cheap to import, whole when used, and typed as it runs."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capsule import stats
+from tests.support.capsules import seal
+
+HEAVY = ("numpy", "scipy", "rich", "docker", "spython", "requests")
+ROOMS = ("archive", "diff", "image", "inventory", "lint", "report", "runtimes", "stats", "verdict")
+
+
+def heavy_modules_after(statement: str, *arguments: str) -> list[str]:
+    """The packages of HEAVY that are loaded once a fresh interpreter has run a statement."""
+    program = (
+        f"import contextlib, io, json, sys\nHEAVY = {HEAVY!r}\n"
+        f"with contextlib.redirect_stdout(io.StringIO()):\n    {statement}\n"
+        "print(json.dumps([name for name in HEAVY if name in sys.modules]))"
+    )
+    argv = [sys.executable, "-c", program, *arguments]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True)
+    names: list[str] = json.loads(ended.stdout)
+    return names
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_importing_a_room_imports_nothing_heavy(room):
+    assert heavy_modules_after(f"import capsule.{room}") == []
+
+
+def test_a_check_reckons_with_nothing_heavy(tmp_path):
+    capsule = seal(tmp_path)
+    statement = "from capsule import cli; assert cli.main(['check', sys.argv[1]]) == 0"
+    assert heavy_modules_after(statement, str(capsule)) == []
+
+
+def test_every_name_of_the_front_leads_to_its_module():
+    for name in stats.__all__:
+        assert getattr(stats, name) is not None
+    with pytest.raises(AttributeError, match="interquartile"):
+        stats.interquartile  # noqa: B018
+    with pytest.raises(ImportError):
+        from capsule.stats import interquartile  # noqa: F401
+
+
+def test_what_mypy_sees_is_what_runs():
+    """The names under TYPE_CHECKING stand in the modules that they are fetched from."""
+    tree = ast.parse(Path(stats.__file__).read_text())
+    homes = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("capsule.stats.")
+        for alias in node.names
+    }
+    assert sorted(homes) == sorted(stats.__all__)
+    for name, module in homes.items():
+        assert getattr(stats, name) is getattr(sys.modules[module], name)
