@@ -67,7 +67,7 @@ class Header:
                 salt=str(value["salt"]),
                 runs=value["runs"],
                 plan=str(value["plan"]),
-                subjects=value["subjects"],
+                subjects=tuple(value["subjects"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise UsageError(

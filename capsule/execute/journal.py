@@ -158,7 +158,8 @@ class OpenSeries:
         numbers = list(map(read_number, values))
         places = {name: line[name] for name in _PLACES if line.get(name) is not None}
         if self.values and places.keys() != self._places.keys():
-            name = min(places.keys() ^ self._places.keys())
+            lone = places.keys() ^ self._places.keys()
+            name = next(each for each in _PLACES if each in lone)
             one = "a step" if name == "steps" else f"its {name} time"
             raise Defect(f"{self._metric} has {one} beside some values and none beside others")
         checked = {name: self._increasing(name, line, len(values)) for name, line in places.items()}

@@ -23,7 +23,7 @@ def test_the_manifest_shown_is_valid(tmp_path):
     (tmp_path / "train.py").write_text("")
     shown = re.search(r"    \{\n      \"name\".*?\n    \}\n", README, re.S).group()
     read = manifest.read(shown.encode(), where="README.md", folder=tmp_path)
-    assert read.benchmarks[0].command == ("python3", "train.py")
+    assert read.benchmarks[0].subject.words == ("python3", "train.py")
     assert json.loads(shown)["claims"][0]["margin"] == {"relative": 0.2}
 
 
@@ -58,7 +58,7 @@ def test_the_operators_and_networks_shown_are_valid(tmp_path):
         "benchmarks": list(map(json.loads, shown)),
     }
     read = manifest.read(json.dumps(whole).encode(), where="README.md", folder=tmp_path)
-    assert [each.source for each in read.benchmarks] == [
+    assert [each.subject.source for each in read.benchmarks] == [
         None,
         None,
         "own-operator/cube.py",

@@ -8,7 +8,7 @@ from capsule import manifest, plan
 from capsule.errors import ManifestError, UsageError
 from capsule.levels import catalog
 from capsule.levels.catalog import users
-from capsule.manifest import Network, Operator
+from capsule.manifest import Network
 from capsule.manifest.benchmarks import written
 
 CUBE = """
@@ -90,7 +90,7 @@ def test_every_network_has_a_quick_set_that_can_be_planned(network):
     assert {"torch", "torch-compile", "numpy"} <= set(frameworks)
     asked = read(None, {**RESNET, "network": network, "frameworks": frameworks})
     (benchmark,) = asked.benchmarks
-    assert benchmark.subject == Network(name=network)
+    assert benchmark.subject == Network(name=network, repetitions=5)
     trials = [trial for group in plan.make(asked).groups for trial in group.trials]
     assert len(trials) == 2 * len(frameworks) * len(benchmark.cases)
 
@@ -122,7 +122,7 @@ def test_options_of_networks_are_named_like_those_of_operators():
 def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder):
     (folder / "ops" / "cube.py").write_text(CUBE + "\nraise SystemExit('it was run')\n")
     found = read(folder, {**OWN, "cases": [{"n": 4}, {"n": 4, "power": 2}]}).benchmarks[0]
-    assert found.subject == Operator(name="ops/cube.py", source="ops/cube.py")
+    assert (found.subject.name, found.subject.source) == ("ops/cube.py", "ops/cube.py")
     assert [case.name for case in found.cases] == ["n4", "n4power2"]
     assert {metric.name for metric in found.metrics} == {
         each.name for each in catalog.OPERATOR_METRICS
@@ -135,7 +135,7 @@ def test_a_network_s_file_has_a_batch_and_options(folder):
     own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops/net.py"]}
     found = read(folder, {**own, "cases": {"batch": [2], "width": [8, 16]}}).benchmarks[0]
     assert [case.name for case in found.cases] == ["batch2", "batch2width16"]
-    assert found.subject == Network(name="ops/net.py", source="ops/net.py")
+    assert (found.subject.name, found.subject.source) == ("ops/net.py", "ops/net.py")
     assert "no set of cases" in told(folder, own)
 
 
@@ -256,7 +256,7 @@ def test_host_and_image_make_the_same_of_a_file(folder):
     found = read(folder, OWN).benchmarks[0]
     _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py", "numpy")
     assert entry == users.make_operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
-    assert entry.name == found.operator
+    assert entry.name == found.subject.name
     assert {each.name for each in entry.metrics} == {each.name for each in found.metrics}
     assert set(found.frameworks) == set(entry.frameworks)
 
