@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.host import Host
-from tests.support.engines import as_user, small_image
+from tests.support.engines import as_user, engine_cache, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -32,17 +31,16 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="session")
-def sif_cache() -> Iterator[Path]:
-    """A cache that the ordinary user has filled, as on a cluster."""
-    folder = Path(tempfile.mkdtemp(prefix="capsule-test-", dir="/var/tmp"))
-    try:
-        if os.getuid() == 0:
-            account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-            os.chown(folder, account.pw_uid, account.pw_gid)
-            as_user(PREPARE, small_image(), str(folder))
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+def sif_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
+    if os.getuid() != 0:
+        return tmp_path_factory.mktemp("cache")
+    folder = engine_cache().with_name("user-cache")
+    folder.mkdir(exist_ok=True)
+    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    as_user(PREPARE, small_image(), str(folder))
+    return folder
 
 
 @pytest.fixture(
@@ -248,6 +246,17 @@ def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
     assert engine.runtime.reap(label) >= 1
     assert left(label) == []
     assert engine.runtime.reap(label) == 0
+
+
+@pytest.mark.engines
+def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own():
+    fetch = PREPARE + "print(prepared.handle, end='')"
+    folder = tempfile.mkdtemp()
+    Path(folder).chmod(0o777)
+    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    assert Path(handle).parent == Path(folder) / "sif"
+    assert Path(handle).stat().st_uid == user.pw_uid
 
 
 @pytest.mark.engines
