@@ -17,7 +17,8 @@ from capsule.errors import CannotRunError, ExecutionError
 RUN_MARK = "CAPSULE_RUN"
 _START_MARK = "CAPSULE_START"
 _LEFTOVER_GRACE_SECONDS = 0.5
-_KILL_SECONDS = 10.0
+# on a machine that is busy or out of memory, a killed process takes long to go
+_KILL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +147,32 @@ def _start(
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                preexec_fn=_restore_signals if _ignored_signals() else None,  # noqa: PLW1509
             )
         except (OSError, ValueError) as error:
             # ValueError: a null byte in a word or a variable
             raise CannotRunError(f"cannot start {argv[0]}: {error}") from None
     return Process(popen, mark)
+
+
+def _ignored_signals() -> list[signal.Signals]:
+    """Signals that a started command would ignore as well, because this process was told to.
+
+    nohup tells SIGHUP, and a script's `&` SIGINT: a workload must not run otherwise for it. What
+    Python itself ignores, `Popen` restores.
+    """
+    return [
+        number
+        for number in signal.Signals
+        if number not in (signal.SIGPIPE, signal.SIGXFSZ)
+        and signal.getsignal(number) is signal.SIG_IGN
+    ]
+
+
+def _restore_signals() -> None:
+    # between fork and exec, perhaps beside threads: nothing here takes a lock of Python's
+    for number in _ignored_signals():
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run(

@@ -6,30 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from capsule import process
 from capsule.errors import CannotRunError, ExecutionError
+from tests.support.patience import PATIENCE_SECONDS, read_lines
 
 ENV = {"PATH": os.environ["PATH"]}
 
 
 def start(folder: Path, *argv: str, env: dict[str, str] = ENV) -> process.Process:
     return process.start(argv, env=env, cwd=folder, stdout=folder / "out", stderr=folder / "err")
-
-
-def wait_for(path: Path, lines: int = 1) -> list[str]:
-    """What a started program wrote, once it wrote that many lines."""
-    deadline = time.monotonic() + 30
-    while True:
-        found = path.read_text().splitlines() if path.exists() else []
-        if len(found) >= lines:
-            return found
-        assert time.monotonic() < deadline, f"{path} has {found}"
-        time.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -42,7 +31,7 @@ def alive(pid: int) -> bool:
 
 def test_streams_go_to_their_files_and_are_appended(tmp_path):
     for _ in range(2):
-        ended = start(tmp_path, "sh", "-c", "echo one; echo two >&2").wait(30)
+        ended = start(tmp_path, "sh", "-c", "echo one; echo two >&2").wait(PATIENCE_SECONDS)
         assert ended == process.Exit(code=0, signal=None)
     assert (tmp_path / "out").read_text() == "one\none\n"
     assert (tmp_path / "err").read_text() == "two\ntwo\n"
@@ -50,7 +39,7 @@ def test_streams_go_to_their_files_and_are_appended(tmp_path):
 
 def test_output_larger_than_any_pipe_does_not_block(tmp_path):
     program = "import sys; sys.stderr.write('x' * 1_000_000); sys.stdout.write('y' * 1_000_000)"
-    assert start(tmp_path, sys.executable, "-c", program).wait(30) == process.Exit(
+    assert start(tmp_path, sys.executable, "-c", program).wait(PATIENCE_SECONDS) == process.Exit(
         code=0, signal=None
     )
     assert (tmp_path / "err").stat().st_size == (tmp_path / "out").stat().st_size == 1_000_000
@@ -58,16 +47,27 @@ def test_output_larger_than_any_pipe_does_not_block(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 1, 127, 137, 255])
 def test_an_exit_code_is_not_a_signal(tmp_path, code):
-    assert start(tmp_path, "sh", "-c", f"exit {code}").wait(30) == process.Exit(
+    assert start(tmp_path, "sh", "-c", f"exit {code}").wait(PATIENCE_SECONDS) == process.Exit(
         code=code, signal=None
     )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_signal_is_not_an_exit_code(tmp_path, number):
-    assert start(tmp_path, "sh", "-c", f"kill -{number} $$").wait(30) == process.Exit(
+    assert start(tmp_path, "sh", "-c", f"kill -{number} $$").wait(PATIENCE_SECONDS) == process.Exit(
         code=None, signal=number
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGPIPE])
+def test_a_signal_that_the_caller_ignores_still_ends_what_it_starts(tmp_path, number):
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        running = start(tmp_path, "sh", "-c", f"kill -{int(number)} $$; echo survived")
+        ended = running.wait(PATIENCE_SECONDS)
+    finally:
+        signal.signal(number, before)
+    assert ended == process.Exit(code=None, signal=number)
 
 
 def test_wait_answers_none_while_it_runs_and_the_same_afterwards(tmp_path):
@@ -83,7 +83,7 @@ def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path):
         " setsid sh -c 'echo $$ >> pids; sleep 600' & echo $$ >> pids; wait; sleep 600"
     )
     running = start(tmp_path, "sh", "-c", program)
-    pids = [int(line) for line in wait_for(tmp_path / "pids", 3)]
+    pids = [int(line) for line in read_lines(tmp_path / "pids", 3)]
     assert all(alive(pid) for pid in pids)
     assert running.stop(grace_seconds=0.1).signal == signal.SIGKILL
     assert not any(alive(pid) for pid in pids)
@@ -91,15 +91,15 @@ def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path):
 
 def test_what_a_program_leaves_in_the_background_ends_with_it(tmp_path):
     running = start(tmp_path, "sh", "-c", "setsid sh -c 'echo $$ > pid; sleep 600' & sleep 0.3")
-    (pid,) = wait_for(tmp_path / "pid")
-    assert running.wait(30) == process.Exit(code=0, signal=None)
+    (pid,) = read_lines(tmp_path / "pid")
+    assert running.wait(PATIENCE_SECONDS) == process.Exit(code=0, signal=None)
     assert not alive(int(pid))
 
 
 def test_the_environment_is_whole_and_exact(tmp_path):
     value = "a\"b'c$HOME`id`\\,\n=é"
     env = {**ENV, "ODD": value, "EMPTY": ""}
-    assert start(tmp_path, "env", "-0", env=env).wait(30) is not None
+    assert start(tmp_path, "env", "-0", env=env).wait(PATIENCE_SECONDS) is not None
     found = dict(item.split("=", 1) for item in (tmp_path / "out").read_text().split("\0") if item)
     assert len(found.pop("CAPSULE_START")) == 32
     assert found == env
@@ -122,9 +122,9 @@ def test_a_kill_for_want_of_memory_is_told_from_any_other(tmp_path):
         program = (
             f"echo $$ > {group}/cgroup.procs; exec '{sys.executable}' -c 'bytearray(400 << 20)'"
         )
-        ended = start(tmp_path, "sh", "-c", program).wait(60)
+        ended = start(tmp_path, "sh", "-c", program).wait(PATIENCE_SECONDS)
         assert ended == process.Exit(code=None, signal=signal.SIGKILL, out_of_memory=True)
-        ended = start(tmp_path, "sh", "-c", "kill -9 $$").wait(30)
+        ended = start(tmp_path, "sh", "-c", "kill -9 $$").wait(PATIENCE_SECONDS)
         assert ended == process.Exit(code=None, signal=signal.SIGKILL, out_of_memory=False)
     finally:
         group.rmdir()
@@ -137,10 +137,15 @@ def test_run_hands_input_in_and_keeps_the_streams_apart():
     )
 
 
-def test_run_ends_what_takes_too_long(tmp_path):
+def test_run_ends_what_takes_too_long():
+    label = f"slow-{os.getpid()}"
     with pytest.raises(ExecutionError, match=r"sh had not ended after 0\.5 s"):
-        process.run(["sh", "-c", "echo $$ > pid; sleep 600"], cwd=tmp_path, timeout_seconds=0.5)
-    assert not alive(int((tmp_path / "pid").read_text()))
+        process.run(
+            ["sh", "-c", "sleep 600 & sleep 600"],
+            env={**ENV, process.RUN_MARK: label},
+            timeout_seconds=0.5,
+        )
+    assert process.find_marked(label) == []
 
 
 def test_run_refuses_an_answer_that_is_too_long():
@@ -163,7 +168,7 @@ def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path):
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": root},
     )
-    pids = [int(line) for line in wait_for(tmp_path / "pids", 2)]
+    pids = [int(line) for line in read_lines(tmp_path / "pids", 2)]
     bystander = start(tmp_path, "sleep", "600", env={**ENV, "CAPSULE_RUN": other})
     dead.kill()
     dead.wait()
@@ -172,7 +177,7 @@ def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path):
     assert not any(alive(pid) for pid in pids)
     assert bystander.wait(0) is None
     assert process.reap(other) == 1
-    assert bystander.wait(30) == process.Exit(code=None, signal=signal.SIGTERM)
+    assert bystander.wait(PATIENCE_SECONDS) == process.Exit(code=None, signal=signal.SIGTERM)
 
 
 def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path):

@@ -17,7 +17,8 @@ from capsule.plan import Group, Plan
 from capsule.record import Attempt, Execution, File, Samples
 from capsule.schema import parse
 
-_PROBE_SECONDS = 120
+# importing a framework from a cold disk takes half a minute
+_PROBE_SECONDS = 600
 
 
 def probe(workspace: Workspace, setting: Setting) -> JsonObject:

@@ -64,7 +64,7 @@ class Apptainer:
                 reason="neither apptainer nor singularity is on the PATH (load its module?)",
             )
         try:
-            answer = process.run([program, "--version"], timeout_seconds=30)
+            answer = process.run([program, "--version"])
         except CapsuleError as error:
             return Availability(usable=False, version=None, reason=error.what)
         if answer.exit_code != 0:

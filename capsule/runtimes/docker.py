@@ -32,6 +32,8 @@ from capsule.runtimes.base import (
 _LABEL = "org.capsule.run"
 _TMPFS = dict.fromkeys(("/tmp", "/var/tmp"), "rw,exec,nosuid,nodev,mode=1777")  # noqa: S108
 _STOP_SECONDS = 5
+# for an answer; a daemon that builds or unpacks meanwhile takes longer than the SDK's 60
+_PATIENCE_SECONDS = 600
 _TINI_FAULT = "[FATAL tini"
 _COMMAND_FAULTS = (126, 127)
 
@@ -218,7 +220,7 @@ def _client() -> Iterator[Any]:
     address = _address()
     try:
         _knock(address)
-        client = docker.from_env()
+        client = docker.from_env(timeout=_PATIENCE_SECONDS)
     except (docker.errors.DockerException, OSError, ValueError) as error:
         raise CannotRunError(
             f"no Docker daemon answers at {address}: {error}",

@@ -36,7 +36,7 @@ CLAIMS = [
 def ordinary() -> Iterator[User]:
     """A user of a cluster: no root, an own home, an own installation of capsule."""
     account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    base = Path(tempfile.mkdtemp(prefix="capsule-test-", dir="/var/tmp"))
+    base = Path(tempfile.mkdtemp())
     base.chmod(0o755)
     user = User.make(base)
     for folder in (user.home, user.folder):

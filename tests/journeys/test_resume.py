@@ -5,8 +5,9 @@ import os
 import shutil
 import signal
 import subprocess
-import time
+import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from capsule import process
 from tests.support.command import NOISY, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
+from tests.support.patience import PATIENCE_SECONDS, until
 
 # the third seed tells that it is under way, and ends only once somebody says so
 HELD = NOISY.replace(
@@ -47,13 +49,6 @@ def manifest_for(author: User, engine: str) -> Path:
     image = {"reference": small_image()} if engine != "host" else None
     write_script(author.folder, HELD)
     return write_manifest(author.folder, image=image)
-
-
-def until(condition, what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
 
 
 def descendants(pid: int) -> list[int]:
@@ -169,11 +164,29 @@ def test_an_interrupt_ends_the_workload_and_names_the_folder(author, engine, num
     folder = held(author, running)
     label = label_of(folder)
     running.send_signal(number)
-    assert running.wait(60) == code
+    assert running.wait(PATIENCE_SECONDS) == code
     assert folder.name in author.talk.read_text()
     assert left_running(label, engine) == []
     (folder / "inputs" / "go").write_text("")
     assert author.run("run", "--resume", folder).returncode == 0
+
+
+def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(author, tmp_path):
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\ntrap "" INT HUP\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    background = replace(author, python=str(script))
+    running = background.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    (workload,) = (pid for pid in descendants(running.pid) if _runs_python(pid))
+    running.send_signal(signal.SIGINT)
+    # the workload ignores nothing, and is tried again
+    os.kill(workload, signal.SIGINT)
+    again = folder / "starts" / "0004" / "out" / "under-way"
+    until(again.exists, "the second attempt")
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE_SECONDS) == 143
+    assert left_running(label_of(folder), "host") == []
 
 
 def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author):
@@ -184,7 +197,7 @@ def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author):
     assert "another process" in ended.stderr
     assert running.poll() is None
     (folder / "inputs" / "go").write_text("")
-    assert running.wait(60) == 0
+    assert running.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_killed_verification_goes_on_and_reaches_its_verdict(author):
@@ -219,7 +232,7 @@ def test_a_workload_killed_from_outside_is_tried_again_with_the_same_seed(author
     (folder / "inputs" / "go").write_text("")
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    assert running.wait(60) == 0
+    assert running.wait(PATIENCE_SECONDS) == 0
     (capsule,) = author.folder.glob("*.capsule.zip")
     third = [each for each in attempts_in(capsule) if each["trial"].endswith("/3")]
     reasons = [(each["outcome"], each["reason"]) for each in third]

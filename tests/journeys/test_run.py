@@ -136,7 +136,7 @@ def test_a_trial_that_takes_too_long_has_failed(author):
         "command": ["python3", "tiny.py"],
         "inputs": ["tiny.py"],
         "metrics": {"loss": {"direction": "lower"}},
-        "timeout": "00:00:02",
+        "timeout": "00:00:05",
     }
     ended = author.run("run", write_manifest(author.folder, benchmarks=[benchmark]))
     assert ended.returncode == 5
@@ -151,7 +151,7 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author):
         "if seed == 3 and not pathlib.Path(os.environ['CAPSULE_INPUTS'], 'go').exists():\n"
         "    time.sleep(600)\n",
     )
-    manifest = write_manifest(author.folder, resources={"walltime": "00:00:03"})
+    manifest = write_manifest(author.folder, resources={"walltime": "00:00:10"})
     ended = author.run("run", manifest)
     assert ended.returncode == 5
     assert "walltime" in ended.stderr

@@ -14,6 +14,7 @@ import pytest
 
 import capsule.levels
 from capsule.levels import catalog
+from tests.support.patience import PATIENCE_SECONDS
 
 LEVELS = Path(capsule.levels.__file__).parent
 
@@ -78,7 +79,7 @@ def run(folder, work, plant=None, levels=LEVELS):
         env=environment(folder, plant),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -275,7 +276,7 @@ def test_a_killed_job_leaves_the_finished_trials(tmp_path, number):
     ) as process:
         assert process.stdout.readline() == "stuck\n"
         process.send_signal(number)
-        assert process.wait(timeout=60) == -number
+        assert process.wait(PATIENCE_SECONDS) == -number
     found = events(tmp_path)
     assert end(found, "relu/default/float32/17")["outcome"] == "completed"
     due = catalog.due(catalog.OPERATORS["relu"], "numpy", "cpu")

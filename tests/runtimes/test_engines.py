@@ -18,7 +18,8 @@ from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended
 from capsule.runtimes.docker import Docker
 from tests.support.engines import docker, push_tiny, small_image
-from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start, wait_for
+from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
 
 @pytest.fixture(scope="session")
@@ -53,26 +54,26 @@ def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
     label = f"memory-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
     program = (
-        "import os, time\nopen('ready', 'w').write('yes')\n"
+        "import os, time\nopen('ready', 'w').write('yes\\n')\n"
         "while not os.path.exists('go'): time.sleep(0.02)\nbytearray(400 << 20)\n"
     )
     running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
-    wait_for(tmp_path / "out/ready")
+    read_lines(tmp_path / "out/ready")
     container = docker("ps", "--quiet", "--filter", f"label=org.capsule.run={label}")
     docker("update", "--memory", "64m", "--memory-swap", "64m", container)
     (tmp_path / "out/go").touch()
-    assert running.wait(60) == Ended(exit_code=None, signal=9, out_of_memory=True)
+    assert running.wait(PATIENCE_SECONDS) == Ended(exit_code=None, signal=9, out_of_memory=True)
 
 
 @pytest.mark.engines
 def test_docker_tells_a_container_that_somebody_removed(image, tmp_path):
     label = f"removed-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
-    program = "import time; open('ready', 'w').write('yes'); time.sleep(600)"
+    program = "import time; open('ready', 'w').write('yes\\n'); time.sleep(600)"
     running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
-    wait_for(tmp_path / "out/ready")
+    read_lines(tmp_path / "out/ready")
     docker("rm", "--force", docker("ps", "-q", "--filter", f"label=org.capsule.run={label}"))
-    ended = running.wait(60)
+    ended = running.wait(PATIENCE_SECONDS)
     assert ended is not None
     assert ended.signal == 9 or (ended.engine_fault and "lost the container" in ended.engine_fault)
 
@@ -143,7 +144,7 @@ def test_two_runs_may_fetch_one_image_at_once(tmp_path):
         subprocess.Popen([*argv, *words], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    handles = {each.communicate(timeout=120)[0].strip() for each in both}
+    handles = {each.communicate(timeout=PATIENCE_SECONDS)[0].strip() for each in both}
     assert [each.returncode for each in both] == [0, 0]
     assert {str(path) for path in (tmp_path / "sif").iterdir()} == handles
     assert len(handles) == 1

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,9 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.host import Host
-from tests.support.engines import as_user, small_image
-from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start, wait_for
+from tests.support.engines import as_user, engine_cache, push_tiny, small_image
+from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +31,16 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="session")
-def sif_cache() -> Iterator[Path]:
-    """A cache that the ordinary user has filled, as on a cluster."""
-    folder = Path(tempfile.mkdtemp(prefix="capsule-test-", dir="/var/tmp"))
-    try:
-        if os.getuid() == 0:
-            account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-            os.chown(folder, account.pw_uid, account.pw_gid)
-            as_user(PREPARE, small_image(), str(folder))
-        yield folder
-    finally:
-        shutil.rmtree(folder)
+def sif_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
+    if os.getuid() != 0:
+        return tmp_path_factory.mktemp("cache")
+    folder = engine_cache().with_name("user-cache")
+    folder.mkdir(exist_ok=True)
+    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    as_user(PREPARE, small_image(), str(folder))
+    return folder
 
 
 @pytest.fixture(
@@ -65,7 +64,8 @@ def left(label: str) -> list[object]:
     found: list[object] = list(process.find_marked(label))
     if shutil.which("docker") and os.environ.get("DOCKER_HOST"):
         answer = process.run(
-            ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"]
+            ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"],
+            timeout_seconds=PATIENCE_SECONDS,
         )
         assert answer.exit_code == 0, answer.stderr
         found += answer.stdout.split()
@@ -193,7 +193,7 @@ FAMILY = (
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "subprocess.Popen(['sleep', '600'])\n"
     "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-    "open('ready', 'w').write('yes')\n"
+    "open('ready', 'w').write('yes\\n')\n"
     "time.sleep(600)\n"
 )
 
@@ -202,7 +202,7 @@ def test_stop_leaves_nothing(engine, tmp_path):
     label = f"stop-{os.getpid()}"
     asked = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
     running = start(engine, asked)
-    wait_for(tmp_path / "out/ready")
+    read_lines(tmp_path / "out/ready")
     assert running.wait(0) is None
     assert left(label)
     running.stop()
@@ -237,7 +237,7 @@ def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
         [sys.executable, "-c", DYING, str(tmp_path / "asked")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    wait_for(tmp_path / "out/ready")
+    read_lines(tmp_path / "out/ready")
     dead.kill()
     dead.wait()
     assert left(label)
@@ -249,6 +249,17 @@ def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
 
 
 @pytest.mark.engines
+def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own():
+    fetch = PREPARE + "print(prepared.handle, end='')"
+    folder = tempfile.mkdtemp()
+    Path(folder).chmod(0o777)
+    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    assert Path(handle).parent == Path(folder) / "sif"
+    assert Path(handle).stat().st_uid == user.pw_uid
+
+
+@pytest.mark.engines
 def test_an_ordinary_user_runs_apptainer(sif_cache):
     program = PREPARE + (
         "import tempfile\n"
@@ -256,15 +267,16 @@ def test_an_ordinary_user_runs_apptainer(sif_cache):
         "folder = Path(tempfile.mkdtemp())\n"
         "(folder / 'out').mkdir()\n"
         "out = Mount(source=folder / 'out', target='/out', writable=True)\n"
-        "ended = Apptainer().start(prepared, Invocation(\n"
+        "running = Apptainer().start(prepared, Invocation(\n"
         "    command=('python3', '-c', 'import os; print(os.getuid(), os.environ[\"X\"])'),\n"
         "    environment={'X': '$HOME `id`', 'HOME': '/out'}, mounts=(out,), cwd='/out',\n"
-        "    label='user', stdout=folder / 'stdout', stderr=folder / 'stderr')).wait(60)\n"
+        "    label='user', stdout=folder / 'stdout', stderr=folder / 'stderr'))\n"
+        "ended = running.wait(float(sys.argv[3]))\n"
         "print(ended.exit_code, prepared.observations['network_isolation'])\n"
         "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
     )
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    said = as_user(program, small_image(), str(sif_cache)).split()
+    said = as_user(program, small_image(), str(sif_cache), str(PATIENCE_SECONDS)).split()
     assert said == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
 
 

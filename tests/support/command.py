@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import PATIENCE_SECONDS
+
 
 @dataclass(frozen=True, kw_only=True)
 class User:
@@ -51,7 +53,7 @@ class User:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=900,
+            timeout=PATIENCE_SECONDS,
             check=False,
             user=self.account,
             group=self.account,

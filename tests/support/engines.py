@@ -13,6 +13,7 @@ from pathlib import Path
 
 from capsule import process
 from capsule.image import Image, reference, registry
+from tests.support.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,8 @@ def registry_host() -> str:
 
 def docker(*words: str, input_bytes: bytes = b"") -> str:
     """Run the `docker` command; returns its standard output."""
-    ended = process.run(["docker", *words], input_bytes=input_bytes)
+    command = ["docker", *words]
+    ended = process.run(command, input_bytes=input_bytes, timeout_seconds=PATIENCE_SECONDS)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout.decode().strip()
 
@@ -48,7 +50,7 @@ def push_tiny(content: str) -> Image:
     return registry.resolve(reference.parse(f"docker://{name}"))
 
 
-def as_user(program: str, *arguments: str, timeout_seconds: float = 300) -> str:
+def as_user(program: str, *arguments: str) -> str:
     """Run a Python program as the ordinary user of the tests; returns its standard output."""
     account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
     path = [str(ROOT), *(part for part in sys.path if part.endswith("-packages"))]
@@ -64,10 +66,11 @@ def as_user(program: str, *arguments: str, timeout_seconds: float = 300) -> str:
             "USER": account.pw_name,
             "PYTHONPATH": os.pathsep.join(path),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": os.environ["TMPDIR"],
         },
         capture_output=True,
         text=True,
-        timeout=timeout_seconds,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

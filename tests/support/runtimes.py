@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from capsule.image import Image, reference, registry
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
 from tests.support.engines import small_image
+from tests.support.patience import PATIENCE_SECONDS
 
 PREPARE = """
 import sys
@@ -59,18 +59,10 @@ def start(engine: Engine, asked: Invocation) -> Running:
 
 
 def run(engine: Engine, folder: Path, *command: str, **more) -> Ended:
-    ended = start(engine, invocation(engine, folder, *command, **more)).wait(60)
+    ended = start(engine, invocation(engine, folder, *command, **more)).wait(PATIENCE_SECONDS)
     assert ended is not None
     return ended
 
 
 def python(engine: Engine, folder: Path, program: str, **more) -> Ended:
     return run(engine, folder, "python3", "-c", program, **more)
-
-
-def wait_for(path: Path) -> str:
-    deadline = time.monotonic() + 60
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"nothing in {path}"
-        time.sleep(0.02)
-    return path.read_text()

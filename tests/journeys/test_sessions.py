@@ -1,0 +1,153 @@
+"""A session of tests, however it ends, leaves nothing running, and ends nothing of anybody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from capsule import process
+from tests.support.engines import docker, small_image
+from tests.support.patience import PATIENCE_SECONDS, read_lines
+
+ROOT = Path(__file__).parents[2]
+LEAVES = """
+import os
+from pathlib import Path
+from capsule import process
+
+def test_that_leaves_something(tmp_path):
+    env = {"PATH": os.environ["PATH"], "CAPSULE_RUN": "left", "CAPSULE_OUT": str(tmp_path)}
+    out = tmp_path / "out"
+    left = process.start(["sleep", "600"], env=env, cwd=tmp_path, stdout=out, stderr=out)
+    Path(os.environ["TELL"]).write_text(f"{left.pid}\\n")
+"""
+WAITS = LEAVES + "    left.wait(600)\n"
+LEAVES_NOTHING = "def test_that_leaves_nothing(): pass\n"
+
+
+class Inner:
+    """Sessions inside this one, on a machine of their own as far as folders go."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self._tell = base / "tell"
+
+    def start(self, test: str, *words: str) -> subprocess.Popen[str]:
+        """Start a session of one test; it leads a process group."""
+        path = self._base / "test_inner.py"
+        path.write_text(test)
+        changes = {"TMPDIR": str(self._base), "TELL": str(self._tell), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-q", *words, str(path)],
+            cwd=self._base,
+            env={**os.environ, **changes},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, test: str, *words: str) -> tuple[int, str]:
+        """Run it to its end; exit code and what it said."""
+        running = self.start(test, *words)
+        said, _ = running.communicate(timeout=PATIENCE_SECONDS)
+        return running.returncode, said
+
+    def left(self) -> int:
+        """The process that the test started, once it has."""
+        (pid,) = read_lines(self._tell)
+        return int(pid)
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> Iterator[Inner]:
+    yield Inner(tmp_path)
+
+
+def alive(pid: int) -> bool:
+    return pid in process.find_marked("left")
+
+
+@pytest.mark.parametrize("words", [[], ["-n", "1"]], ids=["alone", "with workers"])
+def test_what_a_test_left_is_ended_and_fails_the_session(inner, words):
+    code, said = inner.run(LEAVES, *words)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    assert "1 passed" in said
+    assert f"LEFT RUNNING by the tests, and ended now: process {inner.left()}: sleep 600" in said
+    assert not alive(inner.left())
+
+
+def test_a_session_that_leaves_nothing_leaves_no_folder(inner, tmp_path):
+    code, said = inner.run(LEAVES_NOTHING)
+    assert (code, "LEFT" in said) == (0, False)
+    assert not list(tmp_path.glob("capsule-tests-*"))
+
+
+@pytest.mark.parametrize("words", [[], ["-n", "1"]], ids=["alone", "with workers"])
+def test_sigterm_ends_a_session_with_all_that_it_started(inner, words):
+    running = inner.start(WAITS, *words)
+    pid = inner.left()
+    running.send_signal(signal.SIGTERM)
+    said, _ = running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert not alive(pid)
+
+
+def test_the_next_session_ends_what_a_killed_one_left_and_nothing_of_a_living_one(inner, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Inner(tmp_path / "other")
+    dead, living = inner.start(WAITS), other.start(WAITS)
+    ours, theirs = inner.left(), other.left()
+    # its folder stands where the next session looks for dead ones
+    (folder,) = (tmp_path / "other").glob("capsule-tests-*")
+    (tmp_path / folder.name).symlink_to(folder)
+    os.killpg(dead.pid, signal.SIGKILL)
+    dead.communicate(timeout=PATIENCE_SECONDS)
+    assert alive(ours)
+    code, said = inner.run(LEAVES_NOTHING)
+    assert code == 0, said
+    assert not alive(ours)
+    assert alive(theirs)
+    living.send_signal(signal.SIGTERM)
+    living.communicate(timeout=PATIENCE_SECONDS)
+    assert not alive(theirs)
+
+
+def test_a_run_of_somebody_else_is_spared(inner, tmp_path):
+    out = tmp_path / "out"
+    env = {"PATH": os.environ["PATH"], process.RUN_MARK: "foreign", "PWD": str(tmp_path)}
+    foreign = process.start(["sleep", "600"], env=env, cwd=tmp_path, stdout=out, stderr=out)
+    code, _ = inner.run(LEAVES)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    assert foreign.wait(0) is None
+    foreign.stop()
+
+
+@pytest.mark.engines
+def test_containers_of_the_session_are_ended_and_others_are_not(inner, tmp_path):
+    image = small_image().removeprefix("docker://")
+    label = f"foreign-{os.getpid()}"
+    sleep = ["run", "--detach", "--label", f"org.capsule.run={label}"]
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    foreign = docker(*sleep, "--volume", f"{folder}:/out", image, "sleep", "600")
+    try:
+        test = (
+            "import subprocess\n"
+            "def test_that_leaves_a_container(tmp_path):\n"
+            f"    start = {['docker', *sleep]!r} + ['--volume', f'{{tmp_path}}:/out']\n"
+            f"    subprocess.run([*start, {image!r}, 'sleep', '600'], check=True)\n"
+        )
+        code, said = inner.run(test)
+        assert code == pytest.ExitCode.TESTS_FAILED, said
+        assert "LEFT RUNNING by the tests, and ended now: container /" in said
+        listed = docker("ps", "--quiet", "--no-trunc", "--filter", f"label=org.capsule.run={label}")
+        assert listed.split() == [foreign]
+    finally:
+        docker("rm", "--force", foreign)

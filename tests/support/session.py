@@ -1,0 +1,184 @@
+"""What a session of tests starts, and how everything of it is found again and ended.
+
+All that a session writes lies in one folder, whose name is like no other. A process or container
+is the session's when its `TMPDIR` lies there (what tests start inherits it, and capsule hands it on
+to its engines and to workloads on the host), or when it sees files of that folder and capsule
+started it. A shell that somebody opened in the folder is neither.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from capsule import process
+from tests.support.patience import PATIENCE_SECONDS
+
+_PREFIX = "capsule-tests-"
+_KEPT_FOLDERS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One session of tests; made by `begin`.
+
+    Attributes:
+        folder: Everything that it writes, readable by the ordinary user too.
+        lock: Held for as long as the session lives, whatever ends it.
+    """
+
+    folder: Path
+    lock: TextIO
+
+    @property
+    def temporary(self) -> Path:
+        """The `TMPDIR` of the session, where the ordinary user may write too."""
+        return self.folder / "tmp"
+
+    def end(self, *, passed: bool) -> list[str]:
+        """End what is left of the session; returns what that was, in words.
+
+        The folder of a session that passed is removed.
+        """
+        left = _end_all(self.folder)
+        if passed and not left:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.lock.close()
+        return left
+
+
+def begin() -> Session:
+    """Begin a session, after ending what dead ones left: those whose lock nobody holds."""
+    _clear()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    folder.chmod(0o755)
+    (folder / "tmp").mkdir()
+    (folder / "tmp").chmod(0o1777)
+    lock = (folder / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return Session(folder=folder, lock=lock)
+
+
+def _clear() -> None:
+    dead = [folder for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if _dead(folder)]
+    for folder in dead:
+        _end_all(folder)
+    newest_first = sorted(dead, key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for folder in newest_first[_KEPT_FOLDERS:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _dead(folder: Path) -> bool:
+    try:
+        with (folder / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # a living session's, another user's, or one that is being made or removed
+        return False
+    return True
+
+
+def _end_all(folder: Path) -> list[str]:
+    left = [*_end_processes(folder), *_end_containers(folder)]
+    for mounted in _mounts(folder):
+        subprocess.run(["umount", mounted], check=False)
+        left.append(f"mount {mounted}")
+    return left
+
+
+def _end_processes(folder: Path) -> list[str]:
+    """Kill them until none is left: a dying one may have started another."""
+    words: dict[int, str] = {}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while pids := _processes(folder):
+        for pid in pids:
+            words.setdefault(pid, f"process {pid}: {_command(pid)}")
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        assert time.monotonic() < deadline, f"these outlive SIGKILL: {list(words.values())}"
+        time.sleep(0.02)
+    return list(words.values())
+
+
+def _processes(folder: Path) -> list[int]:
+    own = _lineage(os.getpid())
+    return [pid for pid in _pids() if pid not in own and _is_of(Path(f"/proc/{pid}"), folder)]
+
+
+def _is_of(entry: Path, folder: Path) -> bool:
+    try:
+        if (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+            return False
+        variables = (entry / "environ").read_bytes().split(b"\0")
+        # a session that a test began has its folder in that of the test's session
+        if any(each.startswith(f"TMPDIR={folder}/tmp".encode()) for each in variables):
+            return True
+        if not any(each.startswith(f"{process.RUN_MARK}=".encode()) for each in variables):
+            return False
+        name = folder.name.encode()
+        return any(name in each for each in variables) or name in _bound(entry)
+    except OSError:
+        # gone meanwhile, or another user's
+        return False
+
+
+def _bound(entry: Path) -> bytes:
+    """Where the files lie that a container's process sees; not what is mounted on the host."""
+    return b"\n".join(line.split()[3] for line in (entry / "mountinfo").read_bytes().splitlines())
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _lineage(pid: int) -> set[int]:
+    lineage: set[int] = set()
+    while pid > 0:
+        lineage.add(pid)
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return lineage
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        return f"{words[:200]} (in {Path(f'/proc/{pid}/cwd').readlink()})"
+    except OSError:
+        return "(gone)"
+
+
+def _end_containers(folder: Path) -> list[str]:
+    if "DOCKER_HOST" not in os.environ or shutil.which("docker") is None:
+        return []
+    left = []
+    for container in _docker("ps", "--all", "--quiet", "--no-trunc").split():
+        sources = _docker("inspect", "--format", "{{range .Mounts}}{{.Source}}\n{{end}}", container)
+        if any(Path(source).is_relative_to(folder) for source in sources.split("\n")):
+            name = _docker("inspect", "--format", "{{.Name}} {{.Config.Labels}}", container)
+            left.append(f"container {name.strip()}")
+            _docker("rm", "--force", container)
+    return left
+
+
+def _docker(*words: str) -> str:
+    # a container may be gone meanwhile
+    return subprocess.run(
+        ["docker", *words], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    ).stdout
+
+
+def _mounts(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    points = [line.split()[1] for line in lines]
+    return [point for point in points if Path(point).is_relative_to(folder)]
