@@ -94,11 +94,13 @@ def _row(
 
     loaded = frameworks.load(framework, "cpu", 1, "default")
     whole = catalog.OPERATORS[operator].complete(sizes)
+    formula = operators.load(operator)
     tensors = tuple(
-        loaded.from_numpy(each, "float32")
-        for each in operators.load(operator).inputs(whole, "float32", 1)
+        loaded.from_numpy(array, "float32") for array in formula.inputs(whole, "float32", 1)
     )
-    call, operands = loaded.operation(operator, whole, tensors)
+    if loaded.operators is None:
+        raise ValueError(f"{framework} does not run single operators")
+    call, operands = loaded.operators.operation(formula, whole, tensors)
     if call is not native:
         raise ValueError(f"{framework} {operator} runs {call}, the bare loop {native}")
     return Row(

@@ -26,6 +26,7 @@ from capsule.levels.instruments import calls as timed_calls
 from capsule.levels.instruments import errors
 from capsule.levels.instruments import timing as timing_module
 from capsule.levels.networks import Builder
+from tests.support.changed import change
 from tests.support.records import LOSS, make_record
 
 GEMM = {"operator": "gemm", "parameters": {"m": 3, "n": 4, "k": 5}}
@@ -230,6 +231,7 @@ class Asynchronous(Numpy):
         super().__init__()
         self.synchronize = device.synchronize
         self._device = device
+        change(self, lambda _, call: self._later(call))
 
     def _later(self, call):
         function, operands = call
@@ -239,18 +241,6 @@ class Asynchronous(Numpy):
             return function(*given)
 
         return launched, operands
-
-    def operation(self, *given):
-        return self._later(super().operation(*given))
-
-    def gradient(self, *given):
-        return self._later(super().gradient(*given))
-
-    def inference(self, *given):
-        return self._later(super().inference(*given))
-
-    def training(self, *given):
-        return self._later(super().training(*given))
 
 
 @pytest.mark.parametrize(

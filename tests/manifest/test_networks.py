@@ -254,7 +254,7 @@ def test_host_and_image_make_the_same_of_a_file(folder):
 
     (folder / "ops" / "cube.py").write_text(CUBE)
     found = read(folder, OWN).benchmarks[0]
-    _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py", "numpy")
+    _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py")
     assert entry == users.make_operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
     assert entry.name == found.subject.name
     assert {each.name for each in entry.metrics} == {each.name for each in found.metrics}

@@ -60,9 +60,9 @@ def compared(graph, dtype):
     right = reference.forward(graph, given, dtype)
     gradients = reference.backward(graph, given, dtype)
     limits = bounds.bounds(graph, given, dtype, 17)
-    call, operands = FRAMEWORK.inference(graph, tensors)
+    call, operands = FRAMEWORK.networks.inference(graph, tensors)
     outputs = call(*operands)
-    train, trained_operands = FRAMEWORK.training(graph, tensors)
+    train, trained_operands = FRAMEWORK.networks.training(graph, tensors)
     step = train(*trained_operands)
     due = [right[graph.loss], *(gradients[name] for name in graph.trained)]
     allowed = (limits.loss, *(limits.gradients[name] for name in graph.trained))
@@ -113,7 +113,10 @@ def peaks():
             call(*operands)
         return watch.peak()
 
-    for name, method in (("inference", FRAMEWORK.inference), ("training", FRAMEWORK.training)):
+    for name, method in (
+        ("inference", FRAMEWORK.networks.inference),
+        ("training", FRAMEWORK.networks.training),
+    ):
         call, operands = method(graph, tensors)
         found[name] = grown(call, operands, 1)
     found["again"] = grown(call, operands, 10)
@@ -128,7 +131,7 @@ def refused():
     for name, dtype in (("operator", "float32"), ("dtype", "float16")):
         tensors = {"x": FRAMEWORK.from_numpy(numpy.ones(2, "float32"), dtype)}
         try:
-            FRAMEWORK.inference(graph, tensors)
+            FRAMEWORK.networks.inference(graph, tensors)
         except frameworks.FrameworkError as error:
             told[name] = str(error)
     return told

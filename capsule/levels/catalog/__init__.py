@@ -81,10 +81,10 @@ def unsupported(subject: Subject, framework: str, dtype: str, device: str) -> st
         return f"{framework} runs whole networks, not {name} alone"
     if isinstance(subject, Network) and not facts.networks:
         return f"{framework} runs single operators, not the network {name}"
-    if dtype not in subject.dtypes:
-        return f"{name} has no {dtype}; there are {', '.join(subject.dtypes)}"
-    # what a user's file calls by a name of the catalogue is another operator
+    # what a user's file calls by a name of the catalogue is something else
     listed = SUBJECTS.get(name) == subject
+    if listed and dtype not in subject.dtypes:
+        return f"{name} has no {dtype}; there are {', '.join(subject.dtypes)}"
     if listed and name in facts.lacks:
         return f"{framework} has no operator {name}"
     if framework not in subject.frameworks:

@@ -1,19 +1,53 @@
-"""What a framework must offer to be measured."""
+"""What a framework must offer to be measured, and what it may.
+
+Every framework has tensors, a seed and settings. Each further thing that it can do is an object, or
+one function of such an object, that is None where it cannot: nothing is there only to refuse.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Callable, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
+
+from ..operators.base import Call, Operator
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..graphs.graph import Graph
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
+NativeTensor = Any
+"""A tensor of a framework's own."""
+
+_Capability = TypeVar("_Capability")
+_Entry = TypeVar("_Entry")
 
 
 class FrameworkError(Exception):
-    """A framework, or the device asked of it, is not there."""
+    """A framework, the device asked of it, or something that it has to do, is not there."""
+
+
+def require(capability: _Capability | None, framework: str, what: str) -> _Capability:
+    """A capability that a trial cannot do without.
+
+    Raises:
+        FrameworkError: The framework lacks it; the message says that it does not do `what`.
+    """
+    if capability is None:
+        raise FrameworkError(f"{framework} does not {what}")
+    return capability
+
+
+def look_up(table: Mapping[str, _Entry], operator: Operator, framework: str) -> _Entry:
+    """A framework's own entry for an operator of the catalogue.
+
+    Raises:
+        FrameworkError: It has none, or the operator is a user's, whatever its name.
+    """
+    if operator.natives is not None or operator.name not in table:
+        raise FrameworkError(f"{framework} has no operator {operator.name}")
+    return table[operator.name]
 
 
 class Memory(Protocol):
@@ -29,69 +63,114 @@ class Memory(Protocol):
         """Most bytes that tensors held at once since `reset_peak`, those from before included."""
 
 
-class Framework(Protocol):
-    """Tensors in and out, operations, gradients, waiting, seeding, and the state in effect.
+class Gradient(Protocol):
+    """See `Operators.gradient`."""
 
-    `levels.operators` says what the methods for operators mean.
+    def __call__(
+        self,
+        operator: Operator,
+        sizes: Mapping[str, int],
+        tensors: tuple[NativeTensor, ...],
+        wrt: tuple[int, ...],
+        upstream: tuple[NativeTensor, ...],
+    ) -> Call:
+        """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
+
+
+class Operators(Protocol):
+    """Runs single operators; `levels.operators` says what is agreed on between the two.
+
+    An operator brings its own operation where a user's file defines one for this framework
+    (`Operator.natives`). Nothing keeps it: it is that trial's alone.
+    """
+
+    def operation(
+        self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
+    ) -> Call:
+        """The operator's own operation or the framework's, to be called with nothing around.
+
+        Raises:
+            FrameworkError: There is neither.
+        """
+
+    @property
+    def gradient(self) -> Gradient | None:
+        """None for a framework that does not differentiate."""
+
+
+class Training(Protocol):
+    """See `Networks.training`."""
+
+    def __call__(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
+        """Yields (loss, *gradients by `graph.trained`), forward and backward each time.
+
+        Raises:
+            FrameworkError: The framework lacks an operator of the network.
+            ValueError: The network has no loss.
+        """
+
+
+class Networks(Protocol):
+    """Runs whole networks."""
+
+    def inference(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
+        """Yields the tuple of `graph.outputs`, each time it is called.
+
+        Args:
+            graph: A network.
+            values: Tensors of all inputs and parameters by name, made by `from_numpy`.
+
+        Raises:
+            FrameworkError: The framework lacks an operator of the network.
+        """
+
+    def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
+        """`inference` of a network of one node, as the framework runs a node on its own."""
+
+    @property
+    def training(self) -> Training | None:
+        """None for a framework that does not differentiate."""
+
+
+class Framework(Protocol):
+    """Tensors in and out, waiting, seeding, the state in effect, and capabilities.
 
     Attributes:
         name: As in the catalogue.
-        synchronize: Waits until the device is idle; None where calls return when they are done.
-        memory: Of the device; None where tensors live in the host's memory.
-        alone: Runs one node of a network on its own; None where that is this framework too.
     """
 
     name: str
-    synchronize: Callable[[], None] | None
-    memory: Memory | None
-    alone: Framework | None
 
-    def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
+    @property
+    def synchronize(self) -> Callable[[], None] | None:
+        """Waits until the device is idle; None where calls return when they are done."""
+
+    @property
+    def memory(self) -> Memory | None:
+        """Of the device; None where tensors live in the host's memory."""
+
+    @property
+    def operators(self) -> Operators | None:
+        """None where single operators cannot be run."""
+
+    @property
+    def networks(self) -> Networks | None:
+        """None where networks cannot be run."""
+
+    def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """A tensor on the job's device with the values of a numpy array, as `dtype`.
 
         Without a dtype, or for whole numbers, with the array's own type.
         """
 
-    def to_numpy(self, tensor: Any) -> Any:
+    def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
         """A numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
 
-    def dtype_of(self, tensor: Any) -> str:
+    def dtype_of(self, tensor: NativeTensor) -> str:
         """The word for the type of a tensor's elements."""
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:
         """The switches that a dtype's word means, for the time of a trial."""
-
-    def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:
-        """The framework's own operation and its operands, to be called with nothing around."""
-
-    def gradient(
-        self,
-        name: str,
-        sizes: Mapping[str, int],
-        tensors: tuple[Any, ...],
-        wrt: tuple[int, ...],
-        upstream: tuple[Any, ...],
-    ) -> Call:
-        """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
-
-    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """Yields the tuple of `graph.outputs`, each time it is called.
-
-        Args:
-            graph: A network, or one node of it.
-            values: Tensors of all inputs and parameters by name, made by `from_numpy`.
-
-        Raises:
-            FrameworkError: It lacks an operator of the network.
-        """
-
-    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """Yields (loss, *gradients by `graph.trained`), forward and backward each time.
-
-        Raises:
-            FrameworkError: It lacks an operator of the network, or does not differentiate.
-            ValueError: The network has no loss.
-        """
 
     def seed(self, seed: int) -> None:
         """Seed every generator that the framework's operations draw from, 32 bits."""

@@ -29,18 +29,18 @@ _CONFIGURATION = (
 )
 
 
-def loaded() -> list[dict[str, Any]]:
-    """Each BLAS library in this process: file name, threads, configuration with the CPU kernel.
+def describe() -> list[dict[str, Any]]:
+    """Each BLAS library that this process has loaded: file name, threads, build with CPU kernel.
 
-    Threads or configuration are None where the library does not tell them.
+    Threads or configuration are None where the library has no function that returns them.
     """
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return []
-    return [_described(path) for path in sorted(set(_LIBRARY.findall(maps.read_text())))]
+    return [_describe(path) for path in sorted(set(_LIBRARY.findall(maps.read_text())))]
 
 
-def _described(path: str) -> dict[str, Any]:
+def _describe(path: str) -> dict[str, Any]:
     library = ctypes.CDLL(path)
     threads = _function(library, _THREADS)
     configuration = _function(library, _CONFIGURATION)

@@ -100,9 +100,17 @@ class Graph:
         Raises:
             ValueError: It has no loss.
         """
+        return self._needed((self.require_loss(),))
+
+    def require_loss(self) -> str:
+        """Name of the loss.
+
+        Raises:
+            ValueError: It has none.
+        """
         if self.loss is None:
             raise ValueError(f"{self.name} has no loss")
-        return self._needed((self.loss,))
+        return self.loss
 
     def _needed(self, wanted: tuple[str, ...]) -> tuple[Node, ...]:
         needed = set(wanted)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import catalog, operators
 from ..frameworks import Framework
+from ..frameworks.base import Operators, require
 from ..instruments import capacity, errors, memory
 from ..instruments.calls import Series, arrays, repeatable, timed
 from ..operators import Operator
@@ -25,6 +26,11 @@ class _Trial:
     framework: Framework
     inputs: tuple[Any, ...]
     upstream: tuple[Any, ...]
+
+    @property
+    def native(self) -> Operators:
+        """How the framework runs operators."""
+        return require(self.framework.operators, self.framework.name, "run single operators")
 
     @property
     def tensors(self) -> tuple[Any, ...]:
@@ -58,7 +64,7 @@ def measure(
         ValueError: The framework lacks the operator or dtype, or returned another shape or dtype.
     """
     name, dtype = trial["operator"], trial["dtype"]
-    operator, subject = operators.find(name, trial.get("source"), framework.name)
+    operator, subject = operators.find(name, trial.get("source"))
     if reason := catalog.unsupported(subject, framework.name, dtype, device):
         raise ValueError(reason)
     sizes = subject.complete(trial["parameters"])
@@ -85,7 +91,7 @@ def measure(
 
 def _forward(trial: _Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
     operator, sizes = trial.operator, trial.sizes
-    call, arguments = trial.framework.operation(operator.name, sizes, trial.tensors)
+    call, arguments = trial.native.operation(operator, sizes, trial.tensors)
     watch = memory.watch(trial.framework)
     watch.reset_peak()
     seconds, results = timed(trial.framework, call, arguments, trial.calls)
@@ -109,7 +115,8 @@ def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]
     tensors = trial.tensors
     wrt = operator.wrt(sizes)
     upstream = tuple(framework.from_numpy(each, trial.dtype) for each in trial.upstream)
-    call, arguments = framework.gradient(operator.name, sizes, tensors, wrt, upstream)
+    gradient = require(trial.native.gradient, framework.name, "differentiate")
+    call, arguments = gradient(operator, sizes, tensors, wrt, upstream)
     seconds, results = timed(framework, call, arguments, trial.calls)
     yield "backward_time", seconds
     gradients = trial.arrays(results, (trial.inputs[index].shape for index in wrt))

@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..frameworks import Framework
-from ..frameworks.base import Call
+from ..frameworks.base import Call, Networks, require
 from ..graphs import structure, values
 from ..graphs.graph import Graph, Node
 from ..instruments import capacity, errors, memory
@@ -60,6 +60,11 @@ class _Trial:
     parameters: Mapping[str, Any]
     tensors: Mapping[str, Any]
 
+    @property
+    def native(self) -> Networks:
+        """How the framework runs networks."""
+        return require(self.framework.networks, self.framework.name, "run networks")
+
     def parts(self, sizes: Sequence[int]) -> tuple[Part, ...]:
         """A minibatch, made from the seed and split."""
         whole = self.graph(sum(sizes))
@@ -81,7 +86,7 @@ class _Trial:
     def inference(self, parts: Sequence[Part]) -> Call:
         """What yields the outputs of each part."""
         read = _read(parts[0].graph.inference)
-        return microbatch.inference(self._calls(self.framework.inference, parts, read))
+        return microbatch.inference(self._calls(self.native.inference, parts, read))
 
     def training(self, parts: Sequence[Part]) -> Call:
         """What yields the minibatch's loss and gradients."""
@@ -91,7 +96,8 @@ class _Trial:
         shares = [
             self.framework.from_numpy(numpy.array(part.share, stored), self.dtype) for part in parts
         ]
-        return microbatch.training(self._calls(self.framework.training, parts, read), shares)
+        train = require(self.native.training, self.framework.name, "differentiate")
+        return microbatch.training(self._calls(train, parts, read), shares)
 
     def _calls(
         self,

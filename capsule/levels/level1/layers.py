@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from ..frameworks import Framework
+from ..frameworks.base import require
 from ..graphs.graph import Graph, Input, Node
 from ..instruments.calls import timed
 from ..operators import several
@@ -17,7 +18,7 @@ def seconds(
 ) -> list[float]:
     """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
-    Each node runs as a network of its own (by `Framework.alone`), once to yield the value that the
+    Each node runs as a network of its own (by `Networks.alone`), once to yield the value that the
     next ones take (which compiles it, too), then `calls` times. A value is let go of with its last
     reader.
 
@@ -28,14 +29,14 @@ def seconds(
         dtype: Of the values.
         calls: Timed calls of each node, at least 1.
     """
-    framework = framework.alone or framework
+    native = require(framework.networks, framework.name, "run networks")
     nodes = graph.inference
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     held: dict[str, Any] = {}
     found = []
     for place, node in enumerate(nodes):
         given = {name: held[name] if name in held else values[name] for name in node.inputs}
-        call, arguments = framework.inference(alone(graph, node), given)
+        call, arguments = native.alone(alone(graph, node), given)
         (result,) = several(call(*arguments))
         # some frameworks yield other types than they take
         held[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)

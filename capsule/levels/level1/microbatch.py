@@ -205,7 +205,7 @@ def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
     """The loss and the gradients of a minibatch, of its parts' own; one part's call as it is.
 
     Args:
-        calls: One for each part, of `Framework.training`.
+        calls: One for each part, of `Networks.training`.
         shares: Tensors without axes.
     """
     if len(calls) == 1:

@@ -14,15 +14,17 @@ What an operator tells (`base.Operator`)
 `sizes` holds every parameter of the case and every option of the catalogue's entry, with its
 default where the case does not name it; all are whole numbers.
 
-What a framework offers for it (`frameworks.base.Framework`)
-    operation(name, sizes, tensors) -> (function, arguments)
+What a framework offers for it (`frameworks.base.Operators`)
+    operation(operator, sizes, tensors) -> (function, arguments)
         The framework's own operation, so that `function(*arguments)` runs it with nothing around
         and returns a tensor, or a tuple in the order of `outputs`. Whatever can be done before the
         clock starts (views, constants, a session, a compiled function) is done here.
-    gradient(name, sizes, tensors, wrt, upstream) -> (function, arguments)
+    gradient(operator, sizes, tensors, wrt, upstream) -> (function, arguments)
         `function(*arguments)` returns a tuple: for each position in `wrt`, the derivative of
         sum(upstream * output) by that tensor, by the framework's automatic differentiation, from
         a forward run that happened before. It can be called again and again.
+
+What a framework offers for its tensors (`frameworks.base.Framework`)
     from_numpy(array, dtype), to_numpy(tensor), dtype_of(tensor)
         `dtype` is a word of `rounding.ARITHMETIC`; bfloat16 travels as float32 arrays, whose
         values it holds exactly. int64 arrays stay what they are (or become the integer type that
@@ -31,9 +33,10 @@ What a framework offers for it (`frameworks.base.Framework`)
         A context manager around everything that a trial does: float32 without TF32, and 16-bit
         types accumulated in float32, whatever the framework ships as its default.
 
-A framework keeps one function per operator in `frameworks/<name>/operators.py`, in a dictionary
-`OPERATIONS: dict[str, Callable[[sizes, *tensors], (function, arguments)]]`. `catalog.FRAMEWORKS`
-says what each can do: its dtypes, whether it differentiates, which operators it lacks.
+A framework keeps what it has for each operator in `frameworks/<name>/operators.py`, in a constant
+dictionary `OPERATIONS`; what a user's file defines is in none, it comes with the operator
+(`Operator.natives`). `catalog.FRAMEWORKS` says what each framework can do: its dtypes, whether it
+differentiates, which operators it lacks.
 
 Layouts are those of torch and ONNX: channels stand second (N, C, spatial...), weights are
 (out, in / groups, spatial...), of transposed convolutions (in, out / groups, spatial...). A
@@ -87,8 +90,12 @@ def load(name: str) -> Operator:
     return operator
 
 
-def find(name: str, source: str | None, framework: str) -> tuple[Operator, catalog.Operator]:
+def find(name: str, source: str | None) -> tuple[Operator, catalog.Operator]:
     """An operator of the catalogue, or the user's one that a file defines; see `user`.
+
+    Args:
+        name: As the trial calls it, for a user's one whatever the catalogue has by that name.
+        source: Path of the user's file, None for the catalogue's.
 
     Raises:
         ValueError: There is none, or the file does not define one.
@@ -97,4 +104,4 @@ def find(name: str, source: str | None, framework: str) -> tuple[Operator, catal
         return load(name), OPERATORS[name]
     from . import user
 
-    return user.load(name, Path(source), framework)
+    return user.load(name, Path(source))

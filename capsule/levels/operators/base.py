@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Callable
 
 from ..streams import spread, words
 from .rounding import ARITHMETIC, EXACT, Calculator, Rounded, Rounding
 
 Sizes = Mapping[str, int]
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function and its operands, so that `function(*operands)` is what is timed."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,13 @@ class Operator(ABC):
     Attributes:
         name: As in the catalogue.
         smooth: False for an operator that is linear but for kinks, as a maximum is.
+        natives: What a user's operator brings to be measured: by framework, a function of the sizes
+            and tensors. None for an operator of the catalogue, which frameworks have themselves.
     """
 
     name: str
     smooth = True
+    natives: Mapping[str, Callable[..., Call]] | None = None
 
     @abstractmethod
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:

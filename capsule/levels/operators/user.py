@@ -36,16 +36,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from importlib import import_module
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 from .. import catalog
 from ..catalog import users
 from ..sources import imported
-from .base import Calculator, Operator, Sizes, Tensor
-from .rounding import EXACT
+from .base import Calculator, Call, Operator, Sizes, Tensor
 
 _COMPILER = os.environ.get("CXX", "c++")
 
@@ -53,8 +53,11 @@ _COMPILER = os.environ.get("CXX", "c++")
 class UserOperator(Operator):
     """The functions of a user's file behind the interface of our own operators."""
 
-    def __init__(self, name: str, module: ModuleType) -> None:
+    def __init__(
+        self, name: str, module: ModuleType, natives: Mapping[str, Callable[..., Call]]
+    ) -> None:
         self.name = name
+        self.natives = natives
         self._module: Any = module
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
@@ -141,42 +144,28 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="capsule-build-")
 
 
-def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog.Operator]:
-    """Run a user's file, and make the operator known to a framework.
+def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
+    """Run a user's file.
 
     Args:
         name: How the trial calls it.
         source: The file.
-        framework: The one that the job is for.
 
     Raises:
-        ValueError: The file lacks something, or has no function for the framework.
+        ValueError: The file lacks something.
     """
     module = imported(source, users.NEEDED)
-    operator = UserOperator(name, module)
-    entry = _entry(name, module)
-    if framework not in entry.frameworks:
-        raise ValueError(f"{source} defines no function {framework}: it cannot run there")
-    native = getattr(module, framework, None)
-    context = Context(source.parent)
-
-    def operation(sizes: Sizes, *tensors: Any) -> Any:
-        if not callable(native):
-            return operator.forward, (EXACT, sizes, *tensors)
-        return native(context, sizes, *tensors)
-
-    folder = import_module(f"..frameworks.{framework}.operators", __package__)
-    folder.OPERATIONS[name] = operation
-    if framework == "numpy":
-        folder.USERS[name] = operator
-    return operator, entry
-
-
-def _entry(name: str, module: Any) -> catalog.Operator:
     # a module that the file imports has a framework's name too, and is no function
-    functions = [each for each in vars(module) if callable(getattr(module, each))]
+    functions = {key: value for key, value in vars(module).items() if callable(value)}
     options = getattr(module, "options", {})
-    return users.make_operator(name, module.parameters, options, functions)
+    entry = users.make_operator(name, module.parameters, options, functions)
+    context = Context(source.parent)
+    natives = {
+        framework: partial(functions[framework], context)
+        for framework in entry.frameworks
+        if framework in functions
+    }
+    return UserOperator(name, module, natives), entry
 
 
 def _check_tools(paths: list[Path], *needed: str) -> None:

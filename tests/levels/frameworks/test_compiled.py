@@ -3,7 +3,6 @@
 import pytest
 
 from capsule.levels import frameworks
-from capsule.levels.frameworks import FrameworkError
 from capsule.levels.graphs import reference
 from capsule.levels.networks import Builder
 from tests.support.compiler import needs_compiler
@@ -26,21 +25,18 @@ def test_outputs_loss_and_gradients_are_the_references():
     arrays, native = tensors(framework, graph, "float32")
     right = reference.forward(graph, arrays, "float32")
     gradients = reference.backward(graph, arrays, "float32")
-    outputs = ran(framework, framework.inference(graph, native))
+    outputs = ran(framework, framework.networks.inference(graph, native))
     assert distance(outputs, [right[each] for each in graph.outputs]) < 1e-6
-    call = framework.training(graph, native)
+    call = framework.networks.training(graph, native)
     for _ in range(2):
         loss, *found = ran(framework, call)
         assert abs(loss - right[graph.loss]) < 1e-6
         assert distance(found, list(gradients.values())) < 1e-6
 
 
-def test_single_operations_are_refused_and_the_compiler_is_recorded():
+def test_there_are_no_single_operations_and_the_compiler_is_recorded():
     framework = frameworks.load("torch-compile", "cpu", 1, "default")
-    with pytest.raises(FrameworkError, match="not gemm alone"):
-        framework.operation("gemm", {}, ())
-    with pytest.raises(FrameworkError, match="not gemm alone"):
-        framework.gradient("gemm", {}, (), (), ())
+    assert framework.operators is None
     found = framework.settings()
     assert found["backend"] == "inductor"
     assert "compiler" not in found["missing"]

@@ -12,6 +12,7 @@ from capsule.levels import catalog, frameworks, level1, networks, operators
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.instruments import capacity, timing
 from tests.levels.test_run import EACH_FRAMEWORK, end, job, run, samples, trial
+from tests.support.changed import change
 
 needs_torch = [
     pytest.mark.torch,
@@ -160,17 +161,12 @@ class Wrong(Numpy):
     def __init__(self, inference=None, training=None):
         super().__init__()
         self._changes = {"inference": inference, "training": training}
+        change(self, self._change)
 
-    def _changed(self, way, call):
-        function, arguments = call
-        change = self._changes[way]
-        return (lambda *given: change(*function(*given)), arguments) if change else call
-
-    def inference(self, graph, given):
-        return self._changed("inference", super().inference(graph, given))
-
-    def training(self, graph, given):
-        return self._changed("training", super().training(graph, given))
+    def _change(self, way, call):
+        function, operands = call
+        wrong = self._changes[way]
+        return (lambda *given: wrong(*function(*given)), operands) if wrong else call
 
 
 def drifting():
@@ -242,6 +238,7 @@ class Launching(Numpy):
         self._never = threading.Event()
         self._waits = waits
         self.synchronize = self._join if waits else None
+        change(self, lambda _, call: self._launched(call))
 
     def _launched(self, call):
         function, arguments = call
@@ -269,12 +266,6 @@ class Launching(Numpy):
         if self._waits:
             self._join()
         return tensor
-
-    def inference(self, graph, given):
-        return self._launched(super().inference(graph, given))
-
-    def training(self, graph, given):
-        return self._launched(super().training(graph, given))
 
 
 def test_a_device_is_waited_for(mine):

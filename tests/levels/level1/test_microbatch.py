@@ -132,7 +132,9 @@ def gradients(source, sizes, normal, dtype="float64"):
     parameters = values.parameters(whole, dtype, 17)
     parts = microbatch.split(whole, graphs, inputs, sizes)
     framework = frameworks.load("numpy", "cpu", None, "default")
-    calls = [framework.training(each.graph, {**each.inputs, **parameters}) for each in parts]
+    calls = [
+        framework.networks.training(each.graph, {**each.inputs, **parameters}) for each in parts
+    ]
     shares = [numpy.array(each.share, dtype) for each in parts]
     function, arguments = microbatch.training(calls, shares)
     _, *found = function(*arguments)

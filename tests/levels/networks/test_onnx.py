@@ -23,8 +23,10 @@ from capsule.levels.graphs.onnx import exchange, mapping  # noqa: E402
 def results(graph, arrays):
     """Outputs, loss and gradients by numpy."""
     framework = frameworks.load("numpy", "cpu", 1, "default")
-    found = ran(framework, framework.inference(graph, arrays))
-    return found + (ran(framework, framework.training(graph, arrays)) if graph.loss else [])
+    found = ran(framework, framework.networks.inference(graph, arrays))
+    return found + (
+        ran(framework, framework.networks.training(graph, arrays)) if graph.loss else []
+    )
 
 
 def there_and_back(graph, batch, dtype="float64"):
@@ -184,14 +186,14 @@ def test_what_torch_exports_runs_everywhere(name, model, dynamic):
     arrays = {**values.inputs(graph, "float32", 1), **values.parameters(graph, "float32", 1)}
     arrays["x"] = x.numpy().reshape(graph.inputs["x"].shape)
     native = {each: framework.from_numpy(array, "float32") for each, array in arrays.items()}
-    outputs = ran(framework, framework.inference(graph, native))
+    outputs = ran(framework, framework.networks.inference(graph, native))
     assert distance(outputs, [right]) < 1e-5
     count = sum(prod(graph.parameters[each].shape) for each in graph.trained)
     kept = sum(each.numel() for each in module.parameters())
     # torch's exporter folds batch normalization into the convolution before it
     assert count == kept - (12 if model is Residual else 0)
     if name != "onnxruntime":
-        _, *gradients = ran(framework, framework.training(graph, native))
+        _, *gradients = ran(framework, framework.networks.training(graph, native))
         wider = reference.backward(graph, arrays, "float32")
         assert distance(gradients, list(wider.values())) < 1e-4
     other = exchange.load(file, {"batch": 8})
@@ -259,7 +261,7 @@ def test_onnxs_own_node_tests_agree():
         weights = {name: each.value for name, each in graph.parameters.items()}
         # labels of a loss that the file does not have are read by nobody
         native = {n: arrays[n].reshape(e.shape) for n, e in graph.inputs.items() if n in arrays}
-        yielded = ran(framework, framework.inference(graph, {**native, **weights}))
+        yielded = ran(framework, framework.networks.inference(graph, {**native, **weights}))
         for one, other in zip(yielded, right, strict=False):
             assert one.shape == other.shape, case.name
             numpy.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5, err_msg=case.name)

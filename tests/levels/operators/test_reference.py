@@ -49,14 +49,16 @@ def close(found, wanted):
 @pytest.mark.parametrize(("name", "case"), SMALL)
 def test_formulas_and_derivatives_agree_with_torch(torch, name, case):
     operator, sizes, inputs, upstream = made(name, case)
-    function, arguments = torch.operation(name, sizes, tuple(map(torch.from_numpy, inputs)))
+    function, arguments = torch.operators.operation(
+        operator, sizes, tuple(map(torch.from_numpy, inputs))
+    )
     results = operators.several(function(*arguments))
     reference = operators.reference(operator, sizes, inputs, "float64")
     assert [each.shape for each in reference] == list(operator.outputs(sizes))
     for result, right in zip(results, reference, strict=True):
         assert close(torch.to_numpy(result), right)
-    backward, none = torch.gradient(
-        name,
+    backward, none = torch.operators.gradient(
+        operator,
         sizes,
         tuple(map(torch.from_numpy, inputs)),
         operator.wrt(sizes),

@@ -130,16 +130,19 @@ def test_an_image_without_a_compiler_says_what_it_lacks(tmp_path, monkeypatch):
     [
         (PYTHON.replace("def flops", "def work"), "numpy", "does not define flops"),
         (PYTHON.replace("def forward", "def run"), "numpy", "does not define forward"),
-        (PYTHON, "torch", "defines no function torch"),
+        (PYTHON, "torch", "mine has no function for torch; it runs in numpy"),
+        (PYTHON + TORCH, "onnxruntime", "mine has no function for onnxruntime; it runs in torch"),
+        (PYTHON + TORCH, "torch-compile", "torch-compile runs whole networks, not mine alone"),
     ],
 )
 def test_what_a_file_lacks_is_named(tmp_path, text, framework, message):
+    pytest.importorskip("onnxruntime" if framework == "onnxruntime" else framework[:5])
     with pytest.raises(ValueError, match=message):
-        user.load("mine", written(tmp_path, text), framework)
+        measured(written(tmp_path, text), framework)
 
 
 def test_sources_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ValueError, match="no file"):
-        user.load("mine", tmp_path / "absent.py", "numpy")
+        user.load("mine", tmp_path / "absent.py")
     with pytest.raises(FileNotFoundError, match="among the benchmark's inputs"):
         user.Context(tmp_path).library("absent.cpp")

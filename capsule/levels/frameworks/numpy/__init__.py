@@ -3,64 +3,46 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy
 
-from ...graphs.graph import Graph
 from .. import blas
-from ..base import Call, FrameworkError
-from . import networks, operators
+from ..base import FrameworkError, Memory, Networks, Operators
+from .networks import NumpyNetworks
+from .operators import NumpyOperators
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Numpy:
     """numpy arrays as they are; its BLAS takes its thread count from variables set before start."""
 
     name = "numpy"
-    synchronize = None
-    memory = None
-    alone = None
+    synchronize: Callable[[], None] | None = None
+    memory: Memory | None = None
 
-    def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
+    def __init__(self) -> None:
+        self.operators: Operators = NumpyOperators()
+        self.networks: Networks = NumpyNetworks()
+
+    def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:
         """The array itself, if it has or needs no other dtype."""
         return array.astype(dtype, copy=False) if dtype and array.dtype.kind == "f" else array
 
-    def to_numpy(self, tensor: Any) -> Any:
+    def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
         """The array itself."""
         return tensor
 
-    def dtype_of(self, tensor: Any) -> str:
+    def dtype_of(self, tensor: NDArray[Any]) -> str:
         """numpy's own name."""  # noqa: D403
         return str(tensor.dtype)
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
         """Nothing to switch."""
         return nullcontext()
-
-    def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:
-        """numpy's function for an operator, or the formula in the tensors' dtype."""  # noqa: D403
-        return operators.operation(name, sizes, tensors)
-
-    def gradient(
-        self,
-        name: str,
-        sizes: Mapping[str, int],
-        tensors: tuple[Any, ...],
-        wrt: tuple[int, ...],  # noqa: ARG002  (the formula yields those of `Operator.wrt`)
-        upstream: tuple[Any, ...],
-    ) -> Call:
-        """The derivative's formula in the tensors' dtype: numpy differentiates nothing itself."""
-        return operators.gradient(name, sizes, tensors, upstream)
-
-    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """The formulas in the arrays' dtype."""
-        return networks.inference(graph, values)
-
-    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """The formulas and their derivatives in the arrays' dtype."""
-        return networks.training(graph, values)
 
     def seed(self, seed: int) -> None:
         """Seed Python's and numpy's global generators."""
@@ -69,7 +51,7 @@ class Numpy:
 
     def settings(self) -> dict[str, Any]:
         """The BLAS libraries that are loaded, with their thread counts."""
-        return {"device": "cpu", "blas": blas.loaded(), "missing": {}}
+        return {"device": "cpu", "blas": blas.describe(), "missing": {}}
 
 
 def create(device: str, threads: int | None, determinism: str) -> Numpy:  # noqa: ARG001

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...graphs import reference
 from ...graphs.graph import Graph
 from ..base import Call
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def inference(graph: Graph, values: Mapping[str, Any]) -> Call:
-    """Node after node."""
-    nodes = graph.inference
-
-    def run() -> tuple[Any, ...]:
-        found = reference.evaluate(nodes, values)
-        return tuple(found[name] for name in graph.outputs)
-
-    return run, ()
+    Values = Mapping[str, NDArray[Any]]
 
 
-def training(graph: Graph, values: Mapping[str, Any]) -> Call:
-    """Every node's formula, and then the derivatives' from the loss back."""
-    nodes, loss = graph.training, graph.loss
+class NumpyNetworks:
+    """Formulas, node after node."""
 
-    def run() -> tuple[Any, ...]:
-        found = reference.evaluate(nodes, values)
-        gradients = reference.differentiate(graph, values, found)
-        return (found[loss], *(gradients[name] for name in graph.trained))
+    def inference(self, graph: Graph, values: Values) -> Call:
+        """Every node's formula."""
+        nodes = graph.inference
 
-    return run, ()
+        def run() -> tuple[NDArray[Any], ...]:
+            results = reference.evaluate(nodes, values)
+            return tuple(results[name] for name in graph.outputs)
+
+        return run, ()
+
+    def alone(self, graph: Graph, values: Values) -> Call:
+        """As in a network."""
+        return self.inference(graph, values)
+
+    def training(self, graph: Graph, values: Values) -> Call:
+        """Every node's formula, and then the derivatives' from the loss back."""
+        nodes, loss = graph.training, graph.require_loss()
+
+        def run() -> tuple[NDArray[Any], ...]:
+            results = reference.evaluate(nodes, values)
+            gradients = reference.differentiate(graph, values, results)
+            return (results[loss], *(gradients[name] for name in graph.trained))
+
+        return run, ()

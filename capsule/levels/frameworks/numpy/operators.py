@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ...operators import EXACT, Operator, load
+from ...operators import EXACT, Operator
 from ..base import Call
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Sizes = Mapping[str, int]
 
-OPERATIONS: dict[str, Callable[..., Call]] = {}
-"""Functions of users' operators; everything else is numpy's own or a formula."""
 
-USERS: dict[str, Operator] = {}
-"""Users' operators, for their formulas."""
+class NumpyOperators:
+    """numpy's functions, and formulas in the tensors' dtype."""
+
+    def operation(
+        self, operator: Operator, sizes: Sizes, tensors: tuple[NDArray[Any], ...]
+    ) -> Call:
+        """A user's function, numpy's own for two operators, or else the formula."""
+        if operator.natives is not None:
+            native = operator.natives.get("numpy")
+            return native(sizes, *tensors) if native else _formula(operator, sizes, tensors)
+        if operator.name == "gemm" and not sizes["bias"]:
+            a, b = tensors
+            return numpy.matmul, (a.T if sizes["ta"] else a, b.T if sizes["tb"] else b)
+        if operator.name == "relu":
+            (x,) = tensors
+            return numpy.maximum, (x, x.dtype.type(0))
+        return _formula(operator, sizes, tensors)
+
+    def gradient(
+        self,
+        operator: Operator,
+        sizes: Sizes,
+        tensors: tuple[NDArray[Any], ...],
+        wrt: tuple[int, ...],  # noqa: ARG002  (the formula yields those of `Operator.wrt`)
+        upstream: tuple[NDArray[Any], ...],
+    ) -> Call:
+        """The derivative's formula: numpy differentiates nothing itself."""
+        arriving = upstream[0] if len(upstream) == 1 else upstream
+        return operator.backward, (EXACT, sizes, arriving, *tensors)
 
 
-def operation(name: str, sizes: Sizes, tensors: tuple[Any, ...]) -> Call:
-    """numpy's function for an operator, or the formula in the tensors' dtype."""  # noqa: D403
-    if name in OPERATIONS:
-        return OPERATIONS[name](sizes, *tensors)
-    if name == "gemm" and not sizes["bias"]:
-        a, b = tensors
-        return numpy.matmul, (a.T if sizes["ta"] else a, b.T if sizes["tb"] else b)
-    if name == "relu":
-        (x,) = tensors
-        return numpy.maximum, (x, x.dtype.type(0))
-    return load(name).forward, (EXACT, sizes, *tensors)
-
-
-def gradient(name: str, sizes: Sizes, tensors: tuple[Any, ...], upstream: tuple[Any, ...]) -> Call:
-    """The derivative's formula in the tensors' dtype."""
-    grad = upstream[0] if len(upstream) == 1 else upstream
-    return (USERS.get(name) or load(name)).backward, (EXACT, sizes, grad, *tensors)
+def _formula(operator: Operator, sizes: Sizes, tensors: tuple[NDArray[Any], ...]) -> Call:
+    return operator.forward, (EXACT, sizes, *tensors)

@@ -1,11 +1,63 @@
-"""ONNX Runtime on CPUs, and ONNX files for every framework (`exchange`)."""
+"""ONNX Runtime on CPUs: it infers, and does not differentiate."""
 
 from __future__ import annotations
 
-from ..base import Framework, FrameworkError
+import random
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Callable
+
+import numpy
+import onnxruntime
+
+from ..base import FrameworkError, Memory, Networks, Operators
+from .networks import OnnxRuntimeNetworks
+from .operators import OnnxRuntimeOperators
+from .sessions import Sessions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
-def create(device: str, threads: int | None, determinism: str) -> Framework:
+class OnnxRuntime:
+    """numpy arrays as they are: a session reads and returns them without a copy."""
+
+    name = "onnxruntime"
+    synchronize: Callable[[], None] | None = None
+    memory: Memory | None = None
+
+    def __init__(self, threads: int | None, determinism: str) -> None:
+        self._sessions = Sessions(threads or 0, determinism == "strict")
+        self.operators: Operators = OnnxRuntimeOperators(self._sessions.start)
+        self.networks: Networks = OnnxRuntimeNetworks(self._sessions.start)
+
+    def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:  # noqa: ARG002
+        """The array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
+        return array
+
+    def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
+        """The array itself."""
+        return tensor
+
+    def dtype_of(self, tensor: NDArray[Any]) -> str:
+        """numpy's name."""  # noqa: D403
+        return tensor.dtype.name
+
+    def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Nothing: on CPUs there is no TF32, and 16-bit operations are run in float32."""
+        return nullcontext()
+
+    def seed(self, seed: int) -> None:
+        """Seed Python's, numpy's and ONNX Runtime's global generators."""
+        random.seed(seed)
+        numpy.random.seed(seed)
+        onnxruntime.set_seed(seed)
+
+    def settings(self) -> dict[str, Any]:
+        """Threads as counted, determinism, and what sessions are made with."""
+        return {"device": "cpu", **self._sessions.describe(), "missing": {}}
+
+
+def create(device: str, threads: int | None, determinism: str) -> OnnxRuntime:
     """ONNX Runtime on the CPU, with a thread count and either its own or deterministic kernels.
 
     Raises:
@@ -15,7 +67,4 @@ def create(device: str, threads: int | None, determinism: str) -> Framework:
         raise FrameworkError(
             f"onnxruntime has no device {device!r} here: capsule runs it on CPUs alone"
         )
-    # here: `exchange` also serves images that have onnx, and no ONNX Runtime
-    from .sessions import OnnxRuntime
-
     return OnnxRuntime(threads, determinism)

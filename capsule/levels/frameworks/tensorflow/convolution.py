@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import tensorflow
 
-from .operations import Case, Native, channels_last, channels_second, window_first
+from .operations import Case, Operation, channels_last, channels_second, window_first
 
 _CONV = {1: tensorflow.nn.conv1d, 2: tensorflow.nn.conv2d, 3: tensorflow.nn.conv3d}
 _TRANSPOSE = {
@@ -22,10 +22,10 @@ _TRANSPOSE = {
 }
 
 
-def convolution(rank: int) -> Callable[[Case], Native]:
+def plain(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.conv1d`, `conv2d` or `conv3d`."""
 
-    def native(case: Case) -> Native:
+    def native(case: Case) -> Operation:
         sizes = case.sizes
         kernel = case.compiled or (rank < 3 and not case.differentiated)
         one = _convolve(rank, sizes["stride"], sizes["dilation"], kernel)
@@ -47,13 +47,13 @@ def convolution(rank: int) -> Callable[[Case], Native]:
     return native
 
 
-def transposed(rank: int) -> Callable[[Case], Native]:
+def transposed(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`.
 
     They are run without padding; what padding cuts off is cut off afterwards.
     """
 
-    def native(case: Case) -> Native:
+    def native(case: Case) -> Operation:
         sizes = case.sizes
         one = _spread(rank, sizes["stride"], sizes["dilation"], case.compiled)
         groups, padding = sizes["groups"], sizes["padding"]
@@ -72,9 +72,9 @@ def transposed(rank: int) -> Callable[[Case], Native]:
     return native
 
 
-def _laid(rank: int, bias: int, function: Callable[..., Any]) -> Native:
+def _laid(rank: int, bias: int, function: Callable[..., Any]) -> Operation:
     inputs = (channels_last(rank), window_first(rank), *[None] * bias)
-    return Native(function, inputs, channels_second(rank))
+    return Operation(function, inputs, channels_second(rank))
 
 
 def _convolve(rank: int, stride: int, dilation: int, kernel: bool) -> Callable[[Any, Any], Any]:

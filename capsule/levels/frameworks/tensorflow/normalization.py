@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow
 
 from ...operators.normalization import EPSILON
-from .operations import Case, Native, channels_last, channels_second
+from .operations import Case, Operation, channels_last, channels_second
 
 _IMAGE = channels_last(2)
 _WIDER = {tensorflow.float16: tensorflow.float32, tensorflow.bfloat16: tensorflow.float32}
 
 
-def batch(case: Case) -> Native:  # noqa: ARG001
+def batch(case: Case) -> Operation:  # noqa: ARG001
     """The kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
 
     The public function around the kernel raises epsilon to 1.001e-5, so the kernel is called.
@@ -28,10 +28,10 @@ def batch(case: Case) -> Native:  # noqa: ARG001
             return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
         return _fused(x, w, b, (), (), is_training=True)
 
-    return Native(function, (_IMAGE, None, None), channels_second(2))
+    return Operation(function, (_IMAGE, None, None), channels_second(2))
 
 
-def batch_inference(case: Case) -> Native:  # noqa: ARG001
+def batch_inference(case: Case) -> Operation:  # noqa: ARG001
     """The same with a given mean and variance."""
 
     def function(x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
@@ -39,10 +39,10 @@ def batch_inference(case: Case) -> Native:  # noqa: ARG001
             return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
         return _fused(x, w, b, mean, variance, is_training=False)
 
-    return Native(function, (_IMAGE, None, None, None, None), channels_second(2))
+    return Operation(function, (_IMAGE, None, None, None, None), channels_second(2))
 
 
-def layer(case: Case) -> Native:  # noqa: ARG001
+def layer(case: Case) -> Operation:  # noqa: ARG001
     """Moments of each row, and `tensorflow.nn.batch_normalization`."""
 
     def function(x: Any, w: Any, b: Any) -> Any:
@@ -51,10 +51,10 @@ def layer(case: Case) -> Native:  # noqa: ARG001
         found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
         return tensorflow.cast(found, x.dtype)
 
-    return Native(function)
+    return Operation(function)
 
 
-def group(case: Case) -> Native:
+def group(case: Case) -> Operation:
     """Moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
     n, c, h, w = (case.sizes[each] for each in ("n", "c", "h", "w"))
     groups = case.sizes["groups"]
@@ -67,7 +67,7 @@ def group(case: Case) -> Native:
         found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
         return tensorflow.cast(tensorflow.reshape(found, together), x.dtype)
 
-    return Native(function, (_IMAGE, None, None), channels_second(2))
+    return Operation(function, (_IMAGE, None, None), channels_second(2))
 
 
 def _fused(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: bool) -> Any:

@@ -1,4 +1,4 @@
-"""How an operation of TensorFlow is told: the call, and the layouts of its tensors."""
+"""What an operation of TensorFlow is: the call, and the layouts of its tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 import tensorflow
+
+from ..base import NativeTensor
 
 Sizes = Mapping[str, int]
 Axes = Optional["tuple[int, ...]"]
@@ -28,7 +30,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Native:
+class Operation:
     """An operation of TensorFlow's own.
 
     Attributes:
@@ -42,7 +44,7 @@ class Native:
     inputs: tuple[Axes, ...] | None = None
     output: Axes = None
 
-    def prepared(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    def lay_out(self, tensors: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
         """The operands: tensors in the layouts of `inputs`."""
         return tuple(
             tensor if axes is None else tensorflow.transpose(tensor, axes)
@@ -53,7 +55,7 @@ class Native:
         """The layouts of the inputs at these places."""
         return tuple(self.inputs[place] if self.inputs else None for place in places)
 
-    def arriving(self, upstream: tuple[Any, ...]) -> Any:
+    def lay_out_gradients(self, upstream: tuple[NativeTensor, ...]) -> Any:
         """The gradients of the results, the first in the layout of `output`."""
         if self.output is not None:
             first = tensorflow.transpose(upstream[0], inverse(self.output))

@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Callable
 
 import tensorflow
 
-from . import normalization, pooling
-from .convolution import convolution, transposed
-from .operations import Case, Native
+from ...operators import Operator
+from ..base import Call, NativeTensor, look_up
+from . import convolution, normalization, pooling
+from .compiler import Compiler
+from .operations import Axes, Case, Operation, Transposed, inverse
 
-Chooser = Callable[[Case], Native]
+Chooser = Callable[[Case], Operation]
+
+
+class TensorFlowOperators:
+    """TensorFlow's own operations, in the layouts that its users hold tensors in."""
+
+    def __init__(self, framework: str, compiler: Compiler) -> None:
+        self._framework = framework
+        self._compiler = compiler
+
+    def operation(
+        self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
+    ) -> Call:
+        """The operation, and operands laid out for it."""
+        chosen = look_up(OPERATIONS, operator, self._framework)(self._case(sizes, False))
+        operands = chosen.lay_out(tensors)
+        function = self._compiler.prepare(self._compiler.wrap(chosen.function), operands)
+        axes = chosen.output
+        if axes is None:
+            return function, operands
+        return lambda *operands: Transposed(function(*operands), axes), operands
+
+    def gradient(
+        self,
+        operator: Operator,
+        sizes: Mapping[str, int],
+        tensors: tuple[NativeTensor, ...],
+        wrt: tuple[int, ...],
+        upstream: tuple[NativeTensor, ...],
+    ) -> Call:
+        """The gradients from a persistent tape that has recorded one forward run."""
+        chosen = look_up(OPERATIONS, operator, self._framework)(self._case(sizes, True))
+        operands = chosen.lay_out(tensors)
+        sources = tuple(operands[place] for place in wrt)
+        function = self._compiler.prepare(self._compiler.wrap(chosen.function), operands)
+        with tensorflow.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            results = function(*operands)
+        arriving = chosen.lay_out_gradients(upstream)
+        back = tuple(None if axes is None else inverse(axes) for axes in chosen.layouts(wrt))
+
+        def run() -> tuple[NativeTensor, ...]:
+            return tuple(map(_densify, tape.gradient(results, sources, arriving), back))
+
+        return run, ()
+
+    def _case(self, sizes: Mapping[str, int], differentiated: bool) -> Case:
+        return Case(sizes, self._compiler.compiles, differentiated)
+
+
+def _densify(gradient: NativeTensor, axes: Axes) -> NativeTensor:
+    """A gradient as a tensor: that of a table comes as rows and their numbers."""
+    tensor = tensorflow.convert_to_tensor(gradient)
+    return tensor if axes is None else Transposed(tensor, axes)
 
 
 def _plain(function: Callable[..., Any]) -> Chooser:
-    return lambda case: Native(function)  # noqa: ARG005
+    return lambda case: Operation(function)  # noqa: ARG005
 
 
-def _gemm(case: Case) -> Native:
+def _gemm(case: Case) -> Operation:
     ta, tb = bool(case.sizes["ta"]), bool(case.sizes["tb"])
 
     def product(a: Any, b: Any) -> Any:
@@ -27,22 +83,22 @@ def _gemm(case: Case) -> Native:
         return tensorflow.nn.bias_add(tensorflow.matmul(a, b, ta, tb), c)
 
     if case.sizes["bias"]:
-        return Native(with_bias)
-    return Native(product if ta or tb else tensorflow.matmul)
+        return Operation(with_bias)
+    return Operation(product if ta or tb else tensorflow.matmul)
 
 
-def _gelu(case: Case) -> Native:
+def _gelu(case: Case) -> Operation:
     approximate = bool(case.sizes["approximate"])
-    return Native(lambda x: tensorflow.nn.gelu(x, approximate))
+    return Operation(lambda x: tensorflow.nn.gelu(x, approximate))
 
 
-def _sum(case: Case) -> Native:  # noqa: ARG001
-    return Native(lambda *terms: tensorflow.add_n(terms))
+def _sum(case: Case) -> Operation:  # noqa: ARG001
+    return Operation(lambda *terms: tensorflow.add_n(terms))
 
 
-def _dropout(case: Case) -> Native:
+def _dropout(case: Case) -> Operation:
     scale = 100 / (100 - case.sizes["percent"])
-    return Native(lambda x, mask: x * mask * scale)
+    return Operation(lambda x, mask: x * mask * scale)
 
 
 def _cross_entropy(p: Any, labels: Any) -> Any:
@@ -58,7 +114,7 @@ def _mean_squared_error(a: Any, b: Any) -> Any:
     return tensorflow.reduce_mean(tensorflow.math.squared_difference(a, b))
 
 
-def _attention(case: Case) -> Native:
+def _attention(case: Case) -> Operation:
     root = case.sizes["width"] ** 0.5
     seen = tensorflow.linalg.band_part(tensorflow.ones((case.sizes["length"],) * 2, "bool"), -1, 0)
 
@@ -71,7 +127,7 @@ def _attention(case: Case) -> Native:
         hidden = tensorflow.where(seen, scores, scores.dtype.min)
         return tensorflow.matmul(tensorflow.nn.softmax(hidden), v)
 
-    return Native(causal if case.sizes["causal"] else attention)
+    return Operation(causal if case.sizes["causal"] else attention)
 
 
 def _lstm_cell(x: Any, h: Any, c: Any, wx: Any, wh: Any, bx: Any, bh: Any) -> tuple[Any, Any]:
@@ -83,16 +139,16 @@ def _lstm_cell(x: Any, h: Any, c: Any, wx: Any, wh: Any, bx: Any, bh: Any) -> tu
     return tensorflow.sigmoid(o) * tensorflow.tanh(cell), cell
 
 
-def _reshape(case: Case) -> Native:
+def _reshape(case: Case) -> Operation:
     shape = (case.sizes["n"], case.sizes["c"] * case.sizes["h"] * case.sizes["w"])
-    return Native(lambda x: tensorflow.reshape(x, shape))
+    return Operation(lambda x: tensorflow.reshape(x, shape))
 
 
 OPERATIONS: dict[str, Chooser] = {
     "gemm": _gemm,
     "matmul": _plain(tensorflow.matmul),
-    **{f"conv{rank}d": convolution(rank) for rank in (1, 2, 3)},
-    **{f"conv_transpose{rank}d": transposed(rank) for rank in (1, 2, 3)},
+    **{f"conv{rank}d": convolution.plain(rank) for rank in (1, 2, 3)},
+    **{f"conv_transpose{rank}d": convolution.transposed(rank) for rank in (1, 2, 3)},
     "max_pool2d": pooling.maximum,
     "average_pool2d": pooling.average,
     "global_average_pool": pooling.over_all,

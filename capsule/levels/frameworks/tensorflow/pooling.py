@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow
 
-from .operations import Case, Native, channels_last, channels_second
+from .operations import Case, Operation, channels_last, channels_second
 
 _LAID = (channels_last(2),)
 
 
-def maximum(case: Case) -> Native:
+def maximum(case: Case) -> Operation:
     """`tensorflow.nn.max_pool2d`."""
     window, stride, edge = _how(case)
     padding: Any = [[0, 0], [edge, edge], [edge, edge], [0, 0]]
@@ -24,10 +24,10 @@ def maximum(case: Case) -> Native:
         how = padding if edge and not lowest else "VALID"
         return tensorflow.nn.max_pool2d(x, window, stride, how)
 
-    return Native(function, _LAID, channels_second(2))
+    return Operation(function, _LAID, channels_second(2))
 
 
-def average(case: Case) -> Native:
+def average(case: Case) -> Operation:
     """`tensorflow.nn.avg_pool2d`, which counts no padding where it is `SAME`.
 
     Where `SAME` is another frame than the case's, each mean is corrected for the zeros in it.
@@ -37,7 +37,7 @@ def average(case: Case) -> Native:
     same = all(_same(*each, stride, edge) for each in zip(spatial, window))
     if edge == 0 or same:
         how = "SAME" if edge else "VALID"
-        return Native(
+        return Operation(
             lambda x: tensorflow.nn.avg_pool2d(x, window, stride, how), _LAID, channels_second(2)
         )
     frame = [[0, 0], [edge, edge], [edge, edge], [0, 0]]
@@ -48,12 +48,12 @@ def average(case: Case) -> Native:
         means = tensorflow.nn.avg_pool2d(tensorflow.pad(x, frame), window, stride, "VALID")
         return means / tensorflow.cast(share, x.dtype)
 
-    return Native(function, _LAID, channels_second(2))
+    return Operation(function, _LAID, channels_second(2))
 
 
-def over_all(case: Case) -> Native:  # noqa: ARG001
+def over_all(case: Case) -> Operation:  # noqa: ARG001
     """`tensorflow.reduce_mean` over height and width."""
-    return Native(
+    return Operation(
         lambda x: tensorflow.reduce_mean(x, (1, 2), keepdims=True), _LAID, channels_second(2)
     )
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy
 import torch
 
-from ...graphs.graph import Graph
-from .. import blas
-from ..base import Call, Framework, FrameworkError
-from . import networks, operators
+from .. import blas, settings
+from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators
+from .networks import TorchNetworks
+from .operators import TorchOperators
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "threads": torch.get_num_threads,
@@ -31,7 +34,7 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "cudnn_allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
     "onednn_enabled": lambda: torch.backends.mkldnn.enabled,
     "cpu_capability": lambda: torch.backends.cpu.get_cpu_capability(),  # noqa: PLW0108 (absent in old torch)
-    "blas": blas.loaded,
+    "blas": blas.describe,
 }
 
 _DTYPES = {
@@ -57,27 +60,29 @@ class Torch:
     """
 
     name = "torch"
-    alone: Framework | None = None
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
         cuda = self._device.type == "cuda"
-        self.synchronize = torch.cuda.synchronize if cuda else None
-        self.memory = _CudaMemory(self._device) if cuda else None
+        self.synchronize: Callable[[], None] | None = torch.cuda.synchronize if cuda else None
+        self.memory: Memory | None = _CudaMemory(self._device) if cuda else None
+        self.operators: Operators | None = TorchOperators()
+        self.networks: Networks = TorchNetworks()
 
-    def from_numpy(self, array: Any, dtype: str | None = None) -> Any:
+    def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """A copy of the array on the device."""
         tensor = torch.from_numpy(array).to(self._device)
         if dtype is None or not tensor.is_floating_point():
             return tensor
         return tensor.to(_DTYPES[dtype])
 
-    def to_numpy(self, tensor: Any) -> Any:
+    def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
         """A copy of the tensor in the host's memory; bfloat16 becomes float32, which is exact."""
         tensor = tensor.detach().cpu()
-        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        array: NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        return array
 
-    def dtype_of(self, tensor: Any) -> str:
+    def dtype_of(self, tensor: NativeTensor) -> str:
         """torch's own name."""  # noqa: D403
         return str(tensor.dtype).rpartition(".")[2]
 
@@ -94,41 +99,6 @@ class Torch:
             for (owner, name), value in zip(_SWITCHES, before):
                 setattr(owner, name, value)
 
-    def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:
-        """torch's own function and its operands."""  # noqa: D403
-        return operators.OPERATIONS[name](sizes, *tensors)
-
-    def gradient(
-        self,
-        name: str,
-        sizes: Mapping[str, int],
-        tensors: tuple[Any, ...],
-        wrt: tuple[int, ...],
-        upstream: tuple[Any, ...],
-    ) -> Call:
-        """`torch.autograd.grad` over the graph of one forward run."""
-        leaves = [
-            tensor.detach().clone().requires_grad_(index in wrt)
-            for index, tensor in enumerate(tensors)
-        ]
-        function, arguments = operators.OPERATIONS[name](sizes, *leaves)
-        results = function(*arguments)
-        results = results if isinstance(results, tuple) else (results,)
-        by = [leaves[index] for index in wrt]
-
-        def backward() -> tuple[Any, ...]:
-            return torch.autograd.grad(results, by, upstream, retain_graph=True)
-
-        return backward, ()
-
-    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """torch's own functions one after the other."""  # noqa: D403
-        return networks.inference(graph, values)
-
-    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
-        """The same, and `torch.autograd.grad`."""
-        return networks.training(graph, values)
-
     def seed(self, seed: int) -> None:
         """Seed Python's, numpy's and torch's generators, those of every device included."""
         random.seed(seed)
@@ -137,17 +107,10 @@ class Torch:
 
     def settings(self) -> dict[str, Any]:
         """Threads, determinism, precision and library switches."""
-        found: dict[str, Any] = {"device": str(self._device)}
-        missing: dict[str, str] = {}
-        for name, read in _SETTINGS.items():
-            try:
-                found[name] = read()
-            except Exception as error:
-                found[name] = None
-                missing[name] = f"{type(error).__name__}: {error}"
+        device = {"device": str(self._device)}
         if self._device.type == "cuda":
-            found["device_name"] = torch.cuda.get_device_name(self._device)
-        return {**found, "missing": missing}
+            device["device_name"] = torch.cuda.get_device_name(self._device)
+        return {**device, **settings.read(_SETTINGS)}
 
 
 class _CudaMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Callable
 
 import torch
@@ -10,14 +10,31 @@ from torch import fx
 from torch.nn import functional
 
 from ...graphs.graph import Graph, Node
-from ..base import Call, FrameworkError
+from ..base import Call, FrameworkError, NativeTensor
 from . import operators
 
 Sizes = Mapping[str, Any]
+Values = Mapping[str, NativeTensor]
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def inference(graph: Graph, values: Mapping[str, Any], compiled: Compile | None = None) -> Call:
+class TorchNetworks:
+    """torch's own functions one after the other, gradients by `torch.autograd.grad`."""
+
+    def inference(self, graph: Graph, values: Values) -> Call:
+        """See `make_inference`."""
+        return make_inference(graph, values)
+
+    def alone(self, graph: Graph, values: Values) -> Call:
+        """As in a network."""
+        return make_inference(graph, values)
+
+    def training(self, graph: Graph, values: Values) -> Call:
+        """See `make_training`."""
+        return make_training(graph, values)
+
+
+def make_inference(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
     """The outputs as a tuple.
 
     A value is released once no later node reads it.
@@ -25,56 +42,54 @@ def inference(graph: Graph, values: Mapping[str, Any], compiled: Compile | None 
     Args:
         graph: The network.
         values: Tensors of all inputs and parameters by name.
-        compiled: Makes a faster function of the whole one; None runs it as it is.
+        compiler: Makes a faster function of the whole one; None runs it as it is.
     """
-    function, arguments = _traced(graph, graph.inference, graph.outputs, values)
-    return (compiled(function) if compiled else function), arguments
+    function, operands = _trace(graph, graph.inference, graph.outputs, values)
+    return (compiler(function) if compiler else function), operands
 
 
-def training(graph: Graph, values: Mapping[str, Any], compiled: Compile | None = None) -> Call:
+def make_training(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
     """The loss and, by `torch.autograd.grad`, the gradients; zeros where the loss reads no such
-    parameter. `compiled` as for `inference`.
+    parameter. `compiler` as for `make_inference`.
     """
     leaves = {name: values[name].detach().requires_grad_() for name in graph.trained}
-    nodes = graph.training
-    function, arguments = _traced(graph, nodes, (graph.loss,), {**values, **leaves})
-    forward = compiled(function) if compiled else function
+    nodes, loss = graph.training, graph.require_loss()
+    function, operands = _trace(graph, nodes, (loss,), {**values, **leaves})
+    forward = compiler(function) if compiler else function
     by = tuple(leaves.values())
     # costs microseconds, so only where it is needed
     unread = not set(leaves) <= {name for node in nodes for name in node.inputs}
 
-    def step(*tensors: Any) -> tuple[Any, ...]:
-        (loss,) = forward(*tensors)
-        return (loss.detach(), *torch.autograd.grad(loss, by, materialize_grads=unread))
+    def step(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
+        (lowered,) = forward(*tensors)
+        return (lowered.detach(), *torch.autograd.grad(lowered, by, materialize_grads=unread))
 
-    return (step if by else forward), arguments
+    return (step if by else forward), operands
 
 
-def _traced(
-    graph: Graph, nodes: tuple[Node, ...], outputs: Iterable[Any], values: Mapping[str, Any]
-) -> Call:
+def _trace(graph: Graph, nodes: tuple[Node, ...], outputs: tuple[str, ...], values: Values) -> Call:
     """One Python function with a line per call of torch, and the tensors that it takes.
 
     Running such a line costs tens of nanoseconds less than a loop over nodes does, and the compiler
     can read it.
     """
     read = {name for node in nodes for name in node.inputs} | set(outputs)
-    given = [name for name in (*graph.inputs, *graph.parameters) if name in read]
+    taken = [name for name in (*graph.inputs, *graph.parameters) if name in read]
     recorded = fx.Graph()
     tracer = fx.proxy.GraphAppendingTracer(recorded)
-    found: dict[str, Any] = {
-        name: fx.Proxy(recorded.placeholder(f"given_{place}"), tracer)
-        for place, name in enumerate(given)
+    proxies: dict[str, Any] = {
+        name: fx.Proxy(recorded.placeholder(f"tensor_{place}"), tracer)
+        for place, name in enumerate(taken)
     }
     for node in nodes:
         if node.operator not in OPERATIONS:
             raise FrameworkError(f"torch has no operator {node.operator} for {node.name}")
-        function, arguments = OPERATIONS[node.operator](
-            node.sizes, *(found[name] for name in node.inputs)
+        function, operands = OPERATIONS[node.operator](
+            node.sizes, *(proxies[name] for name in node.inputs)
         )
-        found[node.name] = function(*arguments)
-    recorded.output(tuple(found[name].node for name in outputs))
-    return fx.GraphModule({}, recorded).forward, tuple(values[name] for name in given)
+        proxies[node.name] = function(*operands)
+    recorded.output(tuple(proxies[name].node for name in outputs))
+    return fx.GraphModule({}, recorded).forward, tuple(values[name] for name in taken)
 
 
 def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:

@@ -9,10 +9,53 @@ from typing import Any, Callable
 import torch
 from torch.nn import functional
 
+from ...operators import Operator
 from ...operators.normalization import EPSILON
-from ..base import Call
+from ..base import Call, NativeTensor, look_up, require
 
 Sizes = Mapping[str, int]
+
+
+class TorchOperators:
+    """torch's own functions, or those that a user's file brings."""
+
+    def operation(
+        self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
+    ) -> Call:
+        """The function and its operands."""
+        return _choose(operator)(sizes, *tensors)
+
+    def gradient(
+        self,
+        operator: Operator,
+        sizes: Sizes,
+        tensors: tuple[NativeTensor, ...],
+        wrt: tuple[int, ...],
+        upstream: tuple[NativeTensor, ...],
+    ) -> Call:
+        """`torch.autograd.grad` over the graph of one forward run."""
+        leaves = [
+            tensor.detach().clone().requires_grad_(place in wrt)
+            for place, tensor in enumerate(tensors)
+        ]
+        function, operands = _choose(operator)(sizes, *leaves)
+        results = function(*operands)
+        results = results if isinstance(results, tuple) else (results,)
+        by = [leaves[place] for place in wrt]
+
+        def backward() -> tuple[NativeTensor, ...]:
+            gradients: tuple[NativeTensor, ...] = torch.autograd.grad(
+                results, by, upstream, retain_graph=True
+            )
+            return gradients
+
+        return backward, ()
+
+
+def _choose(operator: Operator) -> Callable[..., Call]:
+    if operator.natives is None:
+        return look_up(OPERATIONS, operator, "torch")
+    return require(operator.natives.get("torch"), operator.name, "define a function torch")
 
 
 def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:
@@ -22,7 +65,7 @@ def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:
 
 def _conv(function: Callable[..., Any]) -> Callable[..., Call]:
     def call(sizes: Sizes, x: Any, w: Any, bias: Any = None) -> Call:
-        how = tuple(sizes[each] for each in ("stride", "padding", "dilation", "groups"))
+        how = tuple(sizes[name] for name in ("stride", "padding", "dilation", "groups"))
         return function, (x, w, bias, *how)
 
     return call
@@ -31,7 +74,7 @@ def _conv(function: Callable[..., Any]) -> Callable[..., Call]:
 def _conv_transpose(function: Callable[..., Any]) -> Callable[..., Call]:
     def call(sizes: Sizes, x: Any, w: Any, bias: Any = None) -> Call:
         stride, padding, dilation, groups = (
-            sizes[each] for each in ("stride", "padding", "dilation", "groups")
+            sizes[name] for name in ("stride", "padding", "dilation", "groups")
         )
         return function, (x, w, bias, stride, padding, 0, groups, dilation)
 

@@ -1,4 +1,4 @@
-"""torch with each network compiled as a whole by `torch.compile`; single operations are refused."""
+"""torch with each network compiled as a whole by `torch.compile`; it runs no single operators."""
 
 from __future__ import annotations
 
@@ -12,61 +12,48 @@ import torch
 from torch._inductor import config
 
 from ...graphs.graph import Graph
+from .. import settings
 from .. import torch as eager
-from ..base import Call, FrameworkError
+from ..base import Call, NativeTensor
 from ..torch import networks
 
 
 class TorchCompile(eager.Torch):
+    """torch's tensors and settings, and compiled networks."""
+
+    name = "torch-compile"
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        # one operation alone has nothing to be compiled with
+        self.operators = None
+        self.networks = CompiledNetworks()
+
+    def settings(self) -> dict[str, Any]:
+        """Those of torch, and what makes the code."""
+        of_torch, of_compiler = super().settings(), settings.read({"compiler": _name_compiler})
+        missing = {**of_torch["missing"], **of_compiler["missing"]}
+        return {**of_torch, "backend": "inductor", **of_compiler, "missing": missing}
+
+
+class CompiledNetworks:
     """Inductor makes one function of the forward pass, and one of the backward pass.
 
     Both are compiled before the call is handed out, for the one shape that a trial has: neither its
     times nor its memory are the compiler's.
     """
 
-    name = "torch-compile"
-
-    def __init__(self, device: str) -> None:
-        super().__init__(device)
-        # one node alone has nothing to be compiled with
-        self.alone = eager.Torch(device)
-
-    def operation(self, name: str, sizes: Mapping[str, int], tensors: tuple[Any, ...]) -> Call:  # noqa: ARG002
-        """None.
-
-        Raises:
-            FrameworkError: Always: an operation alone has nothing to be compiled with.
-        """
-        raise FrameworkError(f"torch-compile runs whole networks, not {name} alone")
-
-    def gradient(
-        self,
-        name: str,
-        sizes: Mapping[str, int],
-        tensors: tuple[Any, ...],
-        wrt: tuple[int, ...],  # noqa: ARG002
-        upstream: tuple[Any, ...],  # noqa: ARG002
-    ) -> Call:
-        """None; see `operation`."""
-        return self.operation(name, sizes, tensors)
-
-    def inference(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+    def inference(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         """One compiled function."""
-        return _ready(networks.inference(graph, values, _compiled))
+        return _warm_up(networks.make_inference(graph, values, _compile))
 
-    def training(self, graph: Graph, values: Mapping[str, Any]) -> Call:
+    def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
+        """As torch runs it: one node has nothing to be compiled with."""
+        return networks.make_inference(graph, values)
+
+    def training(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         """A compiled forward pass and the backward pass that was compiled with it."""
-        return _ready(networks.training(graph, values, _compiled))
-
-    def settings(self) -> dict[str, Any]:
-        """Those of torch, and what makes the code."""
-        found = super().settings()
-        compiler = None
-        try:
-            compiler = _compiler()
-        except Exception as error:
-            found["missing"]["compiler"] = f"{type(error).__name__}: {error}"
-        return {**found, "backend": "inductor", "compiler": compiler}
+        return _warm_up(networks.make_training(graph, values, _compile))
 
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
@@ -83,22 +70,22 @@ def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
     return TorchCompile(device)
 
 
-def _compiled(function: Any) -> Any:
+def _compile(function: Any) -> Any:
     return torch.compile(function, fullgraph=True, dynamic=False)
 
 
-def _ready(call: Call) -> Call:
+def _warm_up(call: Call) -> Call:
     """The call, after a first one, which compiles."""
-    function, arguments = call
-    function(*arguments)
+    function, operands = call
+    function(*operands)
     return call
 
 
-def _compiler() -> str:
-    """The first line that the C++ compiler says of itself."""
+def _name_compiler() -> str:
+    """The first line that the C++ compiler prints of itself."""
     from torch._inductor.cpp_builder import get_cpp_compiler
 
-    found = subprocess.run(
+    done = subprocess.run(
         [get_cpp_compiler(), "--version"], capture_output=True, text=True, check=True
     )
-    return found.stdout.partition("\n")[0]
+    return done.stdout.partition("\n")[0]

@@ -50,7 +50,7 @@ def _renamed(each: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     """The ONNX nodes of a node, and their constants."""
     chosen = _STRUCTURE.get(each.operator) or operators.OPERATIONS.get(each.operator)
     if chosen is None:
-        raise ValueError(f"onnxruntime has no operator {each.operator} for {each.name}")
+        raise ValueError(f"ONNX has no operator {each.operator} for {each.name}")
     small = chosen(each.sizes)
     if small.outputs != 1:
         raise ValueError(f"{each.operator} of {each.name} has {small.outputs} results, not one")

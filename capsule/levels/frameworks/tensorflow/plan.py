@@ -1,0 +1,214 @@
+"""Networks in TensorFlow: a graph's nodes one after the other, activations with channels last.
+
+Every value has a layout, the order in which its axes are held; None is the graph's own. An
+operation with channels last takes and yields values so held, others keep what they are given, and
+only one that reads the order of axes (a view, a product of matrices) gets it put back, inside the
+timed call. Inputs and weights are laid out before the clock starts, results after it has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import tensorflow
+
+from ...graphs.graph import Graph, Node
+from ..base import FrameworkError
+from .operations import Axes, Case, Transposed, inverse
+from .operators import OPERATIONS
+
+_ANY_ORDER: dict[str, Callable[..., Any] | None] = {
+    **dict.fromkeys(("relu", "sigmoid", "tanh", "gelu", "sum", "dropout", "mean_squared_error")),
+    "multiply": tensorflow.multiply,
+}
+"""Operations on elements in equal places, with the function of those that Level 0 lacks."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call.
+
+    Attributes:
+        function: Takes tensors, returns one.
+        inputs: Names of what it takes.
+        output: Name of what it returns.
+        spent: Names that no later step reads.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    output: str
+    spent: tuple[str, ...] = ()
+
+
+class Plan:
+    """The calls of a network, and how its values are held.
+
+    Attributes:
+        given: Names of the inputs and parameters that a call takes, in order.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: tuple[Node, ...],
+        results: tuple[str, ...],
+        trained: tuple[str, ...],
+        *,
+        compiled: bool,
+    ) -> None:
+        """Plan the calls.
+
+        Args:
+            graph: The network.
+            nodes: Those to be run.
+            results: Names of the values that a call yields.
+            trained: Parameters that gradients are taken by, none for inference.
+            compiled: Whether XLA compiles the calls.
+
+        Raises:
+            FrameworkError: TensorFlow lacks an operator.
+        """
+        read = {*trained, *results, *(name for node in nodes for name in node.inputs)}
+        self.given = tuple(name for name in (*graph.inputs, *graph.parameters) if name in read)
+        self._parameters = frozenset(graph.parameters)
+        self._laid: dict[str, tuple[Any, Any]] = {}
+        self._trained = trained
+        self._results = results
+        self._compiled = compiled
+        self._layouts: dict[str, Axes] = {}
+        self._steps: list[Step] = []
+        for node in nodes:
+            self._add(node)
+        self._release()
+
+    def operands(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What a call takes, laid out; parameters that it is given again, once for all calls."""
+        return tuple(self._operand(name, values[name]) for name in self.given)
+
+    def _operand(self, name: str, tensor: Any) -> Any:
+        if name not in self._parameters:
+            return _turned(tensor, self._layouts.get(name))
+        source, _ = self._laid.get(name, (None, None))
+        if source is not tensor:
+            self._laid[name] = tensor, _turned(tensor, self._layouts.get(name))
+        return self._laid[name][1]
+
+    def forward(self, *operands: Any) -> tuple[Any, ...]:
+        """The results, as they are held."""
+        held = dict(zip(self.given, operands))
+        for step in self._steps:
+            held[step.output] = step.function(*[held[name] for name in step.inputs])
+            for name in step.spent:
+                del held[name]
+        return tuple(held[name] for name in self._results)
+
+    def gradients(self, *operands: Any) -> tuple[Any, ...]:
+        """The first result, and its gradients by the trained parameters, from a tape of its own."""
+        by = dict(zip(self.given, operands))
+        sources = [by[name] for name in self._trained]
+        with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            (loss,) = self.forward(*operands)
+        found = tape.gradient(loss, sources, unconnected_gradients="zero")
+        # the gradient of a table comes as rows and their numbers
+        return (loss, *map(tensorflow.convert_to_tensor, found))
+
+    def in_order(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Results, and gradients behind them, to be read in the graph's order of axes."""
+        names = (*self._results, *self._trained)
+        layouts = (self._layouts.get(name) for name in names)
+        return tuple(
+            tensor if axes is None else Transposed(tensor, inverse(axes))
+            for tensor, axes in zip(found, layouts)
+        )
+
+    def _add(self, node: Node) -> None:
+        if node.operator in _STRUCTURE:
+            self._structural(node)
+        elif node.operator in _ANY_ORDER:
+            axes = self._common(node.inputs)
+            function = _ANY_ORDER[node.operator] or self._native(node).function
+            self._call(function, node, [axes] * len(node.inputs), axes if node.shape else None)
+        else:
+            native = self._native(node)
+            yielded = None if native.output is None else inverse(native.output)
+            wanted = native.layouts(range(len(node.inputs)))
+            self._call(native.function, node, wanted, yielded)
+
+    def _structural(self, node: Node) -> None:
+        axes = self._common(node.inputs)
+        if node.operator == "concat":
+            axis = node.sizes["axis"]
+            along = axis if axes is None else axes.index(axis)
+            alike = [axes] * len(node.inputs)
+            self._call(lambda *x: tensorflow.concat(x, along), node, alike, axes)
+        elif node.operator == "view":
+            shape = tuple(node.sizes["shape"])
+            kept = axes if axes is None or _in_order(axes, node.sizes["of"]) else None
+            self._call(lambda x: tensorflow.reshape(x, shape), node, [kept], None)
+        else:
+            order = _between(axes, tuple(node.sizes["axes"]))
+            self._call(lambda x: _turned(x, order), node, [axes], None)
+
+    def _native(self, node: Node) -> Any:
+        if node.operator not in OPERATIONS:
+            raise FrameworkError(f"tensorflow has no operator {node.operator} for {node.name}")
+        case = Case(node.sizes, self._compiled, bool(self._trained))
+        return OPERATIONS[node.operator](case)
+
+    def _common(self, names: Iterable[str]) -> Axes:
+        """A layout that one of them is held in, that of the first if it has one."""
+        return next((axes for axes in map(self._layouts.get, names) if axes is not None), None)
+
+    def _call(
+        self, function: Callable[..., Any], node: Node, wanted: Iterable[Axes], yielded: Axes
+    ) -> None:
+        inputs = tuple(map(self._held, node.inputs, wanted))
+        self._steps.append(Step(function, inputs, node.name))
+        self._layouts[node.name] = yielded
+
+    def _held(self, name: str, wanted: Axes) -> str:
+        """The name of a value in a layout; an input or a weight takes that of its first reader."""
+        if name in self.given:
+            self._layouts.setdefault(name, wanted)
+        axes = self._layouts[name]
+        if axes == wanted:
+            return name
+        turned = f"{name} {wanted or 'in order'}"
+        if turned not in self._layouts:
+            order = _between(axes, wanted)
+            self._steps.append(Step(lambda x: _turned(x, order), (name,), turned))
+            self._layouts[turned] = wanted
+        return turned
+
+    def _release(self) -> None:
+        """Let each step end what it reads last, or memory would hold every activation."""
+        living = set(self._results)
+        for place in reversed(range(len(self._steps))):
+            step = self._steps[place]
+            spent = tuple({*step.inputs, step.output} - living)
+            self._steps[place] = Step(step.function, step.inputs, step.output, spent)
+            living.update(step.inputs)
+
+
+_STRUCTURE = ("view", "transpose", "concat")
+
+
+def _turned(tensor: Any, axes: Axes) -> Any:
+    return tensor if axes is None else tensorflow.transpose(tensor, axes)
+
+
+def _between(axes: Axes, wanted: Axes) -> Axes:
+    """What turns a tensor held in the order `axes` into the order `wanted`; None for nothing."""
+    order = tuple(range(len(axes or wanted or ())))
+    found = tuple((axes or order).index(axis) for axis in wanted or order)
+    return None if found == order else found
+
+
+def _in_order(axes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether only axes of length 1 have moved, so that elements lie in the graph's order."""
+    long = [axis for axis in axes if shape[axis] > 1]
+    return long == sorted(long)

@@ -1,0 +1,255 @@
+"""What frameworks can do, and what becomes of a trial that asks for what they cannot."""
+
+import json
+import subprocess
+import sys
+from importlib import util
+
+import numpy
+import pytest
+
+from capsule.levels import catalog, frameworks, operators
+from capsule.levels.frameworks import FrameworkError
+from capsule.levels.frameworks.base import require
+from tests.support.journals import run, trial
+from tests.support.programs import PROGRAMS
+
+GEMM = {"m": 8, "n": 4, "k": 16}
+
+CAPABILITIES = """
+import json
+from importlib import util
+from capsule.levels import catalog, frameworks
+
+known, there = {}, {}
+for name, facts in catalog.FRAMEWORKS.items():
+    if util.find_spec(facts.package or name) is None:
+        continue
+    framework = frameworks.load(name, "cpu", 1, "default")
+    runs, nets = framework.operators, framework.networks
+    known[name] = facts.operators, facts.networks, facts.differentiates
+    gradients = [runs and runs.gradient is not None, nets and nets.training is not None]
+    (differentiates,) = {each for each in gradients if each is not None}
+    there[name] = runs is not None, nets is not None, differentiates
+print(json.dumps([known, there]))
+"""
+
+SQUARE = """
+parameters = ("n",)
+
+def tensors(sizes):
+    return {"x": (sizes["n"],)}
+
+def outputs(sizes):
+    return ((sizes["n"],),)
+
+def flops(sizes):
+    return FLOPS * sizes["n"]
+
+def forward(c, sizes, x):
+    return c.store(x * x)
+
+def backward(c, sizes, upstream, x):
+    return (c.store(upstream * x * 2),)
+"""
+FUNCTION = """
+def FRAMEWORK(context, sizes, x):
+    return lambda x: x * x * FACTOR, (x,)
+"""
+
+needs_onnxruntime = pytest.mark.skipif(
+    util.find_spec("onnxruntime") is None, reason="ONNX Runtime is not installed here"
+)
+needs_torch = pytest.mark.skipif(
+    util.find_spec("torch") is None, reason="torch is not installed here"
+)
+
+
+def square(folder, *, flops=1, factor=1.0, framework="numpy"):
+    """A user's operator, whose function is right where the factor is 1."""
+    folder.mkdir(exist_ok=True)
+    function = FUNCTION.replace("FRAMEWORK", framework).replace("FACTOR", str(factor))
+    (folder / "square.py").write_text(SQUARE.replace("FLOPS", str(flops)) + function)
+    return folder / "square.py"
+
+
+def outcomes(ends):
+    """What each trial ended with, by id."""
+    return {identity: (ended.reason, ended.message) for identity, ended in ends.items()}
+
+
+def test_the_catalogue_says_what_each_framework_here_can_do():
+    done = subprocess.run(
+        [sys.executable, "-c", CAPABILITIES], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    known, there = json.loads(done.stdout)
+    assert known == there
+    assert "numpy" in known
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_catalogue_says_what_each_framework_of_the_image_can_do(program, tmp_path):
+    done = program.python(tmp_path, "-c", CAPABILITIES)
+    assert done.returncode == 0, done.stderr
+    known, there = json.loads(done.stdout.splitlines()[-1])
+    assert known == there
+    assert {"tensorflow", "tensorflow-xla", "onnxruntime"} <= set(known)
+
+
+def test_a_capability_that_is_not_there_is_named():
+    assert require(5, "slate", "run networks") == 5
+    with pytest.raises(FrameworkError, match="slate does not run networks"):
+        require(None, "slate", "run networks")
+
+
+@needs_torch
+def test_what_compiles_networks_fails_each_trial_of_an_operator_and_only_those(tmp_path):
+    own = square(tmp_path / "own", framework="torch")
+    ends = run(
+        tmp_path,
+        "torch-compile",
+        [
+            trial(0, "gemm", **GEMM),
+            trial(0, "own", source=own, n=9),
+            trial(0, "gem", **GEMM),
+            trial(1, "lenet", "float64", batch=2),
+        ],
+    )
+    assert outcomes(ends) == {
+        "gemm/default/float32/17": (
+            "error",
+            "ValueError: torch-compile runs whole networks, not gemm alone",
+        ),
+        "own/default/float32/17": (
+            "error",
+            "ValueError: torch-compile runs whole networks, not own alone",
+        ),
+        "gem/default/float32/17": (
+            "error",
+            f"ValueError: no operator 'gem'; there are {', '.join(catalog.OPERATORS)}",
+        ),
+        "lenet/default/float64/17": (
+            "error",
+            "ValueError: lenet has no float64; there are float32, tf32, bfloat16, float16",
+        ),
+    }
+    assert not any(ended.values for ended in ends.values())
+
+
+@needs_onnxruntime
+def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_path):
+    ends = run(
+        tmp_path,
+        "onnxruntime",
+        [
+            trial(0, "gemm", **GEMM),
+            trial(0, "gemm", identity="own", source=square(tmp_path / "own"), n=9),
+            trial(0, "gelu", "float64", n=9),
+            trial(1, "lenet", batch=2),
+        ],
+    )
+    assert outcomes(ends) == {
+        "gemm/default/float32/17": (None, ""),
+        "own": ("error", "ValueError: gemm has no function for onnxruntime; it runs in numpy"),
+        "gelu/default/float64/17": (
+            "error",
+            "ValueError: onnxruntime has no gelu that is exact to float64",
+        ),
+        "lenet/default/float32/17": (None, ""),
+    }
+    gemm, _, _, lenet = ends.values()
+    assert "forward_time" in gemm.values
+    assert "inference_time" in lenet.values
+    for ended in (gemm, lenet):
+        assert not {"backward_time", "training_time", "gradient_check"} & set(ended.values)
+
+
+@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(tmp_path, framework):
+    own = square(tmp_path / "own", flops=7, framework=framework)
+    wrong = square(tmp_path / "wrong", factor=1.01, framework=framework)
+    ends = run(
+        tmp_path,
+        framework,
+        [
+            trial(0, "gemm", identity="before", **GEMM),
+            trial(0, "gemm", identity="own", source=own, n=100),
+            trial(0, "gemm", identity="wrong", source=wrong, n=100),
+            trial(0, "gemm", identity="after", **GEMM),
+            trial(0, "relu", identity="other", source=own, n=100),
+            trial(0, "relu", identity="relu", n=100),
+        ],
+    )
+    assert {ended.reason for ended in ends.values()} == {None}, outcomes(ends)
+    flops = {identity: ended.values["forward_flops"][0] for identity, ended in ends.items()}
+    assert flops == {
+        **{"before": 1024, "own": 700, "wrong": 100, "after": 1024},
+        **{"other": 700, "relu": 100},
+    }
+    ratios = {identity: ended.values["l2_error_ratio"][0] for identity, ended in ends.items()}
+    assert [identity for identity, ratio in ratios.items() if ratio > 1] == ["wrong"]
+    for metric in ("l2_error", "grad_l2_error_ratio", "gradient_check"):
+        assert ends["before"].values[metric] == ends["after"].values[metric]
+
+
+@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(tmp_path, framework):
+    right = square(tmp_path / "right", flops=2, framework=framework)
+    wrong = square(tmp_path / "wrong", flops=3, factor=1.01, framework=framework)
+    order = [("a", right), ("b", wrong), ("c", right), ("d", wrong)]
+    ends = run(
+        tmp_path,
+        framework,
+        [trial(0, "mine", identity=identity, source=source, n=50) for identity, source in order],
+    )
+    assert {ended.reason for ended in ends.values()} == {None}, outcomes(ends)
+    assert [ended.values["forward_flops"] for ended in ends.values()] == [
+        [100.0],
+        [150.0],
+        [100.0],
+        [150.0],
+    ]
+    over = [ended.values["l2_error_ratio"][0] > 1 for ended in ends.values()]
+    assert over == [False, True, False, True]
+
+
+@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(tmp_path, framework):
+    x = numpy.linspace(-1, 1, 7, dtype="float32")
+
+    def compute(loaded, operator):
+        tensors = (loaded.from_numpy(x, "float32"),)
+        function, operands = loaded.operators.operation(operator, {"n": 7}, tensors)
+        return loaded.to_numpy(function(*operands))
+
+    first, second = (frameworks.load(framework, "cpu", 1, "default") for _ in range(2))
+    own, _ = operators.find("relu", str(square(tmp_path / "own", framework=framework)))
+    other, _ = operators.find(
+        "relu", str(square(tmp_path / "other", factor=2.0, framework=framework))
+    )
+    relu, _ = operators.find("relu", None)
+    for _ in range(2):
+        for loaded in (first, second):
+            assert numpy.allclose(compute(loaded, own), x * x)
+            assert numpy.allclose(compute(loaded, other), 2 * x * x)
+            assert numpy.array_equal(compute(loaded, relu), numpy.maximum(x, 0))
+    with pytest.raises(ValueError, match="no operator 'square'"):
+        operators.find("square", None)
+
+
+@pytest.mark.parametrize(
+    ("framework", "message"),
+    [
+        pytest.param("torch", "relu does not define a function torch", marks=needs_torch),
+        pytest.param("onnxruntime", "onnxruntime has no operator relu", marks=needs_onnxruntime),
+    ],
+)
+def test_a_framework_never_runs_its_own_operation_for_a_user_s_of_that_name(
+    tmp_path, framework, message
+):
+    own, _ = operators.find("relu", str(square(tmp_path / "own")))
+    loaded = frameworks.load(framework, "cpu", 1, "default")
+    tensors = (loaded.from_numpy(numpy.ones(3, "float32"), "float32"),)
+    with pytest.raises(FrameworkError, match=message):
+        loaded.operators.operation(own, {"n": 3}, tensors)
