@@ -75,6 +75,8 @@ def job(workspace: Workspace, group: Group, setting: Setting) -> dict[str, Any]:
         "determinism": setting.determinism,
         "device": setting.device,
         "threads": setting.threads,
+        "ranks": 1,
+        "data": {},
         "trials": [_trial(trial, inputs) for trial in group.trials],
     }
 
@@ -97,6 +99,7 @@ def _trial(trial: Trial, inputs: str) -> dict[str, Any]:
         "parameters": dict(trial.case.parameters),
         "repetitions": benchmark.repetitions,
         "warmup": benchmark.warmup,
+        "datasets": [],
     }
 
 
