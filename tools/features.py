@@ -86,7 +86,7 @@ ROWS = (
         "same bits",
         ("levels/operators/test_faults::test_a_result_that_changes_from_call_to_call_is_told",
          "levels/level1/test_level1::test_two_processes_with_one_seed_yield_the_same_bits",
-         "levels/test_deep500_mistakes::test_one_element_that_varies_in_its_last_bit_is_told")),
+         "levels/test_deep500_mistakes::test_one_element_that_varies_in_its_last_bit_is_seen")),
     Row("0", "wall time: repetitions, median, raw values", "median of averages; no interval, no "
         "warm-up, no waiting for the device; samples of two calls mixed", "every call's duration "
         "is kept; warm-up apart; waits for the device; nonparametric interval and coefficient of "
@@ -129,13 +129,13 @@ ROWS = (
         "minibatches are split to fit a limit of memory, and held to the reference of the whole",
         ("levels/level1/test_microbatch::test_parts_are_held_to_the_reference",
          "levels/level1/test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
-         "levels/level1/test_microbatch::test_a_limit_is_kept_and_told",
+         "levels/level1/test_microbatch::test_a_limit_is_kept_and_its_parts_are_counted",
          "levels/level1/test_microbatch::test_a_minibatch_that_does_not_fit_is_trained_in_parts")),
     Row("1", "executor events; ONNX backend tests as oracle", "three hooks; 1884 node tests are "
         "listed", "no hooks: each layer's time is a metric; ONNX's own node tests, as far as their "
         "operators are ours",
         ("levels/networks/test_onnx::test_onnxs_own_node_tests_agree",
-         "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_returned")),
+         "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_reported")),
     Row("2", "datasets", "downloaded without a digest", "not there yet"),
     Row("2", "samplers", "four; unseeded by default", "not there yet"),
     Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "not there yet"),

@@ -5,63 +5,120 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from time import monotonic
 
 FORMAT = "capsule-journal/1"
+
+LINE_VALUES = 2**18
+"""Most values in one line, so that a reader needs to hold no more than some MiB of it."""
+
 _MESSAGE_CHARACTERS = 2000
+_SYNC_SECONDS = 1.0
+
+
+class JournalError(Exception):
+    """The journal cannot be written, also because the disk is full; the message names it."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Values of one metric of a trial; those of several reports follow one another.
+
+    Attributes:
+        metric: Last segment of the metric path.
+        values: In measured order; may hold NaN and infinities.
+        warmup: How many of the metric's values are warm-up, these and later ones; 0 but in its
+            first report.
+        steps: Where on a curve each value lies, increasing; None for values of repetitions.
+        wall: Seconds from the trial's begin until each value was there.
+        active: `wall` without the pauses.
+
+    Raises:
+        ValueError: There is no value, the warm-up is below 0, or lengths differ.
+    """
+
+    metric: str
+    values: tuple[float, ...]
+    warmup: int = 0
+    steps: tuple[float, ...] | None = None
+    wall: tuple[float, ...] | None = None
+    active: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError(f"{self.metric} was reported without a value")
+        if self.warmup < 0:
+            raise ValueError(f"{self.metric} was reported with {self.warmup} values of warm-up")
+        for name, column in self.columns().items():
+            if len(column) != len(self.values):
+                raise ValueError(
+                    f"{self.metric} was reported with {len(self.values)} values"
+                    f" and {len(column)} of {name}"
+                )
+
+    def columns(self) -> dict[str, tuple[float, ...]]:
+        """What is known of each value beside it, by name."""
+        columns = {"steps": self.steps, "wall": self.wall, "active": self.active}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 class Journal:
-    """Appends events to a file; `hello`, `end` and `bye` return once they are on the disk.
+    """Appends events to a file.
+
+    `hello`, `end` and `bye` return once they are on the disk. Samples are with the kernel at once,
+    where a kill does not reach them, and on the disk a second later at most when more follow.
 
     Raises:
-        OSError: The file cannot be written, also because the disk is full.
+        JournalError: The file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._path = path
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise self._failure(error) from None
+        self._synced = monotonic()
 
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def hello(self, software: dict[str, Any], environment: dict[str, Any]) -> None:
-        """Say what is measuring, and in which state."""
+    def hello(
+        self,
+        rank: int,
+        ranks: int,
+        software: Mapping[str, object],
+        environment: Mapping[str, object],
+    ) -> None:
+        """Say which rank of how many is measuring, with what, and in which state."""
         self._append(
             {
                 "event": "hello",
                 "format": FORMAT,
+                "rank": rank,
+                "ranks": ranks,
                 "software": software,
                 "environment": environment,
             }
         )
-        os.fsync(self._file)
+        self._sync()
 
     def begin(self, trial: str) -> None:
         """Say that a trial starts."""
         self._append({"event": "begin", "trial": trial})
 
-    def samples(self, trial: str, metric: str, warmup: int, values: Sequence[float]) -> None:
-        """Give every value of one metric, of which the first `warmup` are warm-up."""
-        self._append(
-            {
-                "event": "samples",
-                "trial": trial,
-                "metric": metric,
-                "warmup": warmup,
-                "values": [_number(value) for value in values],
-            }
-        )
+    def samples(self, trial: str, samples: Samples) -> None:
+        """Give values of one metric, in as many lines as they need."""
+        for lines in _lines(samples):
+            self._append({"event": "samples", "trial": trial, "metric": samples.metric, **lines})
+        if monotonic() - self._synced >= _SYNC_SECONDS:
+            self._sync()
 
     def end(self, trial: str, reason: str | None, message: str, seconds: float) -> None:
         """Say how a trial ended; it has completed when there is no reason why it failed."""
@@ -75,17 +132,42 @@ class Journal:
                 "seconds": seconds,
             }
         )
-        os.fsync(self._file)
+        self._sync()
 
     def bye(self) -> None:
         """Say that every trial of the job has had its turn."""
         self._append({"event": "bye"})
-        os.fsync(self._file)
+        self._sync()
 
-    def _append(self, event: dict[str, Any]) -> None:
+    def _append(self, event: Mapping[str, object]) -> None:
         rest = json.dumps(event, allow_nan=False).encode() + b"\n"
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failure(error) from None
+        self._synced = monotonic()
+
+    def _failure(self, error: OSError) -> JournalError:
+        return JournalError(f"{self._path} cannot be written: {error.strerror}")
+
+
+def _lines(samples: Samples) -> Iterator[dict[str, object]]:
+    """The fields of each line: at most `LINE_VALUES` values, and what belongs to them."""
+    columns = samples.columns()
+    for start in range(0, len(samples.values), LINE_VALUES):
+        part = slice(start, start + LINE_VALUES)
+        yield {
+            "warmup": 0 if start else samples.warmup,
+            "values": [_number(value) for value in samples.values[part]],
+            **{name: column[part] for name, column in columns.items()},
+        }
 
 
 def _number(value: float) -> float | str:

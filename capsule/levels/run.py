@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import gc
-import json
-import math
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Callable
 
 from . import frameworks, level0, level1, probe
-from .instruments.calls import Series
-from .journal import Journal
+from .job import Context, Job, JobError, Trial, read
+from .journal import Journal, JournalError
+from .report import Report
 
-FORMAT = "capsule-job/1"
+LEVELS: dict[int, Callable[[Trial, frameworks.Framework, Report], None]] = {
+    0: level0.measure,
+    1: level1.measure,
+}
+"""What measures a trial of each level, and reports whatever is due of it while it runs."""
+
 _ALLOCATION_WORDS = (
     *("can't allocate memory", "not enough memory", "out of memory"),
     *("Failed to allocate memory", "OOM when allocating"),  # ONNX Runtime, TensorFlow
@@ -31,18 +36,20 @@ def main(job_path: Path, journal_path: Path) -> int:
     A trial that fails costs that trial only.
 
     Returns:
-        The exit status: 0 once every trial had its turn, 2 for a file that is no job.
+        The exit status: 0 once every trial had its turn, 1 for a journal that cannot be written, 2
+        for a file that is no job or a process that is none of its ranks.
 
     Raises:
-        OSError: The job cannot be read or the journal cannot be written.
+        OSError: The job cannot be read.
     """
     _end_on_terminate()
-    job = json.loads(job_path.read_text(encoding="utf-8"))
-    if job.get("format") != FORMAT:
-        sys.stderr.write(f"{job_path}: format is {job.get('format')!r}, expected {FORMAT!r}\n")
-        return 2
-    with Journal(journal_path) as journal:
-        _run(job, journal)
+    try:
+        job = read(job_path, os.environ)
+        with Journal(journal_path) as journal:
+            _run(job, journal)
+    except (JobError, JournalError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if isinstance(error, JobError) else 1
     return 0
 
 
@@ -53,66 +60,61 @@ def _end_on_terminate() -> None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
 
 
-def _run(job: Mapping[str, Any], journal: Journal) -> None:
-    software = probe.inventory({"numpy", job["framework"]})
+def _run(job: Job, journal: Journal) -> None:
+    context = job.context
+    software = probe.inventory({"numpy", context.framework})
+    hello = partial(journal.hello, context.rank, context.ranks, software)
     try:
         framework = frameworks.load(
-            job["framework"], job["device"], job["threads"], job["determinism"]
+            context.framework, context.device, context.threads, context.determinism
         )
     except Exception as error:
-        # told once per trial, so that the host needs no other rule to learn it
+        # once per trial, so that the host needs no other rule to learn it
         traceback.print_exc()
-        journal.hello(software, _environment(job, {}))
-        for trial in job["trials"]:
-            journal.begin(trial["id"])
-            journal.end(trial["id"], *_failure(error), seconds=0.0)
+        hello(_environment(context, {}))
+        for trial in job.trials:
+            journal.begin(trial.id)
+            journal.end(trial.id, *_failure(error), seconds=0.0)
     else:
         # a framework's hundred thousands of objects stay: no collection need look at them again
         gc.collect()
         gc.freeze()
-        journal.hello(software, _environment(job, framework.settings()))
-        for trial in job["trials"]:
-            _run_trial(trial, framework, job, journal)
+        hello(_environment(context, framework.settings()))
+        for trial in job.trials:
+            _run_trial(trial, framework, journal)
     journal.bye()
 
 
-def _environment(job: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _environment(context: Context, settings: Mapping[str, object]) -> dict[str, object]:
     return {
-        "framework": job["framework"],
-        "device": job["device"],
-        "determinism": job["determinism"],
-        "threads_asked": job["threads"],
+        "framework": context.framework,
+        "device": context.device,
+        "determinism": context.determinism,
+        "threads": context.threads,
         "affinity": sorted(os.sched_getaffinity(0)),
         "settings": dict(settings),
     }
 
 
-def _run_trial(
-    trial: Mapping[str, Any],
-    framework: frameworks.Framework,
-    job: Mapping[str, Any],
-    journal: Journal,
-) -> None:
-    identity: str = trial["id"]
-    journal.begin(identity)
+def _run_trial(trial: Trial, framework: frameworks.Framework, journal: Journal) -> None:
+    journal.begin(trial.id)
+    report = Report(partial(journal.samples, trial.id))
     started = perf_counter()
-    found: list[Series] = []
     reason: str | None = None
     message = ""
     try:
-        framework.seed(job["seed"])
-        measure = level0.measure if trial["level"] == 0 else level1.measure
-        found = measure(trial, framework, job["seed"], job["device"])
+        framework.seed(trial.context.seed)
+        LEVELS[trial.level](trial, framework, report)
+    except JournalError:
+        # what the journal's file refuses is no outcome of the trial
+        raise
     except Exception as error:
         traceback.print_exc()
         reason, message = _failure(error)
-    broken = [each.metric for each in found if not all(map(math.isfinite, each.values))]
-    if broken:
-        reason, message = "non-finite", f"not finite: {', '.join(broken)}"
-    # outside the try: what the journal's file refuses is no outcome of the trial
-    for series in found:
-        journal.samples(identity, series.metric, series.warmup, series.values)
-    journal.end(identity, reason, message, seconds=perf_counter() - started)
+    report.close()
+    if reason is None and report.non_finite:
+        reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
+    journal.end(trial.id, reason, message, seconds=perf_counter() - started)
 
 
 def _failure(error: Exception) -> tuple[str, str]:

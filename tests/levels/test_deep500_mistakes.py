@@ -19,26 +19,26 @@ import numpy
 import pytest
 
 from capsule import summary
-from capsule.levels import catalog, frameworks, level0, level1, networks, operators
+from capsule.levels import catalog, frameworks, networks, operators
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.graphs import reference, values
 from capsule.levels.instruments import calls as timed_calls
 from capsule.levels.instruments import errors
 from capsule.levels.instruments import timing as timing_module
 from capsule.levels.networks import Builder
+from tests.support import trials
 from tests.support.changed import change
 from tests.support.records import LOSS, make_record
 
 GEMM = {"operator": "gemm", "parameters": {"m": 3, "n": 4, "k": 5}}
 RELU = {"operator": "relu", "parameters": {"n": 9}}
 LENET = {"network": "lenet", "parameters": {"batch": 2}}
-CALLS = {"dtype": "float32", "repetitions": 4, "warmup": 2}
+CALLS = {"repetitions": 4, "warmup": 2}
 
 
-def by_metric(trial, framework=None):
-    measure = level1.measure if "network" in trial else level0.measure
+def measure(trial, framework=None):
     used = framework or frameworks.load("numpy", "cpu", None, "default")
-    return {each.metric: each for each in measure({**CALLS, **trial}, used, 17)}
+    return trials.measure(used, **CALLS, **trial)
 
 
 class Device:
@@ -71,26 +71,26 @@ def device(monkeypatch):
 # metric objects shared between calls: 20 samples of two operators for 10 of one
 
 
-def samples_of_a_second_trial(measure):
-    measure(device_call := (lambda: None), 4)
-    return len(measure(device_call, 4))
+def samples_of_a_second_trial(timed):
+    timed(call := (lambda: None), 4)
+    return len(timed(call, 4))
 
 
 def test_a_second_trial_has_samples_of_its_own():
-    def shared(call, calls, found=[]):  # noqa: B006  (the mistake)
-        found += timing_module.measure(call, (), calls)[0]
-        return found
+    def share(call, calls, samples=[]):  # noqa: B006  (the mistake)
+        samples += timing_module.measure(call, (), calls)[0]
+        return samples
 
     def ours(call, calls):
         return timing_module.measure(call, (), calls)[0]
 
     assert samples_of_a_second_trial(ours) == 4
-    assert samples_of_a_second_trial(shared) == 8
+    assert samples_of_a_second_trial(share) == 8
     framework = frameworks.load("numpy", "cpu", None, "default")
     for trial in (GEMM, RELU, GEMM, LENET, LENET):
-        found = by_metric(trial, framework)
+        samples = measure(trial, framework)
         name = "inference_time" if trial is LENET else "forward_time"
-        assert len(found[name].values) == CALLS["repetitions"] + CALLS["warmup"]
+        assert len(samples[name].values) == CALLS["repetitions"] + CALLS["warmup"]
 
 
 # a variance map that is zero whatever varies
@@ -106,31 +106,31 @@ def numpy(context, sizes, x):
     calls = []
     def run(x):
         calls.append(None)
-        found = x * x.dtype.type(2)
-        found[-1] *= x.dtype.type(1 + VARIES * (len(calls) % 3 == 0) * 2**-23)
-        return found
+        y = x * x.dtype.type(2)
+        y[-1] *= x.dtype.type(1 + VARIES * (len(calls) % 3 == 0) * 2**-23)
+        return y
     return run, (x,)
 """
 
 
 @pytest.mark.parametrize("varies", [0, 1])
-def test_one_element_that_varies_in_its_last_bit_is_told(tmp_path, varies):
+def test_one_element_that_varies_in_its_last_bit_is_seen(tmp_path, varies):
     (tmp_path / "mine.py").write_text(USER.replace("VARIES", str(varies)))
     trial = {"operator": "mine", "source": str(tmp_path / "mine.py"), "parameters": {"n": 50}}
-    found = by_metric(trial)
-    assert found["repeatable"].values == (1.0 - varies,)
-    assert found["l2_error_ratio"].values[0] < 1
+    samples = measure(trial)
+    assert samples["repeatable"].values == (1.0 - varies,)
+    assert samples["l2_error_ratio"].values[0] < 1
 
 
 def test_repeatability_compares_every_call_and_not_one_with_itself():
     framework = frameworks.load("numpy", "cpu", None, "default")
     calls = iter(range(100))
 
-    def drifting():
+    def drift():
         return numpy.array([float(next(calls))])
 
-    first = (drifting(),)
-    assert not timed_calls.repeatable(framework, drifting, (), first)
+    first = (drift(),)
+    assert not timed_calls.repeatable(framework, drift, (), first)
     discarded = [numpy.concatenate([first[0]]) for _ in range(10)]  # what was measured is left out
     assert numpy.var(discarded) == 0
 
@@ -149,14 +149,14 @@ def by_definition(scores, labels):
 def test_the_loss_has_its_softmax():
     operator = operators.load("softmax_cross_entropy")
     sizes = catalog.OPERATORS["softmax_cross_entropy"].complete({"rows": 8, "columns": 10})
-    given = operator.inputs(sizes, "float32", 17)
-    right = operators.reference(operator, sizes, given, "float32")
-    bounds = operators.bounds(operator, sizes, given, "float32")
+    inputs = operator.inputs(sizes, "float32", 17)
+    right = operators.reference(operator, sizes, inputs, "float32")
+    bounds = operators.bounds(operator, sizes, inputs, "float32")
 
     def ratio(value):
         return errors.worst_ratio((numpy.float32(value).reshape(()),), right, bounds)
 
-    scores, labels = given
+    scores, labels = inputs
     assert ratio(by_definition(scores, labels)) < 1
     left_out = -scores[numpy.arange(len(labels)), labels].mean()
     assert ratio(left_out) > 1000
@@ -164,14 +164,14 @@ def test_the_loss_has_its_softmax():
 
 def test_the_loss_of_a_network_has_its_softmax():
     graph = networks.build("lenet", catalog.NETWORKS["lenet"].complete({"batch": 2}))
-    given = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
-    found = reference.forward(graph, given, "float32")
-    (scores,) = (found[each] for each in graph.outputs)
+    arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
+    results = reference.forward(graph, arrays, "float32")
+    (scores,) = (results[name] for name in graph.outputs)
     loss = next(node for node in graph.nodes if node.name == graph.loss)
-    labels = given[loss.inputs[1]]
-    assert by_definition(scores, labels) == pytest.approx(float(found[graph.loss]), rel=1e-12)
+    labels = arrays[loss.inputs[1]]
+    assert by_definition(scores, labels) == pytest.approx(float(results[graph.loss]), rel=1e-12)
     left_out = -scores[numpy.arange(len(labels)), labels].mean()
-    assert abs(left_out - float(found[graph.loss])) > 0.1
+    assert abs(left_out - float(results[graph.loss])) > 0.1
 
 
 # a running average that divides by one too many: 0.8 for four losses of 1
@@ -179,15 +179,15 @@ def test_the_loss_of_a_network_has_its_softmax():
 
 def test_means_divide_by_the_number_of_values():
     record = make_record()
-    found = summary.metrics_document(record)["metrics"][LOSS]
-    ours = [run["value"] for run in found["runs"]]
-    assert found["mean"] == math.fsum(ours) / len(ours)
-    assert found["min"] <= found["mean"] <= found["max"]
+    metric = summary.metrics_document(record)["metrics"][LOSS]
+    ours = [run["value"] for run in metric["runs"]]
+    assert metric["mean"] == math.fsum(ours) / len(ours)
+    assert metric["min"] <= metric["mean"] <= metric["max"]
     running = 0.0
     for count, value in enumerate(ours, 1):
         running += (value - running) / (count + 1)  # the mistake
-    assert running != pytest.approx(found["mean"], rel=0.1)
-    assert running < found["min"]
+    assert running != pytest.approx(metric["mean"], rel=0.1)
+    assert running < metric["min"]
     assert summary.median([1.0] * 4) == 1.0
 
 
@@ -196,15 +196,14 @@ def test_means_divide_by_the_number_of_values():
 
 @pytest.mark.parametrize("trial", [GEMM, RELU, LENET], ids=["gemm", "relu", "lenet"])
 @pytest.mark.parametrize("name", ["numpy", "torch"])
-def test_every_metric_that_is_due_is_returned(name, trial):
+def test_every_metric_that_is_due_is_reported(name, trial):
     if util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed here")
     subject = {**catalog.OPERATORS, **catalog.NETWORKS}[trial.get("network", trial.get("operator"))]
-    found = by_metric(trial, frameworks.load(name, "cpu", 1, "default"))
-    due = [each.name for each in catalog.due(subject, name, "cpu")]
-    assert list(found) == due
-    assert all(each.values for each in found.values())
-    assert list(found)[:1] != due  # the mistake
+    samples = measure(trial, frameworks.load(name, "cpu", 1, "default"))
+    due = {facts.name for facts in catalog.due(subject, name, "cpu")}
+    assert set(samples) == due
+    assert set(list(samples)[:1]) != due  # the mistake
 
 
 # a device that is never waited for: launches are timed, not work
@@ -234,13 +233,13 @@ class Asynchronous(Numpy):
         change(self, lambda _, call: self._later(call))
 
     def _later(self, call):
-        function, operands = call
+        function, arguments = call
 
-        def launched(*given):
+        def launch(*operands):
             self._device.call()
-            return function(*given)
+            return function(*operands)
 
-        return launched, operands
+        return launch, arguments
 
 
 @pytest.mark.parametrize(
@@ -252,10 +251,10 @@ class Asynchronous(Numpy):
     ids=["gemm", "lenet"],
 )
 def test_both_levels_wait_for_the_device(device, trial, names):
-    found = by_metric(trial, Asynchronous(device))
+    samples = measure(trial, Asynchronous(device))
     for name in names:
         whole = (device.LAUNCH + device.WORK) / 1e9
-        assert set(found[name].values) == {whole}
+        assert set(samples[name].values) == {whole}
 
 
 # the first calls counted with the others: 28 to 51 % too long
@@ -264,22 +263,22 @@ def test_both_levels_wait_for_the_device(device, trial, names):
 def test_slow_first_calls_are_warm_up(device):
     class Lazy(Asynchronous):
         def _later(self, call):
-            launched, operands = super()._later(call)
+            launch, arguments = super()._later(call)
             waiting = iter([10**6] * CALLS["warmup"])
 
-            def slowly(*given):
+            def stall(*operands):
                 device.now += next(waiting, 0)
-                return launched(*given)
+                return launch(*operands)
 
-            return slowly, operands
+            return stall, arguments
 
-    found = by_metric(GEMM, Lazy(device))["forward_time"]
+    times = measure(GEMM, Lazy(device))["forward_time"]
     usual = (device.LAUNCH + device.WORK) / 1e9
-    assert [each > usual for each in found.values] == [True] * 2 + [False] * 4
-    line = replace(make_record().samples[0], values=found.values, warmup=found.warmup)
+    assert [seconds > usual for seconds in times.values] == [True] * 2 + [False] * 4
+    line = replace(make_record().samples[0], values=times.values, warmup=times.warmup)
     assert summary.run_value(line) == usual
-    counted = statistics.fmean(found.values)  # the mistake
-    assert counted > 1.28 * usual
+    mean = statistics.fmean(times.values)  # the mistake
+    assert mean > 1.28 * usual
 
 
 # weights that a file brings, overwritten with random ones
@@ -292,46 +291,48 @@ def test_weights_of_an_onnx_file_stay_those_of_the_file(tmp_path):
     g = Builder("scores")
     x = g.input("x", (2, 3))
     graph = g.graph([g.linear(x, 4)])
-    given = values.parameters(graph, "float32", 17)
-    model = onnx.load_from_string(exchange.dump(graph, given))
+    weights = values.parameters(graph, "float32", 17)
+    model = onnx.load_from_string(exchange.dump(graph, weights))
     # listed as inputs as well, which is what Deep500 falls for
-    for each in model.graph.initializer:
+    for tensor in model.graph.initializer:
         model.graph.input.append(
-            onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims))
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
         )
     path = tmp_path / "scores.onnx"
     path.write_bytes(model.SerializeToString())
-    found = networks.build("mine", {"batch": 2}, str(path))
-    in_the_file = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
-    assert not set(found.inputs) & set(in_the_file)
+    read = networks.build("mine", {"batch": 2}, str(path))
+    in_the_file = {
+        tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer
+    }
+    assert not set(read.inputs) & set(in_the_file)
     for seed in (1, 2):
-        used = values.parameters(found, "float32", seed)
+        used = values.parameters(read, "float32", seed)
         assert set(used) == set(in_the_file)
         assert all(numpy.array_equal(used[name], array) for name, array in in_the_file.items())
     drawn = values.parameters(graph, "float32", 1)  # the mistake
-    assert any(not numpy.array_equal(drawn[name], array) for name, array in given.items())
+    assert any(not numpy.array_equal(drawn[name], array) for name, array in weights.items())
 
 
 # output printed inside the timed path
 
 
-def said(measure, call):
+def capture(timed, call):
     with redirect_stdout(io.StringIO()) as out:
-        measure(call, (), 3)
+        timed(call, (), 3)
     return out.getvalue()
 
 
 def test_nothing_is_printed_while_calls_are_timed(capfd):
     for trial in (GEMM, RELU, LENET):
-        by_metric(trial)
+        measure(trial)
     if util.find_spec("torch") is not None:
-        by_metric(GEMM, frameworks.load("torch", "cpu", 1, "default"))
+        measure(GEMM, frameworks.load("torch", "cpu", 1, "default"))
     assert capfd.readouterr() == ("", "")
 
-    def talkative(call, arguments, calls):
+    def talk(call, arguments, calls):
         for _ in range(calls):
             call(*arguments)
             sys.stdout.write("result\n")
 
-    assert said(timing_module.measure, lambda: None) == ""
-    assert said(talkative, lambda: None) != ""
+    assert capture(timing_module.measure, lambda: None) == ""
+    assert capture(talk, lambda: None) != ""

@@ -101,9 +101,9 @@ def test_blobs_are_classes_around_their_centres():
     x, y = made["x"], made["y"]
     assert (x.dtype, x.shape, y.dtype, y.shape) == ("float32", (4000, 3), "int64", (4000,))
     assert set(y) == {0, 1, 2}
-    for each in range(3):
-        assert 1000 < numpy.count_nonzero(y == each) < 1700
-        numpy.testing.assert_allclose(x[y == each].std(axis=0), 1, atol=0.1)
+    for label in range(3):
+        assert 1000 < numpy.count_nonzero(y == label) < 1700
+        numpy.testing.assert_allclose(x[y == label].std(axis=0), 1, atol=0.1)
 
 
 def test_regression_is_explained_by_its_terms():
@@ -161,13 +161,13 @@ plain_arrays = arrays_of.arrays(
 def test_what_is_written_is_read_again(tmp_path_factory, arrays):
     folder = tmp_path_factory.mktemp("data")
     generators.write(arrays, folder)
-    found = generators.read(folder)
-    assert found.keys() == arrays.keys()
+    read = generators.read(folder)
+    assert read.keys() == arrays.keys()
     for name, array in arrays.items():
-        assert found[name].shape == array.shape
-        assert found[name].dtype == array.dtype.newbyteorder("<")
-        numpy.testing.assert_array_equal(found[name], array)
-    assert generators.digest(found) == generators.digest(arrays)
+        assert read[name].shape == array.shape
+        assert read[name].dtype == array.dtype.newbyteorder("<")
+        numpy.testing.assert_array_equal(read[name], array)
+    assert generators.digest(read) == generators.digest(arrays)
 
 
 def test_files_are_the_same_bytes_everywhere(tmp_path):
@@ -188,7 +188,7 @@ def test_the_digest_is_of_content_not_of_layout():
         {"x": array, "y": array.astype("<u4")},
         {"x": array, "y": array + (array == 5)},
     ]
-    assert digest not in {generators.digest(each) for each in others}
+    assert digest not in {generators.digest(arrays) for arrays in others}
 
 
 def test_the_digest_by_its_published_format():

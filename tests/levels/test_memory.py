@@ -3,23 +3,24 @@
 import numpy
 import pytest
 
-from capsule.levels import frameworks, level0
+from capsule.levels import frameworks
 from capsule.levels.instruments import memory
+from tests.support import trials
 
 MIB = 2**20
 
 
-def touched(mebibytes):
+def touch(mebibytes):
     """An array of that many MiB whose pages are there."""
     return numpy.ones(mebibytes * MIB, dtype="uint8")
 
 
 def test_the_peak_is_what_was_there_at_once_also_if_it_is_gone():
     watch = memory.Resident()
-    before = touched(32)
+    before = touch(32)
     watch.reset_peak()
     for mebibytes in (64, 4):
-        touched(mebibytes)
+        touch(mebibytes)
     assert 63 * MIB <= watch.peak() < 72 * MIB
     watch.reset_peak()
     assert watch.peak() < 4 * MIB
@@ -31,32 +32,25 @@ def test_a_kernel_without_a_reset_leaves_the_growth_of_the_highest_peak(monkeypa
     watch = memory.Resident()
     for most in (512, 640):  # the first one is above whatever the process had before
         watch.reset_peak()
-        touched(most)
-        found = watch.peak()
-    assert 0 < found <= 136 * MIB
+        touch(most)
+        peak = watch.peak()
+    assert 0 < peak <= 136 * MIB
     watch.reset_peak()
-    touched(64)
+    touch(64)
     assert watch.peak() < 4 * MIB  # below the highest peak it is not seen
 
 
 @pytest.mark.parametrize("n", [1_000_000, 16_000_000])
 def test_a_trial_on_a_cpu_reports_its_result_at_least(n):
-    trial = {
-        "operator": "relu",
-        "dtype": "float32",
-        "parameters": {"n": n},
-        "repetitions": 2,
-        "warmup": 1,
-    }
     framework = frameworks.load("numpy", "cpu", None, "default")
-    found = {each.metric: each for each in level0.measure(trial, framework, 17)}
-    series = found["peak_memory_bytes"]
+    samples = trials.measure(framework, operator="relu", parameters={"n": n})
+    series = samples["peak_memory_bytes"]
     assert series.warmup == 0
     (peak,) = series.values
     assert 4 * n - MIB <= peak < 4 * n + 8 * MIB
 
 
-def test_a_device_that_keeps_count_is_asked():
+def test_the_memory_of_a_device_is_what_the_device_counts():
     class Counting:
         def free(self):
             return 2**40
@@ -69,12 +63,5 @@ def test_a_device_that_keeps_count_is_asked():
 
     framework = frameworks.load("numpy", "cpu", None, "default")
     framework.memory = Counting()
-    trial = {
-        "operator": "relu",
-        "dtype": "float32",
-        "parameters": {"n": 9},
-        "repetitions": 1,
-        "warmup": 0,
-    }
-    found = {each.metric: each.values for each in level0.measure(trial, framework, 17)}
-    assert found["peak_memory_bytes"] == (12345.0,)
+    values = trials.values(framework, operator="relu", parameters={"n": 9})
+    assert values["peak_memory_bytes"] == (12345.0,)

@@ -13,6 +13,7 @@ import pytest
 
 import capsule.levels
 from tests.support.engines import tensorflow_image
+from tests.support.trials import ENTRY, JOB
 
 LEVELS = Path(capsule.levels.__file__).parent
 
@@ -79,18 +80,18 @@ def run(program, folder, framework, work, plant=None, **fields):
 
     `plant` is Python code that runs before the program, which it may break.
     """
-    head = {"format": "capsule-job/1", "determinism": "default", "device": "cpu", "threads": 1}
-    job = {**head, "framework": framework, "seed": 17, "trials": work, **fields}
+    entries = [{**ENTRY, **entry} for entry in work]
+    job = {**JOB, "framework": framework, "trials": entries, **fields}
     (folder / "job.json").write_text(json.dumps(job))
     if plant:
         (folder / "sitecustomize.py").write_text(plant)
     done = program.levels(folder, "run", "job.json", "journal.jsonl")
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    failed = [each for each in events if each["event"] == "end" and each["reason"]]
-    assert not failed, done.stderr
-    values = {each["id"]: {} for each in work}
+    failures = [event for event in events if event["event"] == "end" and event["reason"]]
+    assert not failures, done.stderr
+    values = {entry["id"]: {} for entry in work}
     for event in events:
         if event["event"] == "samples":
-            values[event["trial"]][event["metric"]] = [float(each) for each in event["values"]]
+            values[event["trial"]][event["metric"]] = list(map(float, event["values"]))
     return values, events[0]

@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from ..frameworks import Framework
 from ..operators import several
+from ..report import Report
 from . import errors, timing
 
 AGAIN = 5
@@ -19,16 +20,24 @@ class Series:
     """Every value of one metric, of which the first `warmup` are warm-up."""
 
     metric: str
-    warmup: int
     values: tuple[float, ...]
+    warmup: int = 0
 
 
-def timed(
+def report_due(series: Iterable[Series], due: Iterable[str], report: Report) -> None:
+    """Report each series as soon as it is there, but for metrics that are not due."""
+    metrics = set(due)
+    for one in series:
+        if one.metric in metrics:
+            report.samples(one.metric, one.values, one.warmup)
+
+
+def time(
     framework: Framework, call: Callable[..., Any], arguments: tuple[Any, ...], calls: int
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
     """Seconds of each call, and what the last one returned."""
-    nanoseconds, result = timing.measure(call, arguments, calls, framework.synchronize)
-    return tuple(each / 1e9 for each in nanoseconds), several(result)
+    durations, result = timing.measure(call, arguments, calls, framework.synchronize)
+    return tuple(nanoseconds / 1e9 for nanoseconds in durations), several(result)
 
 
 def arrays(
@@ -43,11 +52,11 @@ def arrays(
     Raises:
         ValueError: They have not; the message says what `name` returned.
     """
-    due = "float32" if dtype == "tf32" else dtype
-    found = [(framework.dtype_of(each), tuple(map(int, each.shape))) for each in results]
-    wanted = [(due, tuple(shape)) for shape in shapes]
-    if found != wanted:
-        raise ValueError(f"{name} returned {_told(found)}, expected {_told(wanted)}")
+    word = "float32" if dtype == "tf32" else dtype
+    returned = [(framework.dtype_of(result), tuple(map(int, result.shape))) for result in results]
+    expected = [(word, tuple(shape)) for shape in shapes]
+    if returned != expected:
+        raise ValueError(f"{name} returned {_list(returned)}, expected {_list(expected)}")
     return tuple(map(framework.to_numpy, results))
 
 
@@ -58,9 +67,9 @@ def repeatable(
     first: tuple[Any, ...],
 ) -> bool:
     """Whether `AGAIN` more calls yield the bits of the first one's arrays."""
-    again = (several(call(*arguments)) for _ in range(AGAIN))
-    return all(errors.same_bits(first, map(framework.to_numpy, each)) for each in again)
+    later = (several(call(*arguments)) for _ in range(AGAIN))
+    return all(errors.same_bits(first, map(framework.to_numpy, results)) for results in later)
 
 
-def _told(found: list[tuple[str, tuple[int, ...]]]) -> str:
-    return " and ".join(f"{dtype} {shape}" for dtype, shape in found)
+def _list(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
+    return " and ".join(f"{dtype} {shape}" for dtype, shape in tensors)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from .. import catalog, operators
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..instruments import capacity, errors, memory
-from ..instruments.calls import Series, arrays, repeatable, timed
+from ..instruments.calls import Series, arrays, repeatable, report_due, time
+from ..job import Trial
 from ..operators import Operator
+from ..report import Report
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Prepared:
     """A trial with everything made that it needs."""
 
     operator: Operator
     sizes: Mapping[str, int]
     dtype: str
+    seed: int
     warmup: int
     calls: int
     framework: Framework
@@ -35,95 +39,91 @@ class _Trial:
     @property
     def tensors(self) -> tuple[Any, ...]:
         """The inputs, on the device."""
-        return tuple(self.framework.from_numpy(each, self.dtype) for each in self.inputs)
+        return tuple(self.framework.from_numpy(array, self.dtype) for array in self.inputs)
 
     def arrays(self, results: tuple[Any, ...], shapes: Iterable[tuple[int, ...]]) -> Any:
         """Results as numpy arrays, once they have the shapes and the dtype that are due."""
         return arrays(self.framework, self.operator.name, self.dtype, results, shapes)
 
 
-def measure(
-    trial: Mapping[str, Any], framework: Framework, seed: int, device: str = "cpu"
-) -> list[Series]:
-    """Run one trial and return its samples.
+def measure(trial: Trial, framework: Framework, report: Report) -> None:
+    """Run one trial and report the metrics of `catalog.due` as soon as each is known.
 
-    The results that are checked are those of the last timed calls.
+    One value per call for times and rates, warm-up first; one value for errors and counts, block by
+    block for the heat map. The results that are checked are those of the last timed calls.
 
     Args:
-        trial: An entry of a job's `trials`.
+        trial: One whose subject is an operator.
         framework: Where it runs.
-        seed: The trial's seed.
-        device: `cpu` or `cuda`.
-
-    Returns:
-        The metrics of `catalog.due`, in its order: one value per call for times and rates, warm-up
-        first; one value for errors and counts, block by block for the heat map.
+        report: Where the values go.
 
     Raises:
         MemoryError: It would not fit; tried nothing.
         ValueError: The framework lacks the operator or dtype, or returned another shape or dtype.
     """
-    name, dtype = trial["operator"], trial["dtype"]
-    operator, subject = operators.find(name, trial.get("source"))
-    if reason := catalog.unsupported(subject, framework.name, dtype, device):
+    name, dtype, context = trial.subject, trial.dtype, trial.context
+    operator, subject = operators.find(name, trial.source)
+    if reason := catalog.unsupported(subject, framework.name, dtype, context.device):
         raise ValueError(reason)
-    sizes = subject.complete(trial["parameters"])
+    sizes = subject.complete(trial.parameters)
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates
     capacity.fits(operator, sizes, dtype, framework, differentiates)
-    made = _Trial(
+    prepared = _Prepared(
         operator,
         sizes,
         dtype,
-        trial["warmup"],
-        trial["warmup"] + trial["repetitions"],
+        context.seed,
+        trial.warmup,
+        trial.warmup + trial.repetitions,
         framework,
-        operator.inputs(sizes, dtype, seed),
-        operator.upstream(sizes, dtype, seed),
+        operator.inputs(sizes, dtype, context.seed),
+        operator.upstream(sizes, dtype, context.seed),
     )
+    due = [facts.name for facts in catalog.due(subject, framework.name, context.device)]
     with framework.arithmetic(dtype):
-        found = dict(_forward(made))
-        if differentiates:
-            found.update(_backward(made, seed))
-    due = [each.name for each in catalog.due(subject, framework.name, device)]
-    by_call = {"forward_time", "backward_time"} | {each for each in due if "per_second" in each}
-    return [Series(each, made.warmup if each in by_call else 0, tuple(found[each])) for each in due]
+        series = chain(_forward(prepared), _backward(prepared) if differentiates else ())
+        report_due(series, due, report)
 
 
-def _forward(trial: _Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _forward(trial: _Prepared) -> Iterator[Series]:
     operator, sizes = trial.operator, trial.sizes
     call, arguments = trial.native.operation(operator, sizes, trial.tensors)
     watch = memory.watch(trial.framework)
     watch.reset_peak()
-    seconds, results = timed(trial.framework, call, arguments, trial.calls)
-    yield "peak_memory_bytes", (float(watch.peak()),)
-    flops, moved = operator.flops(sizes), operator.bytes(sizes, trial.dtype)
-    yield "forward_time", seconds
-    yield "forward_flops", (float(flops),)
-    yield "forward_bytes", (float(moved),)
-    # a call shorter than the clock's step is taken to last one
-    yield "forward_flops_per_second", tuple(flops / max(each, 1e-9) for each in seconds)
-    yield "forward_bytes_per_second", tuple(moved / max(each, 1e-9) for each in seconds)
-    found = trial.arrays(results, operator.outputs(sizes))
-    yield "repeatable", (float(repeatable(trial.framework, call, arguments, found)),)
+    seconds, results = time(trial.framework, call, arguments, trial.calls)
+    peak = watch.peak()
+    yield Series("forward_time", seconds, trial.warmup)
+    yield Series("peak_memory_bytes", (float(peak),))
+    for metric, amount in (
+        ("forward_flops", operator.flops(sizes)),
+        ("forward_bytes", operator.bytes(sizes, trial.dtype)),
+    ):
+        yield Series(metric, (float(amount),))
+        # a call shorter than the clock's step is taken to last one
+        rates = tuple(amount / max(duration, 1e-9) for duration in seconds)
+        yield Series(f"{metric}_per_second", rates, trial.warmup)
+    outputs = trial.arrays(results, operator.outputs(sizes))
+    same = repeatable(trial.framework, call, arguments, outputs)
+    yield Series("repeatable", (float(same),))
     reference = operators.reference(operator, sizes, trial.inputs, trial.dtype)
     bounds = operators.bounds(operator, sizes, trial.inputs, trial.dtype)
-    yield from errors.errors(found, reference, bounds).items()
+    for metric, values in errors.errors(outputs, reference, bounds).items():
+        yield Series(metric, values)
 
 
-def _backward(trial: _Trial, seed: int) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _backward(trial: _Prepared) -> Iterator[Series]:
     operator, sizes, framework = trial.operator, trial.sizes, trial.framework
     tensors = trial.tensors
     wrt = operator.wrt(sizes)
-    upstream = tuple(framework.from_numpy(each, trial.dtype) for each in trial.upstream)
+    upstream = tuple(framework.from_numpy(array, trial.dtype) for array in trial.upstream)
     gradient = require(trial.native.gradient, framework.name, "differentiate")
     call, arguments = gradient(operator, sizes, tensors, wrt, upstream)
-    seconds, results = timed(framework, call, arguments, trial.calls)
-    yield "backward_time", seconds
+    seconds, results = time(framework, call, arguments, trial.calls)
+    yield Series("backward_time", seconds, trial.warmup)
     gradients = trial.arrays(results, (trial.inputs[index].shape for index in wrt))
-    given = (operator, sizes, trial.inputs, trial.upstream, trial.dtype)
-    bounds = operators.gradient_bounds(*given)
-    yield (
-        "grad_l2_error_ratio",
-        (errors.worst_ratio(gradients, operators.reference_gradients(*given), bounds),),
-    )
-    yield "gradient_check", (errors.directional(*given[:-1], gradients, bounds, seed),)
+    formula = (operator, sizes, trial.inputs, trial.upstream)
+    right = operators.reference_gradients(*formula, trial.dtype)
+    bounds = operators.gradient_bounds(*formula, trial.dtype)
+    yield Series("grad_l2_error_ratio", (errors.worst_ratio(gradients, right, bounds),))
+    check = errors.directional(*formula, gradients, bounds, trial.seed)
+    yield Series("gradient_check", (check,))

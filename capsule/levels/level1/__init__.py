@@ -21,8 +21,10 @@ from ..frameworks.base import Call, Networks, require
 from ..graphs import structure, values
 from ..graphs.graph import Graph, Node
 from ..instruments import capacity, errors, memory
-from ..instruments.calls import Series, arrays, repeatable, timed
+from ..instruments.calls import Series, arrays, repeatable, report_due, time
+from ..job import Trial
 from ..operators import ARITHMETIC, several
+from ..report import Report
 from . import check, layers, microbatch
 from .microbatch import Cost, Part
 
@@ -32,13 +34,9 @@ CHECKED = 2
 TRIED = 3
 """Timed calls of a size of parts that may be chosen."""
 
-Found = Iterator["tuple[str, tuple[float, ...]]"]
-
-_BY_CALL = ("inference_time", "inference_throughput", "training_time", "training_throughput")
-
 
 @dataclass(frozen=True)
-class _Trial:
+class _Prepared:
     """A trial with everything made that it needs.
 
     Attributes:
@@ -69,9 +67,9 @@ class _Trial:
         """A minibatch, made from the seed and split."""
         whole = self.graph(sum(sizes))
         inputs = values.inputs(whole, self.dtype, self.seed)
-        return microbatch.split(whole, {each: self.graph(each) for each in sizes}, inputs, sizes)
+        return microbatch.split(whole, {size: self.graph(size) for size in sizes}, inputs, sizes)
 
-    def held(self, part: Part) -> dict[str, Any]:
+    def place(self, part: Part) -> dict[str, Any]:
         """A part's inputs and the parameters, on the device."""
         inputs = {
             name: self.framework.from_numpy(array, self.dtype)
@@ -106,48 +104,45 @@ class _Trial:
         read: set[str],
     ) -> list[Call]:
         """A call for each part; those of one size share what was compiled, where they can."""
-        found: list[Call] = []
+        calls: list[Call] = []
         firsts: dict[int, tuple[Call, list[Any]]] = {}
         for part in parts:
-            held = self.held(part)
-            inputs = [held[name] for name in part.inputs if name in read]
+            tensors = self.place(part)
+            inputs = [tensors[name] for name in part.inputs if name in read]
             first = firsts.get(id(part.graph))
             call = microbatch.again(*first, inputs) if first else None
             if call is None:
-                call = make(part.graph, held)
+                call = make(part.graph, tensors)
             firsts.setdefault(id(part.graph), (call, inputs))
-            found.append(call)
-        return found
+            calls.append(call)
+        return calls
 
 
-def measure(
-    trial: Mapping[str, Any], framework: Framework, seed: int, device: str = "cpu"
-) -> list[Series]:
-    """Run one trial and return its samples.
+def measure(trial: Trial, framework: Framework, report: Report) -> None:
+    """Run one trial and report the metrics of `catalog.due` as soon as each is known.
+
+    One value per call for times and throughputs, warm-up first; one value per node for
+    `layer_time`; else one value. Where a minibatch is split, times are those of all its parts, of a
+    node too. `peak_memory_bytes` is that of the timed training calls, of inference where there is
+    no training.
 
     Args:
-        trial: An entry of a job's `trials`.
+        trial: One whose subject is a network.
         framework: Where it runs.
-        seed: The trial's seed.
-        device: `cpu` or `cuda`.
-
-    Returns:
-        The metrics of `catalog.due`, in its order: one value per call for times and throughputs,
-        warm-up first; one value per node for `layer_time`; else one value. Where a minibatch is
-        split, times are those of all its parts, of a node too. `peak_memory_bytes` is that of the
-        timed training calls, of inference where there is no training.
+        report: Where the values go.
 
     Raises:
         MemoryError: It would not fit, or no example fits into the limit that the case sets.
         ValueError: The framework lacks the dtype, or returned another shape or dtype; or the
             network cannot be split.
     """
-    name, source, dtype = trial["network"], trial.get("source"), trial["dtype"]
-    subject = networks.find(name, source, trains=trial.get("trains", True))
+    name, source, dtype = trial.subject, trial.source, trial.dtype
+    seed, device = trial.context.seed, trial.context.device
+    subject = networks.find(name, source, trains=trial.trains)
     if reason := catalog.unsupported(subject, framework.name, dtype, device):
         raise ValueError(reason)
-    sizes = subject.complete(trial["parameters"])
-    due = [each.name for each in catalog.due(subject, framework.name, device)]
+    sizes = subject.complete(trial.parameters)
+    due = [facts.name for facts in catalog.due(subject, framework.name, device)]
     trains = "training_time" in due
     limit, batch = sizes["limit_mib"] * microbatch.MIB, sizes["batch"]
 
@@ -163,28 +158,26 @@ def measure(
         microbatch.check_divisible(graph(1))
     capacity.network_fits(graph(1 if limit else batch), graph(CHECKED), dtype, framework, trains)
     parameters = values.parameters(graph(CHECKED), dtype, seed)
-    made = _Trial(
+    prepared = _Prepared(
         framework=framework,
         graph=graph,
         batch=batch,
         dtype=dtype,
         seed=seed,
-        warmup=trial["warmup"],
-        calls=trial["warmup"] + trial["repetitions"],
+        warmup=trial.warmup,
+        calls=trial.warmup + trial.repetitions,
         trains=trains,
         parameters=parameters,
-        tensors={each: framework.from_numpy(array, dtype) for each, array in parameters.items()},
+        tensors={key: framework.from_numpy(array, dtype) for key, array in parameters.items()},
     )
     with framework.arithmetic(dtype):
-        parts = _chosen(made, limit) if limit else (batch,)
-        found = dict(_timed(made, made.parts(parts)))
-        found.update(_checked(made, (1,) * CHECKED if limit else (CHECKED,)))
-    return [
-        Series(each, made.warmup if each in _BY_CALL else 0, tuple(found[each])) for each in due
-    ]
+        parts = _choose(prepared, limit) if limit else (batch,)
+        timed = _time(prepared, prepared.parts(parts))
+        checked = _check(prepared, (1,) * CHECKED if limit else (CHECKED,))
+        report_due(chain(timed, checked), due, report)
 
 
-def _chosen(trial: _Trial, limit: int) -> tuple[int, ...]:
+def _choose(trial: _Prepared, limit: int) -> tuple[int, ...]:
     """Sizes of the parts that the minibatch is run in."""
     watch = memory.watch(trial.framework)
 
@@ -196,83 +189,86 @@ def _chosen(trial: _Trial, limit: int) -> tuple[int, ...]:
         parts = trial.parts((size,) if size == trial.batch else (size, size))
         call, arguments = trial.call(parts)
         watch.reset_peak()
-        seconds = timed(trial.framework, call, arguments, TRIED)[0]
+        seconds = time(trial.framework, call, arguments, TRIED)[0]
         return Cost(median(seconds) / len(parts), watch.peak())
 
     def peak(sizes: tuple[int, ...]) -> int:
         call, arguments = trial.call(trial.parts(sizes))
         watch.reset_peak()
-        timed(trial.framework, call, arguments, 1)
+        time(trial.framework, call, arguments, 1)
         return watch.peak()
 
     trained = trial.graph(1).trained if trial.trains else ()
-    least = ARITHMETIC[trial.dtype].bytes * sum(trial.parameters[each].size for each in trained)
+    least = ARITHMETIC[trial.dtype].bytes * sum(trial.parameters[name].size for name in trained)
     return microbatch.choose(trial.batch, limit, least, cost, peak)
 
 
-def _timed(trial: _Trial, parts: Sequence[Part]) -> Found:
+def _time(trial: _Prepared, parts: Sequence[Part]) -> Iterator[Series]:
     framework, graph = trial.framework, trial.graph(trial.batch)
     watch = memory.watch(framework)
     call, arguments = trial.inference(parts)
     watch.reset_peak()
-    seconds = timed(framework, call, arguments, trial.calls)[0]
+    seconds = time(framework, call, arguments, trial.calls)[0]
     peak = watch.peak()
-    yield "inference_time", seconds
-    yield "inference_throughput", _rates(trial.batch, seconds)
+    yield Series("inference_time", seconds, trial.warmup)
+    yield Series("inference_throughput", _rates(trial.batch, seconds), trial.warmup)
     by_layer = _layers(trial, parts)
-    yield "layer_time", by_layer
-    yield "framework_overhead", (median(seconds[trial.warmup :]) / sum(by_layer) - 1,)
+    yield Series("layer_time", by_layer)
+    overhead = median(seconds[trial.warmup :]) / sum(by_layer) - 1
+    yield Series("framework_overhead", (overhead,))
     if trial.trains:
         call, arguments = trial.training(parts)
         watch.reset_peak()
-        seconds = timed(framework, call, arguments, trial.calls)[0]
+        seconds = time(framework, call, arguments, trial.calls)[0]
         peak = watch.peak()
-        yield "training_time", seconds
-        yield "training_throughput", _rates(trial.batch, seconds)
-        yield "micro_batches", (float(len(parts)),)
-    yield "peak_memory_bytes", (float(peak),)
-    yield "parameters", (float(sum(trial.parameters[each].size for each in graph.trained)),)
+        yield Series("training_time", seconds, trial.warmup)
+        yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
+        yield Series("micro_batches", (float(len(parts)),))
+    yield Series("peak_memory_bytes", (float(peak),))
+    count = sum(trial.parameters[name].size for name in graph.trained)
+    yield Series("parameters", (float(count),))
     flops = sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference)
-    yield "forward_flops", (float(flops),)
+    yield Series("forward_flops", (float(flops),))
 
 
-def _layers(trial: _Trial, parts: Sequence[Part]) -> tuple[float, ...]:
+def _layers(trial: _Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
     """Seconds of each node of inference, of all parts together."""
     calls = trial.calls - trial.warmup
     firsts = {id(part.graph): part for part in parts}
     counts = Counter(id(part.graph) for part in parts)
     totals = [0.0] * len(parts[0].graph.inference)
     for key, part in firsts.items():
-        held = trial.held(part)
-        found = layers.seconds(part.graph, held, trial.framework, trial.dtype, calls)
-        totals = [total + counts[key] * each for total, each in zip(totals, found)]
+        tensors = trial.place(part)
+        seconds = layers.seconds(part.graph, tensors, trial.framework, trial.dtype, calls)
+        totals = [total + counts[key] * more for total, more in zip(totals, seconds)]
     return tuple(totals)
 
 
-def _checked(trial: _Trial, sizes: Sequence[int]) -> Found:
+def _check(trial: _Prepared, sizes: Sequence[int]) -> Iterator[Series]:
     parts = trial.parts(sizes)
     (whole,) = trial.parts((sum(sizes),))
     name, framework, dtype = whole.graph.name, trial.framework, trial.dtype
     due = check.right(parts, whole, trial.parameters, dtype, trial.seed, trial.trains)
     call, arguments = trial.inference(parts)
-    shapes = [_shapes(part.graph) for part in parts]
-    found = arrays(framework, name, dtype, several(call(*arguments)), chain(*shapes))
-    same = repeatable(framework, call, arguments, found)
-    outputs = _joined(found, len(parts))
-    yield from errors.errors(outputs, due.outputs, due.output_bounds).items()
+    shapes = chain(*(_shapes(part.graph) for part in parts))
+    results = arrays(framework, name, dtype, several(call(*arguments)), shapes)
+    same = repeatable(framework, call, arguments, results)
+    outputs = _join(results, len(parts))
+    for metric, norms in errors.errors(outputs, due.outputs, due.output_bounds).items():
+        yield Series(metric, norms)
     if trial.trains:
         call, arguments = trial.training(parts)
-        shapes = [(), *(trial.parameters[each].shape for each in whole.graph.trained)]
-        found = arrays(framework, name, dtype, several(call(*arguments)), shapes)
-        same = same and repeatable(framework, call, arguments, found)
-        yield "loss", (float(found[0]),)
-        ratio = errors.worst_ratio(found, due.training, due.training_bounds)
-        yield "grad_l2_error_ratio", (ratio,)
+        trained = [trial.parameters[key].shape for key in whole.graph.trained]
+        results = arrays(framework, name, dtype, several(call(*arguments)), [(), *trained])
+        same = same and repeatable(framework, call, arguments, results)
+        yield Series("loss", (float(results[0]),))
+        ratio = errors.worst_ratio(results, due.training, due.training_bounds)
+        yield Series("grad_l2_error_ratio", (ratio,))
         run_in = check.separate(parts, whole)
         limits = due.training_bounds[1:]
-        checked = check.gradient_check(run_in, trial.parameters, found[1:], limits, trial.seed)
-        yield "gradient_check", (checked,)
-    yield "repeatable", (float(same),)
+        worst = check.gradient_check(run_in, trial.parameters, results[1:], limits, trial.seed)
+        yield Series("gradient_check", (worst,))
+    yield Series("repeatable", (float(same),))
 
 
 def _read(nodes: Iterable[Node]) -> set[str]:
@@ -286,13 +282,13 @@ def _shapes(graph: Graph) -> list[tuple[int, ...]]:
     return [of[name] for name in graph.outputs]
 
 
-def _joined(found: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
+def _join(results: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
     """Outputs of the minibatch, of those of its parts one after the other."""
     import numpy
 
-    count = len(found) // parts
-    return tuple(numpy.concatenate(found[index::count]) for index in range(count))
+    count = len(results) // parts
+    return tuple(numpy.concatenate(results[index::count]) for index in range(count))
 
 
 def _rates(batch: int, seconds: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(batch / max(each, 1e-9) for each in seconds)
+    return tuple(batch / max(duration, 1e-9) for duration in seconds)

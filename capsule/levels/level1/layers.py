@@ -9,7 +9,7 @@ from typing import Any
 from ..frameworks import Framework
 from ..frameworks.base import require
 from ..graphs.graph import Graph, Input, Node
-from ..instruments.calls import timed
+from ..instruments.calls import time
 from ..operators import several
 
 
@@ -32,29 +32,31 @@ def seconds(
     native = require(framework.networks, framework.name, "run networks")
     nodes = graph.inference
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
-    held: dict[str, Any] = {}
-    found = []
+    results: dict[str, Any] = {}
+    medians = []
     for place, node in enumerate(nodes):
-        given = {name: held[name] if name in held else values[name] for name in node.inputs}
-        call, arguments = native.alone(alone(graph, node), given)
+        operands = {
+            name: results[name] if name in results else values[name] for name in node.inputs
+        }
+        call, arguments = native.alone(alone(graph, node), operands)
         (result,) = several(call(*arguments))
         # some frameworks yield other types than they take
-        held[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
+        results[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
         del result
-        found.append(median(timed(framework, call, arguments, calls)[0]))
-        for name in {node.name, *node.inputs} & set(held):
+        medians.append(median(time(framework, call, arguments, calls)[0]))
+        for name in {node.name, *node.inputs} & set(results):
             if last.get(name, place) == place:
-                del held[name]
-    return found
+                del results[name]
+    return medians
 
 
 def alone(graph: Graph, node: Node) -> Graph:
     """A network of one node; what other nodes yield becomes an input."""
-    shapes = {each.name: each.shape for each in graph.nodes}
-    given = [name for name in node.inputs if name not in graph.parameters]
+    shapes = {other.name: other.shape for other in graph.nodes}
+    inputs = [name for name in node.inputs if name not in graph.parameters]
     return Graph(
         node.name,
-        {name: graph.inputs.get(name) or Input(shapes[name]) for name in given},
+        {name: graph.inputs.get(name) or Input(shapes[name]) for name in inputs},
         {name: graph.parameters[name] for name in node.inputs if name in graph.parameters},
         (node,),
         (node.name,),

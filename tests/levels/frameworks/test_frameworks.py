@@ -51,7 +51,7 @@ def test_every_operator_and_dtype_stays_within_its_bounds(program, framework, tm
     for each in work:
         found = values[each["id"]]
         due = catalog.due(catalog.OPERATORS[each["operator"]], framework, "cpu")
-        assert list(found) == [metric.name for metric in due]
+        assert set(found) == {metric.name for metric in due}
         assert found["repeatable"] == [1]
         for metric in {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"} & set(found):
             assert all(0 <= value < 1 for value in found[metric]), (each["id"], metric)

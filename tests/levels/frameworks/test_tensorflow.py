@@ -57,7 +57,7 @@ def test_every_network_stays_within_its_bounds(program, framework, name, tmp_pat
     values, _ = run(program, tmp_path, framework, work)
     (found,) = values.values()
     due = catalog.due(catalog.NETWORKS[name], framework, "cpu")
-    assert list(found) == [metric.name for metric in due]
+    assert set(found) == {metric.name for metric in due}
     assert found["repeatable"] == [1]
     assert all(0 <= found[metric][0] < 1 for metric in RATIOS), found
     # no framework is compared with itself

@@ -1,7 +1,6 @@
 """Minibatches in parts: the choice of sizes, the sum of gradients, and memory that suffices."""
 
 import subprocess
-from importlib import util
 from itertools import combinations_with_replacement
 
 import numpy
@@ -9,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from capsule.levels import frameworks, level1, networks
+from capsule.levels import frameworks, networks
 from capsule.levels.graphs import values
 from capsule.levels.graphs.reference import backward
 from capsule.levels.level1 import check, microbatch
 from capsule.levels.level1.microbatch import MIB, Cost, Part
-from tests.levels.test_run import command, end, environment, events, samples
-
-needs_torch = [
-    pytest.mark.torch,
-    pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here"),
-]
+from tests.support import jobs, trials
+from tests.support.jobs import (
+    NEEDS_TORCH,
+    command,
+    end,
+    environment,
+    events,
+    needs_torch,
+    samples,
+)
 
 
 def cheapest(batch, seconds):
@@ -40,61 +43,63 @@ def cheapest(batch, seconds):
 )
 def test_no_other_sizes_are_faster(batch, seconds, single):
     seconds = {**seconds, 1: single}
-    found = microbatch.fastest(batch, seconds)
-    assert sum(found) == batch
-    assert sum(seconds[size] for size in found) == cheapest(batch, seconds)
-    assert list(found) == sorted(found, reverse=True)
+    sizes = microbatch.fastest(batch, seconds)
+    assert sum(sizes) == batch
+    assert sum(seconds[size] for size in sizes) == cheapest(batch, seconds)
+    assert list(sizes) == sorted(sizes, reverse=True)
 
 
 @settings(max_examples=200, deadline=None)
 @given(some.integers(1, 300), some.integers(0, 500), some.integers(1, 50), some.integers(0, 3000))
-def test_nothing_is_run_that_is_foretold_to_exceed_the_limit(batch, fixed, each, room):
-    asked = []
+def test_nothing_is_run_that_is_foretold_to_exceed_the_limit(batch, fixed, example, room):
+    run = []
 
     def measure(size):
-        asked.append(size)
-        return Cost(1 + size / 8, fixed + each * size)
+        run.append(size)
+        return Cost(1 + size / 8, fixed + example * size)
 
-    limit = fixed + each + room
-    found = microbatch.choose(batch, limit, fixed, measure, lambda sizes: fixed + each * sizes[0])
-    assert sum(found) == batch
+    limit = fixed + example + room
+    sizes = microbatch.choose(
+        batch, limit, fixed, measure, lambda sizes: fixed + example * sizes[0]
+    )
+    assert sum(sizes) == batch
     # memory that grows along a line is foretold exactly
-    largest = min(batch, (limit - fixed) // each)
-    assert max(asked) == largest
-    assert asked == sorted(set(asked))
-    assert found == microbatch.fastest(batch, {size: 1 + size / 8 for size in asked})
-    assert set(found) <= set(asked)
+    largest = min(batch, (limit - fixed) // example)
+    assert max(run) == largest
+    assert run == sorted(set(run))
+    assert sizes == microbatch.fastest(batch, {size: 1 + size / 8 for size in run})
+    assert set(sizes) <= set(run)
 
 
 def test_a_size_that_exceeds_the_limit_after_all_is_not_used():
     peaks = {1: 10, 2: 20, 4: 41, 8: 200}
-    found = microbatch.choose(8, 100, 0, lambda size: Cost(1.0, peaks[size]), lambda _: 100)
-    assert found == (4, 4)
+    sizes = microbatch.choose(8, 100, 0, lambda size: Cost(1.0, peaks[size]), lambda _: 100)
+    assert sizes == (4, 4)
 
 
 def test_the_largest_size_is_given_up_while_the_whole_exceeds_the_limit():
-    tried = []
+    run = []
 
     def peak(sizes):
-        tried.append(sizes)
+        run.append(sizes)
         return 90 if len(sizes) > 3 else 110
 
-    found = microbatch.choose(8, 100, 0, lambda size: Cost(1.0, 10 * size), peak)
-    assert (tried[0], found) == ((8,), (2, 2, 2, 2))
-    assert tried == [(8,), (4, 4), found]
+    sizes = microbatch.choose(8, 100, 0, lambda size: Cost(1.0, 10 * size), peak)
+    assert sizes == (2, 2, 2, 2)
+    assert run == [(8,), (4, 4), sizes]
     with pytest.raises(MemoryError, match=r"allows 1\.0 MiB, parts of one example need 2\.0 MiB"):
         microbatch.choose(2, MIB, 0, lambda size: Cost(1.0, size), lambda _: 2 * MIB)
 
 
 @pytest.mark.parametrize(
-    ("least", "told"),
+    ("least", "message"),
     [
         (3 * MIB, "limit_mib allows 2.0 MiB, the gradients alone need 3.0 MiB"),
         (MIB, "limit_mib allows 2.0 MiB, one example needs 2.5 MiB"),
     ],
 )
-def test_a_limit_below_one_example_is_told_with_both_figures(least, told):
-    with pytest.raises(MemoryError, match=told):
+def test_a_limit_below_one_example_is_refused_with_both_figures(least, message):
+    with pytest.raises(MemoryError, match=message):
         microbatch.choose(8, 2 * MIB, least, lambda size: Cost(1.0, 5 * MIB // 2), sum)
 
 
@@ -133,24 +138,24 @@ def gradients(source, sizes, normal, dtype="float64"):
     parts = microbatch.split(whole, graphs, inputs, sizes)
     framework = frameworks.load("numpy", "cpu", None, "default")
     calls = [
-        framework.networks.training(each.graph, {**each.inputs, **parameters}) for each in parts
+        framework.networks.training(part.graph, {**part.inputs, **parameters}) for part in parts
     ]
-    shares = [numpy.array(each.share, dtype) for each in parts]
+    shares = [numpy.array(part.share, dtype) for part in parts]
     function, arguments = microbatch.training(calls, shares)
-    _, *found = function(*arguments)
+    _, *sums = function(*arguments)
     due = backward(whole, {**inputs, **parameters}, dtype)
-    return found, [due[name] for name in whole.trained]
+    return sums, [due[name] for name in whole.trained]
 
 
 @pytest.mark.parametrize("sizes", [(7,), (4, 2, 1), (2, 2, 2, 1), (1,) * 7])
 def test_the_parts_gradients_add_up_to_the_minibatch_s(network, sizes):
-    for found, due in zip(*gradients(network, sizes, normal=0), strict=True):
-        assert numpy.linalg.norm(found - due) <= 1e-14 * numpy.linalg.norm(due)
+    for gradient, due in zip(*gradients(network, sizes, normal=0), strict=True):
+        assert numpy.linalg.norm(gradient - due) <= 1e-14 * numpy.linalg.norm(due)
 
 
 def test_statistics_of_a_batch_are_those_of_each_part(network):
-    found, due = gradients(network, (2, 2), normal=1)
-    assert numpy.linalg.norm(found[0] - due[0]) > 0.01 * numpy.linalg.norm(due[0])
+    sums, due = gradients(network, (2, 2), normal=1)
+    assert numpy.linalg.norm(sums[0] - due[0]) > 0.01 * numpy.linalg.norm(due[0])
     whole = networks.build("mine", {"batch": 4, "normal": 1}, network)
     parts, one = [Part(whole, {}, 0.5)] * 2, Part(whole, {}, 1.0)
     assert check.separate(parts, one) is parts
@@ -164,17 +169,9 @@ def test_an_input_without_a_batch_axis_cannot_be_split(network):
         microbatch.split(graph, {1: graph}, values.inputs(graph, "float32", 1), (1, 1))
 
 
-def measured(name, dtype="float32", framework="torch", **parameters):
-    trial = {
-        "network": name,
-        "dtype": dtype,
-        "parameters": parameters,
-        "repetitions": 2,
-        "warmup": 1,
-    }
-    trial["source"] = trial["parameters"].pop("source", None)
+def measure(name, dtype="float32", framework="torch", source=None, **parameters):
     loaded = frameworks.load(framework, "cpu", 1, "default")
-    return {each.metric: each.values for each in level1.measure(trial, loaded, 17)}
+    return trials.values(loaded, network=name, dtype=dtype, source=source, parameters=parameters)
 
 
 @pytest.mark.parametrize("normal", [0, 1])
@@ -182,47 +179,44 @@ def measured(name, dtype="float32", framework="torch", **parameters):
     ("framework", "dtype"),
     [
         ("numpy", "float32"),
-        pytest.param("torch", "float32", marks=needs_torch),
-        pytest.param("torch", "bfloat16", marks=needs_torch),
+        pytest.param("torch", "float32", marks=NEEDS_TORCH),
+        pytest.param("torch", "bfloat16", marks=NEEDS_TORCH),
     ],
 )
 def test_parts_are_held_to_the_reference(network, framework, dtype, normal):
-    found = measured("mine", dtype, framework, batch=5, limit_mib=64, normal=normal, source=network)
+    reported = measure("mine", dtype, framework, network, batch=5, limit_mib=64, normal=normal)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
-        assert 0 < found[metric][0] < 1
-    assert found["repeatable"] == (1.0,)
+        assert 0 < reported[metric][0] < 1
+    assert reported["repeatable"] == (1.0,)
 
 
 @pytest.mark.parametrize("normal", [0, 1])
-def test_parts_that_are_not_weighted_are_told(network, monkeypatch, normal):
+def test_parts_that_are_not_weighted_are_seen(network, monkeypatch, normal):
     right = microbatch.training
     monkeypatch.setattr(
-        microbatch, "training", lambda calls, shares: right(calls, [2 * each for each in shares])
+        microbatch, "training", lambda calls, shares: right(calls, [2 * share for share in shares])
     )
-    found = measured(
-        "mine", "float32", "numpy", batch=2, limit_mib=64, normal=normal, source=network
-    )
-    assert found["l2_error_ratio"][0] < 1
-    assert found["grad_l2_error_ratio"][0] > 10
-    assert found["gradient_check"][0] > 10
+    reported = measure("mine", "float32", "numpy", network, batch=2, limit_mib=64, normal=normal)
+    assert reported["l2_error_ratio"][0] < 1
+    assert reported["grad_l2_error_ratio"][0] > 10
+    assert reported["gradient_check"][0] > 10
 
 
 def test_a_network_that_normalises_single_values_is_not_split():
     with pytest.raises(ValueError, match="one value per channel"):
-        measured("resnet18", "float32", "numpy", batch=2, side=32, classes=10, limit_mib=64)
+        measure("resnet18", "float32", "numpy", batch=2, side=32, classes=10, limit_mib=64)
 
 
-@pytest.mark.torch
-@pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here")
-def test_a_limit_is_kept_and_told():
-    free, bound = (measured("lenet", batch=256, limit_mib=limit) for limit in (0, 12))
+@needs_torch
+def test_a_limit_is_kept_and_its_parts_are_counted():
+    free, bound = (measure("lenet", batch=256, limit_mib=limit) for limit in (0, 12))
     assert free["micro_batches"] == (1.0,)
     assert free["peak_memory_bytes"][0] > 24 * MIB
     assert bound["micro_batches"][0] > 1
     assert bound["peak_memory_bytes"][0] < 18 * MIB
     assert len(bound["layer_time"]) == len(free["layer_time"])
     with pytest.raises(MemoryError, match=r"allows 1\.0 MiB, the gradients alone need"):
-        measured("lenet", batch=4, side=128, limit_mib=1)
+        measure("lenet", batch=4, side=128, limit_mib=1)
 
 
 # what the process may have beyond what it has with torch imported: less than the minibatch needs.
@@ -237,34 +231,19 @@ resource.setrlimit(resource.RLIMIT_AS, (held + 112 * 2**20,) * 2)
 """
 
 
-@pytest.mark.torch
-@pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here")
+@needs_torch
 def test_a_minibatch_that_does_not_fit_is_trained_in_parts(tmp_path):
-    trials = [
-        {
-            "id": f"lenet/{limit}",
-            "benchmark": "lenet",
-            "level": 1,
-            "network": "lenet",
-            "dtype": "float32",
-            "case": "default",
-            "parameters": {"batch": 1024, "limit_mib": limit},
-            "repetitions": 2,
-            "warmup": 1,
-        }
-        for limit in (0, 32)
-    ]
-    head = {"format": "capsule-job/1", "determinism": "default", "device": "cpu", "threads": 1}
-    words = command(tmp_path, {**head, "framework": "torch", "seed": 17, "trials": trials})
+    pair = [jobs.network("lenet", str(limit), 2, batch=1024, limit_mib=limit) for limit in (0, 32)]
+    words = command(tmp_path, jobs.job(pair, "torch"))
     # one heap: each further one reserves 64 MiB of addresses
     variables = {**environment(tmp_path, CONFINED), "MALLOC_ARENA_MAX": "1"}
     subprocess.run(words, cwd=tmp_path, env=variables, check=True)
-    found = events(tmp_path)
-    without, within = (end(found, each["id"]) for each in trials)
+    journal = events(tmp_path)
+    without, within = (end(journal, entry["id"]) for entry in pair)
     assert (without["outcome"], without["reason"]) == ("failed", "out-of-memory"), without
     assert within["outcome"] == "completed", within
-    series = {name: event["values"] for name, event in samples(found, "lenet/32").items()}
-    assert series["micro_batches"][0] > 1
-    assert series["peak_memory_bytes"][0] < 48 * MIB
-    assert series["grad_l2_error_ratio"][0] < 1
-    assert series["gradient_check"][0] < 1
+    value = {name: line["values"][0] for name, line in samples(journal, pair[1]["id"]).items()}
+    assert value["micro_batches"] > 1
+    assert value["peak_memory_bytes"] < 48 * MIB
+    assert value["grad_l2_error_ratio"] < 1
+    assert value["gradient_check"] < 1

@@ -4,9 +4,10 @@ from math import prod
 
 import pytest
 
-from capsule.levels import catalog, level0, operators
+from capsule.levels import catalog, operators
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.instruments import capacity
+from tests.support import trials
 
 CASES = [
     (name, set_name, case)
@@ -97,9 +98,8 @@ def test_wrong_options_are_named(name, parameters, message):
     ],
 )
 def test_sizes_that_do_not_go_together_fail_the_trial(name, parameters, message):
-    trial = {"operator": name, "dtype": "float32", "parameters": parameters}
     with pytest.raises(ValueError, match=message):
-        level0.measure({**trial, "repetitions": 1, "warmup": 0}, Numpy(), 17)
+        trials.values(Numpy(), operator=name, parameters=parameters)
 
 
 def test_gradients_are_due_where_a_framework_has_them(monkeypatch):

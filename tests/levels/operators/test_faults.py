@@ -7,8 +7,9 @@ from importlib import util
 import numpy
 import pytest
 
-from capsule.levels import catalog, frameworks, level0, operators
+from capsule.levels import catalog, frameworks, operators
 from capsule.levels.instruments import errors
+from tests.support import trials
 
 pytestmark = [
     pytest.mark.torch,
@@ -118,7 +119,7 @@ def test_a_planted_fault_leaves_the_bound(monkeypatch, fault):
     }
     framework = frameworks.load("torch", "cpu", 2, "default")
     monkeypatch.setitem(OPERATIONS, name, instead)
-    values = {each.metric: each.values for each in level0.measure(trial, framework, 17)}
+    values = trials.values(framework, **trial)
     assert values[metric][0] > 1
     if metric == BACKWARD:
         assert values[FORWARD][0] <= 1
@@ -142,7 +143,7 @@ def test_a_result_that_changes_from_call_to_call_is_told(monkeypatch):
         "warmup": 0,
     }
     framework = frameworks.load("torch", "cpu", 2, "default")
-    values = {each.metric: each.values for each in level0.measure(trial, framework, 17)}
+    values = trials.values(framework, **trial)
     assert values["repeatable"] == (0.0,)
     assert values["l2_error_ratio"][0] < 1
 
@@ -166,8 +167,7 @@ def test_two_trials_share_no_samples():
         "warmup": 1,
     }
     for _ in range(2):
-        first, *_ = level0.measure(trial, framework, 17)
-        assert (first.metric, len(first.values)) == ("forward_time", 5)
+        assert len(trials.values(framework, **trial)["forward_time"]) == 5
 
 
 def test_errors_of_several_outputs_are_those_of_all_together():

@@ -10,10 +10,11 @@ import numpy
 import pytest
 
 import capsule.levels
-from capsule.levels import catalog, frameworks, level0, operators
+from capsule.levels import catalog, frameworks, operators
 from capsule.levels.data import generators
 from capsule.levels.instruments import timing
 from capsule.levels.operators import rounding
+from tests.support import trials
 
 LEVELS = Path(capsule.levels.__file__).parent
 
@@ -44,8 +45,7 @@ def test_the_smallest_case_has_a_bound_above_zero(name, dtype):
         "repetitions": 1,
         "warmup": 0,
     }
-    found = level0.measure(trial, frameworks.load("numpy", "cpu", None, "default"), 3)
-    values = {each.metric: each.values for each in found}
+    values = trials.values(frameworks.load("numpy", "cpu", None, "default"), 3, **trial)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
         assert 0 <= values[metric][0] < 1
 

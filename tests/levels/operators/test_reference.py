@@ -5,7 +5,8 @@ from importlib import util
 import numpy
 import pytest
 
-from capsule.levels import catalog, frameworks, level0, operators
+from capsule.levels import catalog, frameworks, operators
+from tests.support import trials
 
 pytestmark = [
     pytest.mark.torch,
@@ -82,7 +83,7 @@ def test_torch_stays_within_the_bounds(torch, name, dtype):
         "repetitions": 1,
         "warmup": 0,
     }
-    values = {each.metric: each.values for each in level0.measure(trial, torch, 17)}
+    values = trials.values(torch, **trial)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
         assert 0 <= values[metric][0] < 1, metric
     assert values["repeatable"] == (1.0,)

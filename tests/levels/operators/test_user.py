@@ -4,8 +4,9 @@ from importlib import util
 
 import pytest
 
-from capsule.levels import frameworks, level0
+from capsule.levels import frameworks
 from capsule.levels.operators import user
+from tests.support import trials
 from tests.support.compiler import needs_compiler
 
 PYTHON = """
@@ -66,7 +67,7 @@ def measured(path, framework="numpy", dtype="float32", **parameters):
         "warmup": 0,
     }
     loaded = frameworks.load(framework, "cpu", 1, "default")
-    return {each.metric: each.values for each in level0.measure(trial, loaded, 17)}
+    return trials.values(loaded, **trial)
 
 
 def written(folder, text, name="mine.py"):

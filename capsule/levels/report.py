@@ -1,0 +1,128 @@
+"""What a trial says while it runs: values of metrics as soon as they are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic_ns
+
+from .journal import Samples
+
+
+class Report:
+    """Hands on each value of a trial at once, so that a kill costs none that was reported.
+
+    A metric has either values of repetitions (`samples`) or points of a curve (`point`). Values
+    that are not finite are handed on too, and remembered.
+
+    Two clocks run from the begin of the trial: `wall`, and `active`, which stands while the trial
+    does something beside what it measures.
+
+    >>> lines = []
+    >>> report = Report(lines.append, clock=iter([0, 5 * 10**9]).__next__)
+    >>> report.samples("time", [3.0, 1.0], warmup=1)
+    >>> report.point("loss", 10, 0.5)
+    >>> lines[1]
+    Samples(metric='loss', values=(0.5,), warmup=0, steps=(10.0,), wall=(5.0,), active=(5.0,))
+    """
+
+    def __init__(
+        self, write: Callable[[Samples], None], clock: Callable[[], int] = monotonic_ns
+    ) -> None:
+        """Start the clocks.
+
+        Args:
+            write: Where values go.
+            clock: Nanoseconds that never go back.
+        """
+        self._write = write
+        self._clock = clock
+        self._began = clock()
+        self._pauses = 0
+        self._paused_at = 0
+        self._paused = 0
+        # of each metric the last step, None for one without steps
+        self._steps: dict[str, float | None] = {}
+        self._non_finite: dict[str, None] = {}
+        self._closed = False
+
+    def samples(self, metric: str, values: Iterable[float], warmup: int = 0) -> None:
+        """Report values of repetitions, which follow those that the metric has already.
+
+        Args:
+            metric: Its name.
+            values: At least one.
+            warmup: How many values of the metric are warm-up, these and later ones; 0 but at
+                first.
+
+        Raises:
+            ValueError: There is none, the metric has points, or its warm-up is told twice.
+            RuntimeError: The trial has ended.
+        """
+        if self._steps.get(metric) is not None:
+            raise ValueError(f"{metric} has steps, and was now reported without one")
+        if warmup and metric in self._steps:
+            raise ValueError(f"the warm-up of {metric} was reported with its first values already")
+        self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
+
+    def point(self, metric: str, step: float, value: float) -> None:
+        """Report the next point of a curve, with both clocks.
+
+        Args:
+            metric: Its name.
+            step: Where it lies, beyond the one before.
+            value: What was measured there.
+
+        Raises:
+            ValueError: The step is not finite or not beyond the last one, or the metric has values
+                without steps.
+            RuntimeError: The trial has ended.
+        """
+        wall, active = self._seconds()
+        place = float(step)
+        if not math.isfinite(place):
+            raise ValueError(f"{metric} was reported at step {step}")
+        last = self._steps.get(metric, -math.inf)
+        if last is None:
+            raise ValueError(f"{metric} has no steps, and was now reported with one")
+        if place <= last:
+            raise ValueError(f"{metric} was reported at step {place:g}, after step {last:g}")
+        self._hand_on(Samples(metric, (float(value),), 0, (place,), (wall,), (active,)), place)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock `active`, for an evaluation or a checkpoint; may be nested."""
+        if not self._pauses:
+            self._paused_at = self._clock()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._paused += self._clock() - self._paused_at
+
+    def close(self) -> None:
+        """Take no more: the trial has ended."""
+        self._closed = True
+
+    @property
+    def non_finite(self) -> tuple[str, ...]:
+        """Metrics with a NaN or an infinity, in the order of the first."""
+        return tuple(self._non_finite)
+
+    def _seconds(self) -> tuple[float, float]:
+        """Wall and active seconds since the trial began."""
+        now = self._clock()
+        paused = self._paused + (now - self._paused_at if self._pauses else 0)
+        wall = now - self._began
+        return wall / 1e9, (wall - paused) / 1e9
+
+    def _hand_on(self, samples: Samples, step: float | None) -> None:
+        if self._closed:
+            raise RuntimeError(f"{samples.metric} was reported after the end of its trial")
+        self._steps[samples.metric] = step
+        if not all(map(math.isfinite, samples.values)):
+            self._non_finite[samples.metric] = None
+        self._write(samples)
