@@ -1,4 +1,4 @@
-"""What a reader of numbers must know beside them: a code for programs, a sentence for people."""
+"""What a reader of a number or a verdict must know: a code for programs, a sentence for people."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """One remark.
+    """Something that a reader must know.
 
     Attributes:
-        code: What kind it is, in words joined by `-`: what programs decide by, and never reworded.
-        sentence: The same for people, with the values of this case.
-
-    >>> Note(code="images-differ", sentence="the images differ").code
-    'images-differ'
+        code: A word that names the fact and stays the same, such as `uncontained`.
+        sentence: The fact, with what it is about.
     """
 
     code: str
     sentence: str
-
-
-def sentences(notes: tuple[Note, ...]) -> tuple[str, ...]:
-    """What is printed of some notes."""
-    return tuple(note.sentence for note in notes)

@@ -10,6 +10,7 @@ from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.origin import JUDGE_RULE, Origin, capsule_verified, image_override
+from capsule.notes import Note
 from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
@@ -218,7 +219,7 @@ class Record:
         claims: Frozen claims.
         attempts: Every attempt, in order.
         samples: Every sample of every attempt.
-        notes: Sentences that a reader of the verdict must see: uncontained, network open, ...
+        notes: What a reader of the verdict must know: uncontained, network open, ...
     """
 
     tool: str
@@ -242,7 +243,7 @@ class Record:
     claims: tuple[FrozenClaim, ...]
     attempts: tuple[Attempt, ...]
     samples: tuple[Samples, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
     def verifies(self) -> str | None:
@@ -273,7 +274,7 @@ class Setup:
     threads: int
     levels: Mapping[str, str | None]
     datasets: tuple[Dataset, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def sample_order(samples: Samples) -> tuple[str, int, int, int]:

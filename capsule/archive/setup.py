@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule.archive import images
 from capsule.image import Image
+from capsule.notes import Note
 from capsule.origin import Extension, Origin, Original, Rereading, Side, Verification
 from capsule.record import Dataset, Setup
 
@@ -37,7 +38,7 @@ def setup_to_json(setup: Setup) -> dict[str, Any]:
     for name in ("image_observations", "variables", "levels"):
         value[name] = dict(value[name])
     value["datasets"] = [vars(each) for each in setup.datasets]
-    value["notes"] = list(setup.notes)
+    value["notes"] = [vars(note) for note in setup.notes]
     value["origin"] = origin_to_json(setup.origin)
     return value
 
@@ -54,7 +55,7 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
             config=b64decode(config),
         )
     restored["datasets"] = tuple(Dataset(**each) for each in restored["datasets"])
-    restored["notes"] = tuple(restored["notes"])
+    restored["notes"] = tuple(Note(**each) for each in restored["notes"])
     restored["origin"] = origin_from_json(restored["origin"])
     return Setup(**restored)
 

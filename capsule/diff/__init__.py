@@ -218,7 +218,7 @@ def _record_notes(original: Record, rerun: Record) -> Iterator[Note]:
     for note in dict.fromkeys((*original.notes, *rerun.notes)):
         both = note in original.notes and note in rerun.notes
         owner = "both sides" if both else "original" if note in original.notes else "re-execution"
-        yield Note(code="of-a-record", sentence=f"{owner}: {note}")
+        yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
 
 
 def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[Note]:

@@ -11,7 +11,7 @@ from capsule.manifest import Claim
 from capsule.origin import Verification
 from capsule.summary import run_values
 from tests.support.judging import codes
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 ID = "a" * 64
@@ -166,7 +166,7 @@ def test_an_image_named_by_hand_is_noted():
 
 
 def test_a_note_of_both_sides_is_told_once():
-    found = diff.compare(original(notes=("one", "two")), rerun(notes=("two", "three")))
+    found = diff.compare(original(notes=noted("one", "two")), rerun(notes=noted("two", "three")))
     assert [note.sentence for note in found.notes] == [
         "original: one",
         "both sides: two",

@@ -9,7 +9,7 @@ from typing import Any
 
 from capsule import stats, summary
 from capsule.record import Record
-from capsule.report.documents.comparison import claim_to_json, round_digits
+from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
 from capsule.schema import Json
 
 FORMAT = "capsule-show/1"
@@ -39,7 +39,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
         "metrics": _metrics(record),
         "attempts": _attempts(record),
-        "notes": list(record.notes),
+        "notes": notes_to_json(record.notes),
     }
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences, Side
 from capsule.diff.facts import Fact
-from capsule.notes import sentences
 from capsule.report.terminal.style import STYLES, Path, table, text, word
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import number
@@ -96,7 +95,7 @@ def _body(one: Judged, numbers: str) -> RenderableType:
     from rich.console import Group
 
     below = [text(numbers)] if numbers else []
-    below += [text(line, "dim") for line in (one.sentence, *sentences(one.notes))]
+    below += [text(line, "dim") for line in (one.sentence, *(note.sentence for note in one.notes))]
     if one.advice:
         below.append(text(one.advice.sentence, "italic"))
     if one.claim is not None and one.superiority is not None and one.p_zero is not None:

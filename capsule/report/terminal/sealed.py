@@ -47,7 +47,7 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
         parts.append(rows)
     if len(claims) > _ROWS:
         parts.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
-    return (*parts, *(text(f"note: {note}") for note in record.notes))
+    return (*parts, *(text(f"note: {note.sentence}") for note in record.notes))
 
 
 def failure(record: Record, target: pathlib.Path) -> ExecutionError:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Side
 from capsule.diff.several import label
-from capsule.notes import sentences
 from capsule.report.terminal.style import STYLES, Path, table, text, word
 from capsule.verdict.model import Counts, Judged
 from capsule.verdict.several import JudgedPair, SeveralVerdict
@@ -93,7 +92,8 @@ def _body(metric: Spread) -> RenderableType:
         f"{label(index)} {_value(counts, metric.unit)}"
         for index, counts in enumerate(metric.counts)
     )
-    lines = (metric.precision_sentence, metric.mean_sentence, *sentences(metric.notes))
+    notes = (note.sentence for note in metric.notes)
+    lines = (metric.precision_sentence, metric.mean_sentence, *notes)
     return Group(Path(metric.metric), text(values), *(text(line, "dim") for line in lines))
 
 
@@ -139,8 +139,8 @@ def _notes(pairs: Sequence[JudgedPair]) -> Iterator[str]:
     """The notes of all pairs, each once, with the pairs that it belongs to."""
     owners: dict[str, list[str]] = {}
     for pair in pairs:
-        for sentence in sentences(pair.verdict.differences.notes):
-            owners.setdefault(sentence, []).append(f"A-{pair.label}")
+        for note in pair.verdict.differences.notes:
+            owners.setdefault(note.sentence, []).append(f"A-{pair.label}")
     for sentence, named in owners.items():
         yield f"{', '.join(named)}: {sentence}"
 
