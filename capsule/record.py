@@ -9,6 +9,7 @@ from typing import Any, Literal
 from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest
+from capsule.notes import Note
 from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
@@ -186,7 +187,7 @@ class Record:
         claims: Frozen claims.
         attempts: Every attempt, in order.
         samples: Every sample of every attempt.
-        notes: Sentences that a reader of the verdict must see: uncontained, network open, ...
+        notes: What a reader of the verdict must know: uncontained, network open, ...
     """
 
     tool: str
@@ -210,7 +211,7 @@ class Record:
     claims: tuple[FrozenClaim, ...]
     attempts: tuple[Attempt, ...]
     samples: tuple[Samples, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +233,7 @@ class Setup:
     threads: int
     levels: Mapping[str, str | None]
     datasets: tuple[Dataset, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def assemble(

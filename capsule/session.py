@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from capsule.execute import gather, loop, payload
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest
+from capsule.notes import Note
 from capsule.plan import Plan
 from capsule.record import Dataset, Execution, FrozenClaim, Record, Setup
 from capsule.runtimes import gpus
@@ -120,7 +121,7 @@ def begin(request: Request, console: Console) -> Session:
         threads=_threads(asked),
         levels=payload.levels_facts(request.levels),
         datasets=found,
-        notes=_notes(request, runtime, prepared),
+        notes=tuple(_notes(request, runtime, prepared)),
     )
     folder = request.work or Path(f"{asked.name}-{run.hex[:8]}.run")
     workspace = Workspace.create(
@@ -345,25 +346,34 @@ def _threads(asked: Manifest) -> int:
     return asked.resources.cpus_per_rank or len(os.sched_getaffinity(0))
 
 
-def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> tuple[str, ...]:
-    notes = []
+def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
+    manifest = request.manifest
     if not runtime.contained:
-        notes.append("nothing was contained: the host's own Python and libraries were measured")
+        yield Note(
+            code="uncontained",
+            sentence="nothing was contained: the host's own Python and libraries were measured",
+        )
         if _wants_image(request):
-            notes.append("the manifest's image was not used")
-    asked = request.manifest
-    if asked.narrowed_from is not None:
-        kept = ", ".join(dict.fromkeys(n for each in asked.benchmarks for n in each.frameworks))
-        notes.append(f"measured with {kept} alone: a part of the manifest {asked.narrowed_from}")
+            yield Note(code="image-unused", sentence="the manifest's image was not used")
+    if manifest.narrowed_from is not None:
+        kept = ", ".join(dict.fromkeys(n for each in manifest.benchmarks for n in each.frameworks))
+        yield Note(
+            code="narrowed",
+            sentence=f"measured with {kept} alone: a part of the manifest {manifest.narrowed_from}",
+        )
     if request.image is not None:
-        notes.append(f"the image was replaced on the command line by {request.image}")
+        yield Note(
+            code="image-replaced",
+            sentence=f"the image was replaced on the command line by {request.image}",
+        )
     isolation = prepared.observations.get("network_isolation", "")
     if isolation.startswith("refused"):
-        notes.append(f"workloads could reach the network: {isolation}")
-    here = len(os.sched_getaffinity(0))
-    if _threads(request.manifest) > here:
-        notes.append(f"{_threads(request.manifest)} threads were asked for on {here} CPUs")
-    return tuple(notes)
+        yield Note(code="online", sentence=f"workloads could reach the network: {isolation}")
+    threads, cpus = _threads(manifest), len(os.sched_getaffinity(0))
+    if threads > cpus:
+        yield Note(
+            code="oversubscribed", sentence=f"{threads} threads were asked for on {cpus} CPUs"
+        )
 
 
 def _now() -> str:

@@ -18,6 +18,7 @@ from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
 from capsule.manifest import Claim, Manifest, Margin, Published
+from capsule.notes import Note
 from capsule.record import Dataset, FrozenClaim, Record
 
 MANIFEST, RECORD = "manifest.json", "capsule.json"
@@ -137,7 +138,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         claims=tuple(map(_claim, stated["claims"])),
         attempts=lines.read_attempts(reader.bytes(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=lines.read_samples(reader.bytes(SAMPLES), where=reader.at(SAMPLES)),
-        notes=tuple(stated["notes"]),
+        notes=tuple(Note(**each) for each in stated["notes"]),
     )
 
 
@@ -226,7 +227,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "levels": dict(record.levels),
         "datasets": [asdict(each) for each in record.datasets],
         "claims": [asdict(each) for each in record.claims],
-        "notes": list(record.notes),
+        "notes": [asdict(note) for note in record.notes],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule.digest import Digest
 from capsule.image import Image, Layer
+from capsule.notes import Note
 from capsule.record import Dataset, Setup
 
 
@@ -63,7 +64,7 @@ def setup_to_json(setup: Setup) -> dict[str, Any]:
     for name in ("image_observations", "variables", "levels"):
         value[name] = dict(value[name])
     value["datasets"] = [vars(each) for each in setup.datasets]
-    value["notes"] = list(setup.notes)
+    value["notes"] = [vars(note) for note in setup.notes]
     return value
 
 
@@ -79,7 +80,7 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
             config=b64decode(config),
         )
     restored["datasets"] = tuple(Dataset(**each) for each in restored["datasets"])
-    restored["notes"] = tuple(restored["notes"])
+    restored["notes"] = tuple(Note(**each) for each in restored["notes"])
     return Setup(**restored)
 
 

@@ -36,7 +36,7 @@ def _head(record: Record) -> Iterator[str]:
     yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
         yield f"- Re-execution of capsule: `{record.verifies}`"
-    yield from (f"- Note: {_plain(note)}" for note in record.notes)
+    yield from (f"- Note: {_plain(note.sentence)}" for note in record.notes)
 
 
 def _verify(record: Record) -> Iterator[str]:

@@ -196,7 +196,7 @@ def _notes(
     for note in dict.fromkeys((*original.notes, *rerun.notes)):
         both = note in original.notes and note in rerun.notes
         owner = "both sides" if both else "original" if note in original.notes else "re-execution"
-        yield f"{owner}: {note}"
+        yield f"{owner}: {note.sentence}"
 
 
 def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from tests.support.capsules import (
     unpack,
     write_folder,
 )
-from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record
+from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record, noted
 
 
 @pytest.fixture
@@ -44,7 +44,9 @@ def files():
     [
         make_record(),
         make_record(image=False, failed=(17, 21)),
-        make_record(seeds=(1, 2), fresh=(1, 2), verifies="ab" * 32, notes=("uncontained", "é")),
+        make_record(
+            seeds=(1, 2), fresh=(1, 2), verifies="ab" * 32, notes=noted("uncontained", "é")
+        ),
         make_record(
             attempts=(
                 make_attempt(17, outcome="interrupted", reason="lost", seconds=None),

@@ -9,7 +9,7 @@ from capsule import diff, verdict
 from capsule.digest import Digest
 from capsule.manifest import Claim
 from capsule.summary import run_values
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 ID = "a" * 64
@@ -157,7 +157,7 @@ def test_an_image_named_by_hand_is_noted():
 
 
 def test_a_note_of_both_sides_is_told_once():
-    found = diff.compare(original(notes=("one", "two")), rerun(notes=("two", "three")))
+    found = diff.compare(original(notes=noted("one", "two")), rerun(notes=noted("two", "three")))
     assert found.notes == ("original: one", "both sides: two", "re-execution: three")
 
 

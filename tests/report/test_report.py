@@ -16,7 +16,7 @@ from capsule.digest import canonical_json
 from capsule.manifest import Claim, Margin
 from capsule.report.terminal.style import Path, clean
 from capsule.summary import run_values
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 ID, OTHER_ID = "a" * 64, "b" * 64
@@ -49,7 +49,7 @@ def failing():
         Claim(metric=STEP_TIME, type="ratio"),
         image=False,
         failed=(101,),
-        notes=("no network isolation",),
+        notes=noted("no network isolation"),
     )
 
 
@@ -199,8 +199,8 @@ def test_a_strangers_strings_can_not_steer_the_terminal():
     node = make_node()
     node["class"] = {**node["class"], "cpu": {"model": "\x1b]0;owned\x07[red]CPU[/red]"}}
     for shown in (
-        drawn(report.draw_verdict(judged(nodes=(node,), notes=("\x1b[2J",))), 120),
-        drawn(report.draw_record(make_record(nodes=(node,), notes=("\x1b[2J",)), ID), 120),
+        drawn(report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J"))), 120),
+        drawn(report.draw_record(make_record(nodes=(node,), notes=noted("\x1b[2J")), ID), 120),
     ):
         assert "\x1b" not in shown
         assert "\x07" not in shown

@@ -8,6 +8,7 @@ from capsule import digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.digest import Digest
 from capsule.image import Image, Layer
+from capsule.notes import Note
 from capsule.record import Attempt, Dataset, File, FrozenClaim, Record, Samples
 
 SEEDS = (17, 18, 19, 20, 21)
@@ -185,6 +186,11 @@ def make_record(
         return record
     claims = verdict.freeze(manifest.claims, summary.run_values(record))
     return dataclasses.replace(record, claims=claims)
+
+
+def noted(*sentences):
+    """Notes of a record that say so."""
+    return tuple(Note(code="test", sentence=sentence) for sentence in sentences)
 
 
 def make_files():

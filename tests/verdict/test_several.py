@@ -20,7 +20,7 @@ from capsule.stats import Runs
 from capsule.stats.reproducibility import precision, random_effects_mean
 from capsule.summary import run_values
 from capsule.verdict.several import exit_code, judge_several
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 IDS = ("a" * 64, "b" * 64, "c" * 64)
@@ -245,7 +245,7 @@ def mixed(backwards=False):
     there = dataclasses.replace(there, manifest=make_record().manifest)
     return judged(
         rerun(seeds=FRESH[::order]),
-        rerun(0.2, 2, seeds=FRESH[::order], image=False, failed=(103,), notes=("no network",)),
+        rerun(0.2, 2, seeds=FRESH[::order], image=False, failed=(103,), notes=noted("no network")),
         there=there,
         ids=IDS,
     )
@@ -303,7 +303,7 @@ def test_the_words_are_there_without_colour_at_any_width(width):
 
 
 def test_a_note_of_two_pairs_is_told_once():
-    shown = drawn(judged(rerun(notes=("odd",)), rerun(noise=2, notes=("odd",))), 120)
+    shown = drawn(judged(rerun(notes=noted("odd")), rerun(noise=2, notes=noted("odd"))), 120)
     assert "note: A-B, A-C: re-execution: odd" in shown
 
 

@@ -38,7 +38,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Any]:
         "claims": [{"metric": one.metric, **claim_to_json(one)} for one in record.claims],
         "metrics": _metrics(record),
         "attempts": _attempts(record),
-        "notes": list(record.notes),
+        "notes": [asdict(note) for note in record.notes],
     }
 
 

@@ -40,7 +40,7 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     yield _metrics(metrics)
     if len(metrics) > _METRIC_ROWS:
         yield text(f"and {len(metrics) - _METRIC_ROWS} more metrics: --json has them all", "dim")
-    yield from (text(f"note: {note}") for note in record.notes)
+    yield from (text(f"note: {note.sentence}") for note in record.notes)
 
 
 def head(record: Record, capsule_id: str | None) -> Table:

@@ -46,7 +46,7 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
     told: list[RenderableType] = [head(record, capsule_id), rows]
     if len(claims) > _ROWS:
         told.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
-    return (*told, *(text(f"note: {note}") for note in record.notes))
+    return (*told, *(text(f"note: {note.sentence}") for note in record.notes))
 
 
 def failure(record: Record, target: pathlib.Path) -> ExecutionError:
