@@ -69,13 +69,14 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "image", str(record.image.manifest_digest or record.image.config_digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
     for node in record.nodes:
-        yield "node", _node(node)
+        yield "node", hardware(node)
     yield "seeds", ", ".join(map(str, record.manifest.seeds))
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
 
 
-def _node(node: Mapping[str, Any]) -> str:
+def hardware(node: Mapping[str, Any]) -> str:
+    """Processor and GPUs of a node, in one line."""
     kind = node.get("class") or {}
     cpu, gpus = kind.get("cpu") or {}, kind.get("gpus") or []
     told = [str(cpu.get("model") or "unknown processor")]
