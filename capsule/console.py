@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from capsule.record import Attempt
+from capsule.watch import Watch
 
 if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
     from rich.console import RenderableType
+
+    from capsule.image import Image
+    from capsule.record import Attempt
+    from capsule.verdict import Verdict
 
 _LINE_EVERY_SECONDS = 10.0
 
 
-def _rich(stream: TextIO, **options: Any) -> Any:
+def _rich(stream: TextIO, width: int | None = None) -> RichConsole:
     # rich costs 50 ms to import, and honours NO_COLOR, FORCE_COLOR and TERM=dumb by itself
     from rich.console import Console as RichConsole
 
@@ -25,23 +31,27 @@ def _rich(stream: TextIO, **options: Any) -> Any:
             # rich would end with 1, which is the exit code of DIFFERENT
             raise BrokenPipeError
 
-    return Printer(file=stream, highlight=False, soft_wrap=not stream.isatty(), **options)
+    return Printer(file=stream, highlight=False, soft_wrap=not stream.isatty(), width=width)
 
 
 class Console:
     """Where talk and data go: talk to standard error, data to standard output."""
 
-    def __init__(self, *, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
+        self._clock = clock
+        self._follower: _Follower | None = None
 
     def say(self, text: str) -> None:
         """One plain sentence of talk."""
         print(text, file=self._err, flush=True)
-
-    def warn(self, text: str) -> None:
-        """A sentence that must not be overlooked."""
-        _rich(self._err).print(f"[bold yellow]note:[/] {_escaped(text)}")
 
     def fail(self, text: str) -> None:
         """Why the command ends without what was asked of it."""
@@ -59,98 +69,159 @@ class Console:
         for item in items:
             console.print(item, soft_wrap=False)
 
-    def counter(self, what: str) -> Callable[[int, int], None]:
-        """A teller of (bytes done, bytes in all) that speaks only when it takes long."""
-        last = time.monotonic()
+    def watch(self, resume: Callable[[str], str]) -> Watch:
+        """Show how a run goes: a bar on a terminal, a line now and then elsewhere.
 
-        def tell(done: int, total: int) -> None:
-            nonlocal last
-            if time.monotonic() - last >= _LINE_EVERY_SECONDS:
-                last = time.monotonic()
-                self.say(f"{what}: {done / 1e9:.1f} of {total / 1e9:.1f} GB")
+        Args:
+            resume: The command that goes on with the run, given the name of its folder.
+        """
+        display = _Bar(self._err) if self._err.isatty() else _Lines(self._err, self._clock)
+        self._follower = _Follower(display, resume, self._clock)
+        return self._follower
 
-        return tell
-
-    @contextmanager
-    def progress(self, total: int, done: int = 0) -> Iterator[_Watch]:
-        """Follow a run of `total` trials, `done` of which are finished already."""
-        watch: _Watch = (
-            _Bar(self._err, total, done) if self._err.isatty() else _Lines(self, total, done)
-        )
-        with watch:
-            yield watch
+    @property
+    def way_on(self) -> str | None:
+        """The command that goes on with the run that was followed, None when no folder is left."""
+        return self._follower.way_on() if self._follower else None
 
 
 def _escaped(text: str) -> str:
     from rich.markup import escape
 
+    return escape(_clean(text))
+
+
+def _clean(text: str) -> str:
     # a stranger's strings may hold terminal control sequences
-    return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in text))
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
-class _Watch:
-    def __init__(self, total: int, done: int) -> None:
-        self.total = total
-        self.done = done
-        self._complaints = _Complaints()
+class _Display(Protocol):
+    """Where a run's progress is seen."""
 
-    def __enter__(self) -> _Watch:
-        return self
+    def open(self, total: int, done: int) -> None:
+        """Trials start, `done` of them were finished before."""
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def say(self, text: str) -> None:
+        """One sentence, which stays."""
 
-    def trial(self, trial: str) -> None:
-        raise NotImplementedError
+    def move(self, done: int, trial: str) -> None:
+        """So many are finished, and this one runs."""
 
-    def attempt(self, attempt: Attempt) -> None:
-        raise NotImplementedError
+    def close(self, done: int) -> None:
+        """No more trials start."""
 
 
-class _Complaints:
-    """One line for an attempt that did not complete, and none for more of the same process."""
+class _Follower(Watch):
+    """Counts what a run has done, and says what deserves a sentence."""
 
-    def __init__(self) -> None:
-        self._last = ""
+    def __init__(
+        self, display: _Display, resume: Callable[[str], str], clock: Callable[[], float]
+    ) -> None:
+        self._display = display
+        self._resume = resume
+        self._clock = clock
+        self._folder: Path | None = None
+        self._done = 0
+        self._total = 0
+        self._begun = 0
+        self._trial = ""
+        self._complaint = ""
+        self._hashed_at = clock()
 
-    def about(self, attempt: Attempt) -> str | None:
-        words = attempt.message.strip().splitlines()
-        said = f": {words[-1]}" if words else ""
-        same = f"{attempt.group} {attempt.reason}{said}"
-        if same == self._last:
+    def way_on(self) -> str | None:
+        """The command that goes on with the run, None while there is no folder to go on with."""
+        if self._folder is None or not self._folder.exists():
             return None
-        self._last = same
-        return f"{attempt.trial} {attempt.outcome} ({attempt.reason}){said}"
+        near = self._folder.is_relative_to(Path.cwd())
+        return self._resume(os.path.relpath(self._folder) if near else str(self._folder))
 
+    def stranger(self, capsule_id: str, would_run: Sequence[str]) -> None:
+        self._display.say(f"{capsule_id} was not sealed by you; it would run here:")
+        for line in would_run:
+            self._display.say(f"  {line}")
 
-class _Lines(_Watch):
-    """Plain lines, for a batch job's log: few while all is well, at once when something fails."""
+    def fetching(self, image: Image, engine: str) -> None:
+        self._display.say(f"image {image.pinned or image.reference} by {engine}")
 
-    def __init__(self, console: Console, total: int, done: int) -> None:
-        super().__init__(total, done)
-        self._console = console
-        self._last = 0.0
+    def hashing(self, dataset: str, done_bytes: int, total_bytes: int) -> None:
+        now = self._clock()
+        if now - self._hashed_at >= _LINE_EVERY_SECONDS:
+            self._hashed_at = now
+            done, total = done_bytes / 1e9, total_bytes / 1e9
+            self._display.say(f"dataset {dataset}: {done:.1f} of {total:.1f} GB")
+
+    def reaped(self, processes: int) -> None:
+        self._display.say(
+            f"ended {processes} process(es) that the interrupted run had left running"
+        )
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        self._folder, self._total, self._done = folder, total, done
+        self._display.say(f"under way in {folder.name}; if it is cut off: {self.way_on()}")
+        self._display.open(total, done)
 
     def trial(self, trial: str) -> None:
-        now = time.monotonic()
-        if now - self._last >= _LINE_EVERY_SECONDS:
-            self._last = now
-            self._console.say(f"[{self.done}/{self.total}] running {trial}")
+        # attempts are known when their process ends; until then each begun trial but the last ran
+        self._begun += 1
+        self._trial = trial
+        self._display.move(self._done + self._begun - 1, trial)
 
     def attempt(self, attempt: Attempt) -> None:
-        self.done += attempt.outcome != "interrupted"
-        if attempt.outcome != "completed" and (said := self._complaints.about(attempt)):
-            self._console.say(f"[{self.done}/{self.total}] {said}")
+        self._begun = 0
+        self._done += attempt.outcome != "interrupted"
+        self._display.move(self._done, self._trial)
+        words = attempt.message.strip().splitlines()
+        ending = f": {words[-1]}" if words else ""
+        # one line for a process that took all of its trials along, not one a trial
+        complaint = f"{attempt.group} {attempt.reason}{ending}"
+        if attempt.outcome != "completed" and complaint != self._complaint:
+            self._complaint = complaint
+            self._display.say(f"{attempt.trial} {attempt.outcome} ({attempt.reason}){ending}")
 
-    def __exit__(self, *_: object) -> None:
-        self._console.say(f"[{self.done}/{self.total}] trials have an outcome")
+    def look(self, runs: int, verdict: Verdict) -> None:
+        self._display.say(f"look after {runs} runs: {verdict.word}, {verdict.sentence}")
+
+    def end(self) -> None:
+        self._display.close(self._done)
 
 
-class _Bar(_Watch):
-    """A bar with the running trial under it."""
+class _Lines:
+    """Plain lines for a batch job's log: few while all is well, at once when something fails."""
 
-    def __init__(self, stream: TextIO, total: int, done: int) -> None:
-        super().__init__(total, done)
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._total = self._before = 0
+        self._start = self._last = clock()
+
+    def open(self, total: int, done: int) -> None:
+        self._total = total
+        self._before = done
+        self._start = self._clock()
+        self._last = self._start - _LINE_EVERY_SECONDS
+
+    def say(self, text: str) -> None:
+        print(_clean(text), file=self._stream, flush=True)
+
+    def move(self, done: int, trial: str) -> None:
+        now = self._clock()
+        if now - self._last < _LINE_EVERY_SECONDS:
+            return
+        self._last = now
+        elapsed, ran = now - self._start, done - self._before
+        left = f", about {_duration(elapsed / ran * (self._total - done))} left" if ran else ""
+        self.say(f"[{done}/{self._total}] {_duration(elapsed)} elapsed{left}, running {trial}")
+
+    def close(self, done: int) -> None:
+        elapsed = _duration(self._clock() - self._start)
+        self.say(f"[{done}/{self._total}] trials have an outcome, {elapsed} elapsed")
+
+
+class _Bar:
+    """A bar with the running trial beside it."""
+
+    def __init__(self, stream: TextIO) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -171,27 +242,28 @@ class _Bar(_Watch):
             TextColumn("{task.description}"),
             console=_rich(stream),
         )
+
+    def open(self, total: int, done: int) -> None:
         self._task = self._progress.add_task("starting", total=total, completed=done)
-        self._running = 0
-
-    def __enter__(self) -> _Watch:
         self._progress.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._progress.update(self._task, completed=self.done, description="")
+    def say(self, text: str) -> None:
+        self._progress.console.print(_escaped(text))
+
+    def move(self, done: int, trial: str) -> None:
+        self._progress.update(self._task, completed=done, description=_escaped(trial))
+
+    def close(self, done: int) -> None:
+        self._progress.update(self._task, completed=done, description="")
         self._progress.stop()
 
-    def trial(self, trial: str) -> None:
-        # attempts are settled when their process ends; until then each begun trial but the last ran
-        self._running += 1
-        self._progress.update(
-            self._task, completed=self.done + self._running - 1, description=_escaped(trial)
-        )
 
-    def attempt(self, attempt: Attempt) -> None:
-        self._running = 0
-        self.done += attempt.outcome != "interrupted"
-        self._progress.update(self._task, completed=self.done)
-        if attempt.outcome != "completed" and (said := self._complaints.about(attempt)):
-            self._progress.console.print(f"[yellow]{_escaped(said)}[/]")
+def _duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are some.
+
+    >>> _duration(42.4), _duration(3725)
+    ('0:42', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
-from capsule.origin import JUDGE_RULE, Origin, capsule_verified, image_override
 from capsule.notes import Note
+from capsule.origin import JUDGE_RULE, Origin, capsule_verified, image_override
 from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]

@@ -1,79 +1,56 @@
-"""One run on this machine, from a manifest to a sealed capsule, new or taken up again."""
+"""The life of a run folder: begin, reopen, perform, seal."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import archive, datasets, image, inventory, launch, manifest, runtimes
-from capsule import origin as origins
+from capsule import archive, inventory, manifest, places, summary, verdict
 from capsule import plan as planning
 from capsule import record as records
-from capsule import site as sites
-from capsule.console import Console
 from capsule.errors import DamagedError, UsageError
 from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
-from capsule.manifest import Manifest
-from capsule.notes import Note
+from capsule.manifest import Command
+from capsule.origin import Origin, Original, Verification, capsule_verified
 from capsule.plan import Plan
-from capsule.record import Dataset, Execution, FrozenClaim, Record, Setup
-from capsule.runtimes import gpus
-from capsule.runtimes.base import Prepared, Runtime
+from capsule.record import Attempt, Execution, FrozenClaim, Record, Setup
+from capsule.resolve import Request, Resolved, Used
 from capsule.trust import ledger
+from capsule.watch import Watch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Original:
-    """The capsule that a run verifies, as far as the run needs it."""
-
-    id: str
-    manifest: Manifest
-    image: image.Image | None
-    datasets: tuple[Dataset, ...]
-    claims: tuple[FrozenClaim, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a new run is asked to do.
+class Terms:
+    """What a run folder keeps of how the run was asked for, besides what it was resolved to.
 
     Attributes:
-        manifest: What to run.
-        original: What it verifies, None for an original run.
-        runtime: Name of an engine, or `auto`.
-        image: Reference that replaces the manifest's image, None to use that.
-        work: Folder of the run while it is under way, None for one in the current folder.
+        runs: Number of fresh seeds of a verification, None for a run of its own.
+        image: Reference that took the place of the image, None when that one is used.
         keep_hosts: Record host names and serial numbers in the clear.
-        runs: Number of fresh seeds of a verification, None for as many as the original has.
-        levels: Folder of the measuring program.
-        launcher: What starts the ranks, None for what this version has.
-        inputs: Folder that the manifest's input paths are relative to.
     """
 
-    manifest: Manifest
-    original: Original | None
-    runtime: str
-    image: str | None
-    work: Path | None
-    keep_hosts: bool
-    runs: int | None
-    levels: Path
-    inputs: Path | None
-    launcher: Launcher | None = None
+    runs: int | None = None
+    image: str | None = None
+    keep_hosts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """A run with everything at hand that its process starts need."""
+    """A run with everything at hand that its process starts need.
+
+    Attributes:
+        claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
+        gatherer: Reads what the process starts leave behind.
+    """
 
     workspace: Workspace
     plan: Plan
@@ -82,130 +59,183 @@ class Session:
     claims: tuple[FrozenClaim, ...] | None
     gatherer: gather.Gatherer
 
-    @property
-    def done(self) -> int:
-        """How many trials have their outcome already."""
-        log = self.workspace.log
-        return sum(map(log.settled, log.last))
+
+@dataclass(frozen=True, kw_only=True)
+class CutOff:
+    """A run that was interrupted, as its folder has it."""
+
+    workspace: Workspace
+    plan: Plan
+    setup: Setup
 
     @property
-    def total(self) -> int:
-        """How many trials the plan has."""
-        return sum(len(group.trials) for group in self.plan.groups)
+    def request(self) -> Request:
+        """What it needs of this machine, which is what it used before."""
+        return Request(
+            manifest=self.plan.manifest,
+            used=Used(image=self.setup.image, datasets=self.setup.datasets),
+            runtime=self.setup.runtime,
+            levels=self.workspace.levels,
+            inputs=self.workspace.inputs,
+        )
 
 
-def begin(request: Request, console: Console) -> Session:
-    """Resolve everything that a run needs, and make its folder.
+@dataclass(frozen=True, kw_only=True)
+class Sealed:
+    """A capsule that was written.
 
-    Nothing is executed, and no folder is made before all of it is at hand.
+    Attributes:
+        path: The file.
+        id: 64 hex digits.
+        record: What it states.
+    """
+
+    path: Path
+    id: str
+    record: Record
+
+    @property
+    def failures(self) -> tuple[Attempt, ...]:
+        """The attempts that failed; they are outcomes, and sealed with the rest."""
+        return tuple(one for one in self.record.attempts if one.outcome == "failed")
+
+
+def begin(
+    plan: Plan,
+    resolved: Resolved,
+    terms: Terms,
+    *,
+    work: Path | None,
+    claims: tuple[FrozenClaim, ...] | None = None,
+) -> Session:
+    """Make the folder of a new run, whole or not at all.
+
+    Args:
+        plan: What will run.
+        resolved: What it uses.
+        terms: What else the folder keeps.
+        work: The folder to make, None for one of a new name in the current folder.
+        claims: Those of the capsule that is verified.
 
     Raises:
-        CannotRunError: An engine, the image, a dataset or a device is missing here.
-        DamagedError: An image or a dataset is not what its digest names.
+        UsageError: The folder exists already.
+        ExecutionError: It cannot be written.
     """
-    asked, original = request.manifest, request.original
-    site = sites.load()
-    engine = site.runtime if site.runtime and request.runtime == "auto" else request.runtime
-    runtime = runtimes.choose(engine, needs_image=_wants_image(request))
-    chosen = _image(request, runtime)
-    plan = planning.make(asked, verifies=original.id if original else None, runs=request.runs)
-    inputs = payload.inputs(asked, request.inputs)
-    found, data = _datasets(asked, original.datasets if original else (), site, console)
-    prepared = _prepared(runtime, chosen, site, asked, console)
     run = uuid.uuid4()
     setup = Setup(
         uuid=str(run),
-        origin=_origin(request, plan),
+        origin=_origin(plan, resolved, terms),
         started=_now(),
-        runtime=runtime.name,
-        contained=runtime.contained,
-        image=chosen,
-        image_observations=prepared.observations,
+        runtime=resolved.runtime.name,
+        contained=resolved.runtime.contained,
+        image=resolved.image,
+        image_observations=resolved.prepared.observations,
         variables={},
-        threads=_threads(asked),
-        levels=payload.levels_facts(request.levels),
-        datasets=found,
-        notes=tuple(_notes(request, runtime, prepared)),
+        threads=resolved.threads,
+        levels=payload.levels_facts(resolved.levels),
+        datasets=resolved.datasets,
+        notes=resolved.notes,
     )
-    folder = request.work or Path(f"{asked.name}-{run.hex[:8]}.run")
-    workspace = Workspace.create(
-        folder,
-        Header(
-            setup=setup,
-            folder=asked.folder,
-            keep_hosts=request.keep_hosts,
-            salt=uuid.uuid4().hex,
-            runs=request.runs,
-            plan=str(plan.digest),
-            subjects=planning.to_json(plan)["subjects"],
-        ),
-    )
-    payload.fill(workspace, asked, inputs, request.levels)
-    return _session(workspace, plan, setup, runtime, prepared, data, original, request.launcher)
+    folder = work or Path(f"{plan.manifest.name}-{run.hex[:8]}.run")
+    with places.new_folder(folder) as partial:
+        workspace = Workspace.create(partial, _header(plan, setup, terms))
+        payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
+        _add_node(workspace)
+    return _session(Workspace.open(folder), plan, setup, resolved, claims)
 
 
-def reopen(folder: Path, original: Original | None, console: Console) -> Session:
-    """Take up a run that was interrupted, on this machine or another one of the same site.
+def reopen(folder: Path, *, verifies: str | None) -> CutOff:
+    """Read the folder of a run that was interrupted, on this machine or another one of its site.
+
+    Args:
+        folder: Whose name the interrupted run printed.
+        verifies: Id of the capsule that it verifies, None for a run of its own.
 
     Raises:
-        UsageError: It is not a run folder, or belongs to a verification and no capsule is given.
+        UsageError: It is not a run folder, or verifies something else.
         DamagedError: Its manifest makes another plan than the one that was begun.
     """
     workspace = Workspace.open(folder)
     header = workspace.header
     setup = header.setup
-    verifies = capsule_verified(setup.origin)
-    if verifies != (original.id if original else None):
-        raise UsageError(
-            f"this run verifies capsule {verifies}" if verifies else "this run verifies no capsule",
-            where=str(folder),
-            advice=f"capsule verify CAPSULE --resume {folder}"
-            if verifies
-            else f"capsule run --resume {folder}",
-        )
+    if (verified := capsule_verified(setup.origin)) != verifies:
+        raise _other_run(folder, verified)
     asked = manifest.read(
         workspace.manifest.read_bytes(),
         where=str(workspace.manifest),
         folder=header.folder,
         subjects=header.subjects,
     )
-    plan = planning.make(asked, verifies=verifies, runs=header.runs)
+    plan = planning.make(asked, verifies=verified, runs=header.runs)
     if str(plan.digest) != header.plan:
         raise DamagedError(
             f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
             where=str(workspace.manifest),
             advice="it was changed, or begun by another version of capsule; start anew",
         )
-    runtime = runtimes.choose(setup.runtime, needs_image=setup.image is not None)
-    site = sites.load()
-    _, data = _datasets(asked, setup.datasets, site, console)
-    prepared = _prepared(runtime, setup.image, site, asked, console)
-    ended = runtime.reap(setup.uuid)
-    if ended:
-        console.say(f"ended {ended} process(es) that the interrupted run had left running")
-    loop.recover(workspace, plan)
-    return _session(workspace, plan, setup, runtime, prepared, data, original)
+    return CutOff(workspace=workspace, plan=plan, setup=setup)
 
 
-def perform(session: Session, console: Console) -> None:
-    """Run every trial that has no outcome yet.
+def take_up(
+    cut_off: CutOff,
+    resolved: Resolved,
+    watch: Watch,
+    *,
+    claims: tuple[FrozenClaim, ...] | None = None,
+) -> Session:
+    """End what the dead run left behind, and be ready to go on; the folder must be locked."""
+    processes = resolved.runtime.reap(cut_off.setup.uuid)
+    if processes:
+        watch.reaped(processes)
+    loop.recover(cut_off.workspace, cut_off.plan)
+    return _session(cut_off.workspace, cut_off.plan, cut_off.setup, resolved, claims)
+
+
+def perform(session: Session, watch: Watch) -> Execution:
+    """Run every trial that has no outcome yet, and read what all of them left behind.
 
     Raises:
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
-    with console.progress(session.total, session.done) as watch:
-        loop.run(session.workspace, session.plan, session.setting, watch)
+    workspace, plan = session.workspace, session.plan
+    loop.run(workspace, plan, session.setting, watch)
+    execution = session.gatherer.collect(plan)
+    if any(isinstance(group.subject, Command) for group in plan.groups):
+        software = dict(execution.software)
+        software["command"] = gather.probe(workspace, session.setting)
+        execution = replace(execution, software=software)
+    return execution
 
 
-def look(session: Session, runs: int) -> Session:
-    """The same run as far as its first `runs` fresh seeds."""
-    return replace(session, plan=planning.first(session.plan, runs))
+@contextmanager
+def follow(session: Session, watch: Watch) -> Iterator[None]:
+    """Tell the watch that trials start, and that no more do."""
+    log = session.workspace.log
+    total = sum(len(group.trials) for group in session.plan.groups)
+    watch.begin(session.workspace.folder, total, sum(map(log.settled, log.last)))
+    try:
+        yield
+    finally:
+        watch.end()
+
+
+def looks_left(session: Session, looks: Sequence[int]) -> list[int]:
+    """The planned looks but for those that the run went past before it was interrupted."""
+    seeds = {group.id: group.seed for group in session.plan.groups if _is_fresh(group)}
+    begun = {seeds[start.group] for start in session.workspace.log.begun if start.group in seeds}
+    return [runs for runs in looks if runs >= len(begun)]
+
+
+def look(session: Session, runs: int, number: int) -> Session:
+    """The same run as far as its first `runs` fresh seeds, which its planned look `number` ends."""
+    origin = session.setup.origin
+    assert isinstance(origin, Verification)
+    setup = replace(session.setup, origin=replace(origin, look=number))
+    return replace(session, plan=planning.first(session.plan, runs), setup=setup)
 
 
 def assemble(session: Session, execution: Execution) -> Record:
     """The record of what ran so far, with its claims frozen."""
-    from capsule import summary, verdict
-
     record = records.assemble(
         session.setup,
         session.plan,
@@ -219,55 +249,104 @@ def assemble(session: Session, execution: Execution) -> Record:
     return replace(record, claims=claims)
 
 
-def seal(session: Session, target: Path) -> tuple[Record, str]:
-    """Write the capsule and note it as this user's own.
+def target(session: Session, output: Path | None) -> Path:
+    """The capsule to write, which must not be there yet; by default one that is named by the run.
 
-    Returns:
-        What it holds, and its id.
+    The name of a verification ends otherwise, so that `NAME-*.capsule.zip` is the original alone.
+
+    Raises:
+        UsageError: Something lies there.
+        ExecutionError: Its folder cannot be written.
     """
-    execution = session.gatherer.collect(session.plan)
-    if any(isinstance(group.subject, Command) for group in session.plan.groups):
-        software = dict(execution.software)
-        software["command"] = gather.probe(session.workspace, session.setting)
-        execution = replace(execution, software=software)
-    record = assemble(session, execution)
+    kind = "verification" if capsule_verified(session.setup.origin) else "capsule"
+    usual = f"{session.plan.manifest.name}-{session.setup.uuid[:8]}.{kind}.zip"
+    path = output or Path(usual)
+    places.check(output=path)
+    return path
+
+
+def seal(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
+    """Write the capsule, note it as this user's own, and remove the run folder.
+
+    Raises:
+        UsageError: Something lies at the target by now; it is not written over.
+        ExecutionError: The capsule cannot be written, and the run folder stays; or it cannot be
+            noted as this user's own.
+    """
+    places.check(output=target)
     files = [*payload.carried(session.workspace), *execution.logs]
     capsule_id = archive.write(record, files, target)
-    ledger.add(capsule_id)
-    shutil.rmtree(session.workspace.folder)
-    return record, capsule_id
+    try:
+        ledger.add(capsule_id)
+    finally:
+        _remove(session.workspace.folder)
+    return Sealed(path=target, id=capsule_id, record=record)
 
 
-def capsule_name(session: Session) -> str:
-    """File name of the capsule to seal: the manifest's name and the run's first digits."""
-    suffix = ".verification" if capsule_verified(session.setup.origin) else ""
-    return f"{session.plan.manifest.name}-{session.setup.uuid[:8]}{suffix}.capsule.zip"
+def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
+    return Header(
+        setup=setup,
+        folder=plan.manifest.folder,
+        keep_hosts=terms.keep_hosts,
+        salt=uuid.uuid4().hex,
+        runs=terms.runs,
+        plan=str(plan.digest),
+        subjects=planning.to_json(plan)["subjects"],
+    )
+
+
+def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
+    if plan.verifies is None:
+        return Original(image=terms.image)
+    seeds = {group.seed for group in plan.groups if _is_fresh(group)}
+    own = resolved.levels == payload.OWN_LEVELS
+    return Verification(
+        of=plan.verifies,
+        runs=len(seeds),
+        image=terms.image,
+        levels="own" if own else "capsule",
+    )
+
+
+def _remove(folder: Path) -> None:
+    # without this file it is no run folder: one half removed must not be taken up again
+    (folder / "run.json").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _other_run(folder: Path, verifies: str | None) -> UsageError:
+    if verifies is None:
+        return UsageError(
+            "this run verifies no capsule",
+            where=str(folder),
+            advice=f"capsule run --resume {folder}",
+        )
+    return UsageError(
+        f"this run verifies capsule {verifies}",
+        where=str(folder),
+        advice=f"capsule verify CAPSULE --resume {folder}, with that capsule",
+    )
 
 
 def _session(
     workspace: Workspace,
     plan: Plan,
     setup: Setup,
-    runtime: Runtime,
-    prepared: Prepared,
-    data: Mapping[str, Path],
-    original: Original | None,
-    launcher: Launcher | None = None,
+    resolved: Resolved,
+    claims: tuple[FrozenClaim, ...] | None,
 ) -> Session:
-    resources = plan.manifest.resources
-    node = inventory.node(salt=workspace.header.salt, keep_hosts=workspace.header.keep_hosts)
-    limit = resources.walltime_seconds
+    limit = plan.manifest.resources.walltime_seconds
     setting = Setting(
-        runtime=runtime,
-        prepared=prepared,
-        launcher=launcher or launch.choose(resources.ranks),
-        data=data,
+        runtime=resolved.runtime,
+        prepared=resolved.prepared,
+        launcher=resolved.launcher,
+        data=resolved.data,
         threads=setup.threads,
-        device="cuda" if resources.gpus_per_rank else "cpu",
-        devices=gpus.by_rank(resources.gpus_per_rank, resources.ranks),
+        device="cuda" if any(resolved.devices) else "cpu",
+        devices=resolved.devices,
         determinism=plan.manifest.determinism,
         label=setup.uuid,
-        nodes=(workspace.add_node(node),) * resources.ranks,
+        nodes=(_add_node(workspace),) * len(resolved.devices),
         deadline=time.monotonic() + limit if limit else None,
     )
     return Session(
@@ -275,120 +354,20 @@ def _session(
         plan=plan,
         setup=replace(setup, variables=environment(setting)),
         setting=setting,
-        claims=original.claims if original else None,
+        claims=claims,
         gatherer=gather.Gatherer(workspace),
     )
 
 
-def _origin(request: Request, plan: Plan) -> Origin:
-    if request.original is None:
-        return origins.Original(image=request.image)
-    fresh = {t.seed for group in plan.groups for t in group.trials if t.seed_source == "fresh"}
-    return Verification(
-        of=request.original.id,
-        runs=len(fresh),
-        image=request.image,
-        levels="own" if request.levels == payload.OWN_LEVELS else "capsule",
-    )
+def _add_node(workspace: Workspace) -> int:
+    """Keep the inventory of this node, unless it worked here before; returns its index."""
+    header = workspace.header
+    node = inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
+    return workspace.add_node(node)
 
 
-def _wants_image(request: Request) -> bool:
-    return request.manifest.image is not None or request.image is not None
-
-
-def _image(request: Request, runtime: Runtime) -> image.Image | None:
-    if not runtime.contained:
-        return None
-    original = request.original
-    if original is not None and request.image is None:
-        if original.image is None:
-            raise UsageError(
-                "the original ran without an image, so no engine can run the same one",
-                advice="verify it with --runtime host, or name an image with --image",
-            )
-        return original.image
-    if request.manifest.image is None and request.image is None:
-        raise UsageError(
-            f"the manifest names no image, which {runtime.name} needs",
-            where="/image",
-            advice="add one, name one with --image, or use --runtime host",
-        )
-    return image.resolve(
-        request.manifest.image, folder=request.manifest.folder, override=request.image
-    )
-
-
-def _datasets(
-    asked: Manifest, used: tuple[Dataset, ...], site: sites.Site, console: Console
-) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
-    """Every dataset of the manifest; one that was used before must be the same bytes again."""
-    known = {each.name: each.digest for each in used}
-    found: list[Dataset] = []
-    data: dict[str, Path] = {}
-    for spec in asked.datasets:
-        dataset, path = datasets.obtain(
-            replace(spec, digest=known.get(spec.name, spec.digest)),
-            folder=asked.folder,
-            site=site,
-            cache=sites.cache_folder(site),
-            progress=console.counter(f"dataset {spec.name}"),
-        )
-        found.append(dataset)
-        data[spec.name] = path
-    return tuple(found), data
-
-
-def _prepared(
-    runtime: Runtime,
-    chosen: image.Image | None,
-    site: sites.Site,
-    asked: Manifest,
-    console: Console,
-) -> Prepared:
-    if chosen is not None:
-        console.say(f"image {chosen.pinned or chosen.reference} by {runtime.name}")
-    count = asked.resources.gpus_per_rank
-    if count:
-        # a missing device is told before an image of gigabytes is fetched
-        gpus.require(count, chosen)
-    prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
-    if count:
-        runtime.check_gpus(count, prepared, chosen)
-    return prepared
-
-
-def _threads(asked: Manifest) -> int:
-    return asked.resources.cpus_per_rank or len(os.sched_getaffinity(0))
-
-
-def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
-    manifest = request.manifest
-    if not runtime.contained:
-        yield Note(
-            code="uncontained",
-            sentence="nothing was contained: the host's own Python and libraries were measured",
-        )
-        if _wants_image(request):
-            yield Note(code="image-unused", sentence="the manifest's image was not used")
-    if manifest.narrowed_from is not None:
-        kept = ", ".join(dict.fromkeys(n for each in manifest.benchmarks for n in each.frameworks))
-        yield Note(
-            code="narrowed",
-            sentence=f"measured with {kept} alone: a part of the manifest {manifest.narrowed_from}",
-        )
-    if request.image is not None:
-        yield Note(
-            code="image-replaced",
-            sentence=f"the image was replaced on the command line by {request.image}",
-        )
-    isolation = prepared.observations.get("network_isolation", "")
-    if isolation.startswith("refused"):
-        yield Note(code="online", sentence=f"workloads could reach the network: {isolation}")
-    threads, cpus = _threads(manifest), len(os.sched_getaffinity(0))
-    if threads > cpus:
-        yield Note(
-            code="oversubscribed", sentence=f"{threads} threads were asked for on {cpus} CPUs"
-        )
+def _is_fresh(group: planning.Group) -> bool:
+    return group.trials[0].seed_source == "fresh"
 
 
 def _now() -> str:

@@ -4,6 +4,7 @@
     report.draw_several(verdict)       that of several re-executions
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
+    report.draw_inventory(node, engines)  what a machine is
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
@@ -17,10 +18,12 @@ from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
 from capsule.report.terminal.comparison import draw_verdict
 from capsule.report.terminal.contents import draw_record
+from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.sealed import draw_sealed, failure
 from capsule.report.terminal.several import draw_several
 
 __all__ = [
+    "draw_inventory",
     "draw_record",
     "draw_sealed",
     "draw_several",

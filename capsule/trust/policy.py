@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from capsule.archive import Capsule
-from capsule.console import Console
 from capsule.errors import UntrustedError
 from capsule.manifest import Benchmark, Command, Network, Operator
+from capsule.resolve import Resolved
 from capsule.trust import ledger
+from capsule.watch import SILENT, Watch
 
 
-def require(opened: Capsule, *, trust: bool, console: Console) -> None:
-    """Stop unless the capsule is this user's own or `trust` is given; shows what would run.
+def require_consent(opened: Capsule, *, trust: bool, watch: Watch = SILENT) -> None:
+    """Stop unless the capsule is this user's own or `trust` is given; tells what would run.
 
     Raises:
         UntrustedError: Nobody said that its code may run.
     """
     if ledger.holds(opened.id):
         return
-    console.say(f"{opened.id} was not sealed by you; it would run here:")
-    for line in _would_run(opened):
-        console.say(f"  {line}")
+    watch.stranger(opened.id, _would_run(opened))
     if not trust:
         raise UntrustedError(
             "a stranger's capsule executes its author's code",
@@ -28,21 +27,24 @@ def require(opened: Capsule, *, trust: bool, console: Console) -> None:
         )
 
 
-def require_container(opened: Capsule, *, runtime: str, image: str | None, allowed: bool) -> None:
+def require_container(opened: Capsule, resolved: Resolved, *, allow_host: bool) -> None:
     """Stop before a stranger's code runs without a container.
 
+    Args:
+        opened: The capsule.
+        resolved: What would run it, wherever that was decided.
+        allow_host: Whether somebody said that it may.
+
     Raises:
-        UntrustedError: It would, and `--allow-host` was not given.
+        UntrustedError: It would, and nobody said so.
     """
-    uncontained = runtime == "host" or (
-        runtime == "auto" and opened.record.image is None and image is None
+    if resolved.runtime.contained or allow_host or ledger.holds(opened.id):
+        return
+    raise UntrustedError(
+        "it would run on this host without a container",
+        where=opened.id,
+        advice="use --runtime apptainer or docker with --image, or say --allow-host",
     )
-    if uncontained and not allowed and not ledger.holds(opened.id):
-        raise UntrustedError(
-            "it would run on this host without a container",
-            where=opened.id,
-            advice="use --runtime apptainer or docker with --image, or say --allow-host",
-        )
 
 
 def _would_run(opened: Capsule) -> list[str]:

@@ -71,7 +71,7 @@ def test_it_reproduces_under_the_other_engine(published, stranger):
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("REPRODUCED")
     assert "same-manifest" in ended.stdout
-    (second,) = stranger.folder.glob("*.capsule.zip")
+    (second,) = stranger.folder.glob("*.verification.zip")
     shown = stranger.json("show", second)
     assert shown["verifies"] == stranger.json("show", published)["id"]
     assert torch_image().endswith(shown["image"]["manifest_digest"])
@@ -84,7 +84,7 @@ def test_an_image_whose_gemm_is_wrong_by_one_percent_is_different(published, str
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert ended.stdout.startswith("DIFFERENT")
     assert "image" in ended.stdout
-    (second,) = stranger.folder.glob("*.capsule.zip")
+    (second,) = stranger.folder.glob("*.verification.zip")
     verdict = stranger.json("diff", published, second, code=1)
     different = {each["metric"] for each in verdict["claims"] if each["verdict"] == "DIFFERENT"}
     assert different == {

@@ -8,8 +8,8 @@ from capsule import digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.digest import Digest
 from capsule.image import Image, Layer
-from capsule.origin import Original, Verification
 from capsule.notes import Note
+from capsule.origin import Original, Verification
 from capsule.record import Attempt, Dataset, File, FrozenClaim, Record, Samples
 
 SEEDS = (17, 18, 19, 20, 21)

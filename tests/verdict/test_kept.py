@@ -345,7 +345,7 @@ def judged(name, sides):
     told = {
         "frozen": [taken(claim, FROZEN) for claim in sides[0].claims],
         "outlook": [taken(one, OUTLOOK) for one in outlook(sides[0].manifest)],
-        "runs_advised": verdict.runs_advised(sides[0]),
+        "runs_advised": verdict.advise_runs(sides[0]),
         "sides": [values_of(side, only) for side in sides],
     }
     if len(sides) == 2:

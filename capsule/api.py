@@ -1,0 +1,223 @@
+"""The corridor: run a manifest, verify a capsule, compare capsules, open one.
+
+    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
+    open -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
+
+Nothing here prints, exits or asks. A failure is an exception of `capsule.errors`; whoever wants to
+follow a run hands in a `Watch`. A run that is cut off keeps its folder for `resume` to go on with.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import overload
+
+from capsule import archive, places, rerun
+from capsule import manifest as manifests
+from capsule import plan as plans
+from capsule import session as sessions
+from capsule.archive import Capsule
+from capsule.diff.several import compare_several
+from capsule.errors import UsageError
+from capsule.manifest import Manifest
+from capsule.options import ResumeOptions, RunOptions, VerifyOptions
+from capsule.resolve import Request, resolve
+from capsule.session import Sealed, Session, Terms
+from capsule.trust import policy as trust
+from capsule.verdict import Verdict
+from capsule.verdict.several import SeveralVerdict, judge_several
+from capsule.watch import SILENT, Watch
+
+__all__ = [
+    "SILENT",
+    "Capsule",
+    "Manifest",
+    "ResumeOptions",
+    "RunOptions",
+    "Sealed",
+    "SeveralVerdict",
+    "Verdict",
+    "Verification",
+    "VerifyOptions",
+    "Watch",
+    "diff",
+    "open",
+    "resume",
+    "resume_verification",
+    "run",
+    "verify",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """A capsule was run again here, and judged.
+
+    Attributes:
+        verdict: The judgement of the original's claims.
+        rerun: The second capsule.
+    """
+
+    verdict: Verdict
+    rerun: Sealed
+
+
+def run(
+    manifest: str | Path | Manifest, options: RunOptions = RunOptions(), watch: Watch = SILENT
+) -> Sealed:
+    """Run a manifest's benchmarks on this machine, and seal what came of them.
+
+    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned.
+
+    Raises:
+        UsageError: The manifest or an option is wrong, or the output exists already.
+        CannotRunError: An engine, the image, a dataset or a device is missing here.
+        DamagedError: An image, a dataset or an input is not what it should be.
+        ExecutionError: It was cut off, or cannot be written; its folder can be resumed.
+    """
+    places.check(output=options.output, work=options.work)
+    if not isinstance(manifest, Manifest):
+        manifest = manifests.load(Path(manifest))
+    plan = plans.make(manifest)
+    request = Request(
+        manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
+    )
+    resolved = resolve(request, watch)
+    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    session = sessions.begin(plan, resolved, terms, work=options.work)
+    with session.workspace.locked():
+        return _finish(session, options.output, watch)
+
+
+def resume(
+    folder: str | Path, options: ResumeOptions = ResumeOptions(), watch: Watch = SILENT
+) -> Sealed:
+    """Go on with a run that was cut off; what was finished is not run again.
+
+    Raises:
+        UsageError: It is no run's folder, or that of one that verifies a capsule.
+        CannotRunError: Another process works on it, or as for `run`.
+        DamagedError: As for `run`.
+        ExecutionError: As for `run`.
+    """
+    places.check(output=options.output)
+    cut_off = sessions.reopen(Path(folder), verifies=None)
+    with cut_off.workspace.locked():
+        resolved = resolve(cut_off.request, watch)
+        session = sessions.take_up(cut_off, resolved, watch)
+        return _finish(session, options.output, watch)
+
+
+def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
+    target = sessions.target(session, output)
+    with sessions.follow(session, watch):
+        execution = sessions.perform(session, watch)
+    record = sessions.assemble(session, execution)
+    return sessions.seal(session, execution, record, target)
+
+
+def verify(
+    capsule: str | Path, options: VerifyOptions = VerifyOptions(), watch: Watch = SILENT
+) -> Verification:
+    """Run a capsule's plan again on this machine with fresh seeds, and judge its claims.
+
+    Raises:
+        UsageError: There is no such capsule, an option is wrong, or the output exists already.
+        DamagedError: The capsule, its image or a dataset is not what it should be.
+        UntrustedError: It is a stranger's, and nobody said that its code may run here.
+        CannotRunError: As for `run`.
+        ExecutionError: As for `run`, but that `resume_verification` goes on.
+    """
+    places.check(output=options.output, work=options.work)
+    with open(capsule) as original, TemporaryDirectory(prefix="capsule-") as scratch:
+        trust.require_consent(original, trust=options.trust, watch=watch)
+        record = original.record
+        looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
+        runs = rerun.runs(record, options.runs, looks)
+        plan = plans.make(record.manifest, verifies=original.id, runs=runs)
+        resolved = resolve(rerun.request(original, options, Path(scratch)), watch)
+        trust.require_container(original, resolved, allow_host=options.allow_host)
+        terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
+        session = sessions.begin(plan, resolved, terms, work=options.work, claims=record.claims)
+        with session.workspace.locked():
+            return _finish_and_judge(original, session, looks, options.output, watch)
+
+
+def resume_verification(
+    capsule: str | Path,
+    folder: str | Path,
+    options: ResumeOptions = ResumeOptions(),
+    watch: Watch = SILENT,
+) -> Verification:
+    """Go on with a verification that was cut off.
+
+    Raises:
+        UsageError: It is not the folder of a run that verifies this capsule, or as for `verify`.
+        CannotRunError: Another process works on it, or as for `verify`.
+        DamagedError: As for `verify`.
+        UntrustedError: As for `verify`.
+        ExecutionError: As for `verify`.
+    """
+    places.check(output=options.output)
+    with open(capsule) as original:
+        trust.require_consent(original, trust=options.trust, watch=watch)
+        record = original.record
+        looks = rerun.looks(record, until_decided=options.until_decided)
+        cut_off = sessions.reopen(Path(folder), verifies=original.id)
+        with cut_off.workspace.locked():
+            resolved = resolve(cut_off.request, watch)
+            trust.require_container(original, resolved, allow_host=options.allow_host)
+            session = sessions.take_up(cut_off, resolved, watch, claims=record.claims)
+            return _finish_and_judge(original, session, looks, options.output, watch)
+
+
+def _finish_and_judge(
+    original: Capsule,
+    session: Session,
+    looks: tuple[int, ...],
+    output: Path | None,
+    watch: Watch,
+) -> Verification:
+    target = sessions.target(session, output)
+    with sessions.follow(session, watch):
+        session, execution = rerun.perform(original, session, looks, watch)
+    record = sessions.assemble(session, execution)
+    sealed = sessions.seal(session, execution, record, target)
+    return Verification(verdict=rerun.judge(original, record, sealed.id), rerun=sealed)
+
+
+@overload
+def diff(original: str | Path, rerun: str | Path, /) -> Verdict: ...
+@overload
+def diff(
+    original: str | Path, first: str | Path, second: str | Path, /, *more: str | Path
+) -> SeveralVerdict: ...
+def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
+    """Judge the claims of one capsule by the runs of another, or of several others.
+
+    Raises:
+        UsageError: There is no such capsule, or only one is named.
+        DamagedError: One of them is not as it was sealed.
+    """
+    if not reruns:
+        raise UsageError("a capsule is compared with one other or more, and none is named")
+    with ExitStack() as stack:
+        capsules = [stack.enter_context(open(path)) for path in (original, *reruns)]
+        if len(capsules) == 2:
+            return rerun.judge(capsules[0], capsules[1].record, capsules[1].id)
+        return judge_several(
+            compare_several([one.record for one in capsules], [one.id for one in capsules])
+        )
+
+
+def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`
+    """Open a capsule, a file or a folder, that is whole; to be closed, or used in a `with` block.
+
+    Raises:
+        UsageError: There is no such capsule.
+        DamagedError: Anything in it is not as it was sealed.
+    """
+    return archive.read(Path(capsule))

@@ -1,0 +1,84 @@
+"""Where a run and its capsule lie: free before anything runs, and there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from capsule.errors import ExecutionError, UsageError
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def check(*, output: Path | None, work: Path | None = None) -> None:
+    """Stop before a day of measuring rather than after it, if what comes of it has no place.
+
+    Args:
+        output: The capsule to write, None for a new name in the current folder.
+        work: The run folder to make, None for a new name in the current folder.
+
+    Raises:
+        UsageError: Something lies there already, or there is no such folder.
+        ExecutionError: The folder cannot be written.
+    """
+    if output is not None and os.path.lexists(output):
+        raise UsageError(
+            "exists already, and nothing is written over it",
+            where=str(output),
+            advice="name another file with --output, or move that one away",
+        )
+    if work is not None and os.path.lexists(work):
+        raise UsageError(
+            "the run folder exists already",
+            where=str(work),
+            advice="go on with it by --resume, or name another one with --work",
+        )
+    folder = output.parent if output else Path()
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no such folder to write {output} in",
+            where=str(folder),
+            advice="make it, or name another place with --output",
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ExecutionError(
+            f"no capsule can be written here: {error.strerror}",
+            where=str(folder.absolute()),
+            advice="name another place with --output",
+        ) from None
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which gets its name when it is whole, and is removed when it is not.
+
+    Raises:
+        ExecutionError: It cannot be written.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        yield partial
+        partial.rename(folder)
+    except ExecutionError as error:
+        raise _not_made(error.what, folder) from None
+    except OSError as error:
+        where = folder if error.errno in _NO_SPACE else error.filename or folder
+        raise _not_made(f"cannot write: {error.strerror}", where) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _not_made(fault: str, where: object) -> ExecutionError:
+    return ExecutionError(
+        f"the run folder cannot be made: {fault}",
+        where=str(where),
+        advice="free some space or choose another folder with --work; nothing has run yet",
+    )

@@ -1,0 +1,101 @@
+"""What a verification is besides a run: the same again, looked at as planned, and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capsule import diff, verdict
+from capsule import session as sessions
+from capsule.archive import Capsule
+from capsule.errors import UsageError
+from capsule.execute import payload
+from capsule.options import VerifyOptions
+from capsule.record import Execution, Record
+from capsule.resolve import Request, Used
+from capsule.session import Session
+from capsule.verdict import Verdict
+from capsule.watch import Watch
+
+
+def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
+    """What a capsule's plan needs: its image and data, its inputs and its measuring program.
+
+    Args:
+        original: The capsule.
+        options: May replace its image and its program.
+        scratch: A folder to lay its files out in.
+    """
+    record = original.record
+    original.extract("inputs", scratch / "inputs")
+    levels = payload.OWN_LEVELS
+    if options.levels == "capsule":
+        levels = scratch / "levels"
+        original.extract("levels", levels)
+    return Request(
+        manifest=record.manifest,
+        used=Used(image=record.image, datasets=record.datasets),
+        runtime=options.runtime,
+        image=options.image,
+        levels=levels,
+        inputs=scratch / "inputs",
+    )
+
+
+def runs(record: Record, wanted: int | None, looks: tuple[int, ...]) -> int:
+    """How many fresh seeds a verification runs at most.
+
+    Args:
+        record: Of the original.
+        wanted: By whoever verifies, None to follow the advice.
+        looks: The planned ones, if any are taken.
+    """
+    return looks[-1] if looks else wanted or verdict.advise_runs(record)
+
+
+def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tuple[int, ...]:
+    """The planned looks of a verification that stops once it is decided, else none.
+
+    Raises:
+        UsageError: None are planned, or a number of runs was given too.
+    """
+    if not until_decided:
+        return ()
+    if runs is not None:
+        raise UsageError("--runs and --until-decided exclude each other")
+    planned = sorted({number for claim in record.claims for number in claim.looks})
+    if not planned:
+        raise UsageError(
+            "the capsule's claims plan no looks, and unplanned ones would raise the error rate",
+            where="/claims",
+            advice='use --runs N; an author plans them with "looks": [3, 6, 12]',
+        )
+    return tuple(planned)
+
+
+def perform(
+    original: Capsule, session: Session, looks: tuple[int, ...], watch: Watch
+) -> tuple[Session, Execution]:
+    """Run as many of the planned looks as it takes, all of the plan where there are none.
+
+    Returns:
+        The part of the run that took place, and what it left behind.
+    """
+    for runs in sessions.looks_left(session, looks):
+        part = sessions.look(session, runs, looks.index(runs) + 1)
+        execution = sessions.perform(part, watch)
+        judged = judge(original, sessions.assemble(part, execution), None)
+        watch.look(runs, judged)
+        if runs == looks[-1] or _is_decided(judged):
+            return part, execution
+    return session, sessions.perform(session, watch)
+
+
+def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
+    """Judge the claims of a capsule by the runs of another record, sealed or not."""
+    return verdict.judge(
+        diff.compare(original.record, rerun, original_id=original.id, rerun_id=rerun_id)
+    )
+
+
+def _is_decided(judged: Verdict) -> bool:
+    return all(claim.word != "INCONCLUSIVE" for claim in judged.claims if claim.decisive)

@@ -1,0 +1,245 @@
+"""Decide once what a run uses on this machine: engine, image, data, devices, inputs.
+
+Nothing is executed, and nothing is made but what caches keep.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from capsule import datasets, image, launch, runtimes
+from capsule import site as sites
+from capsule.errors import CannotRunError, UsageError
+from capsule.execute import payload
+from capsule.image import Image
+from capsule.launch.base import Launcher
+from capsule.manifest import Manifest
+from capsule.notes import Note
+from capsule.record import Dataset
+from capsule.runtimes import gpus
+from capsule.runtimes.base import Prepared, Runtime
+from capsule.site import Site
+from capsule.watch import SILENT, Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """What an earlier run used, and this one uses again: the same bytes or none.
+
+    Attributes:
+        image: None when it ran without one.
+        datasets: With the digests that they had.
+    """
+
+    image: Image | None
+    datasets: tuple[Dataset, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is wanted of this machine.
+
+    Attributes:
+        manifest: What will run.
+        used: By the run that is verified or taken up again, None for a new one.
+        runtime: Name of an engine, or `auto`.
+        image: Reference that takes the place of the image, None for that one.
+        levels: Folder of the measuring program.
+        inputs: Folder that the manifest's input paths are relative to.
+        launcher: What starts the ranks, None for what suits their number.
+    """
+
+    manifest: Manifest
+    used: Used | None = None
+    runtime: str = "auto"
+    image: str | None = None
+    levels: Path = payload.OWN_LEVELS
+    inputs: Path | None
+    launcher: Launcher | None = None
+
+    @property
+    def has_image(self) -> bool:
+        """Whether there is an image that an engine could start."""
+        own = self.used.image if self.used else self.manifest.image
+        return own is not None or self.image is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """What a run uses here, all of it at hand.
+
+    Attributes:
+        runtime: The engine.
+        image: None without a container.
+        prepared: The image, ready to start.
+        datasets: What they are, with digests.
+        data: Where each dataset lies.
+        inputs: Every input file: its path below `inputs/`, and where it lies.
+        levels: Folder of the measuring program.
+        threads: Threads that a workload may use.
+        devices: Names of the devices that each rank gets, by rank.
+        launcher: What starts the ranks.
+        notes: What a reader of the numbers must know of all this.
+    """
+
+    runtime: Runtime
+    image: Image | None
+    prepared: Prepared
+    datasets: tuple[Dataset, ...]
+    data: Mapping[str, Path]
+    inputs: Mapping[str, Path]
+    levels: Path
+    threads: int
+    devices: tuple[tuple[str, ...], ...]
+    launcher: Launcher
+    notes: tuple[Note, ...]
+
+
+def resolve(request: Request, watch: Watch = SILENT) -> Resolved:
+    """Find or fetch everything that a run needs here.
+
+    Raises:
+        UsageError: Engine and image do not fit together, or a reference is none.
+        CannotRunError: An engine, the image, a dataset or a device is missing here.
+        DamagedError: An image, a dataset or an input is not what its digest or name promises.
+    """
+    manifest, site = request.manifest, sites.load()
+    runtime = _engine(request, site)
+    chosen = _image(request, runtime)
+    inputs = payload.inputs(manifest, request.inputs)
+    records, data = _datasets(request, site, watch)
+    prepared = _prepare(runtime, chosen, request, site, watch)
+    return Resolved(
+        runtime=runtime,
+        image=chosen,
+        prepared=prepared,
+        datasets=records,
+        data=data,
+        inputs=inputs,
+        levels=request.levels,
+        threads=_threads(manifest),
+        devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
+        launcher=request.launcher or launch.choose(manifest.resources.ranks),
+        notes=tuple(_notes(request, runtime, prepared)),
+    )
+
+
+def _engine(request: Request, site: Site) -> Runtime:
+    """The engine that is asked for; else, for an image, the site's; else the first usable one."""
+    if request.runtime != "auto" or site.runtime is None or not request.has_image:
+        return runtimes.choose(request.runtime, needs_image=request.has_image)
+    try:
+        return runtimes.choose(site.runtime, needs_image=True)
+    except CannotRunError as error:
+        raise CannotRunError(
+            error.what,
+            where=f"{site.file}#/runtime",
+            advice="change that setting, or choose another engine with --runtime",
+        ) from None
+
+
+def _image(request: Request, runtime: Runtime) -> Image | None:
+    if not runtime.contained:
+        if request.image is not None:
+            raise UsageError(
+                f"the engine {runtime.name} starts no image, so {request.image} would not be used",
+                advice="leave --image out, or choose --runtime apptainer or docker",
+            )
+        return None
+    if request.image is None and request.used is not None:
+        if request.used.image is None:
+            raise UsageError(
+                "the original ran without an image, so no engine can run the same one",
+                advice="verify it with --runtime host, or name an image with --image",
+            )
+        return request.used.image
+    if not request.has_image:
+        raise UsageError(
+            f"the manifest names no image, which {runtime.name} needs",
+            where="/image",
+            advice="add one, name one with --image, or use --runtime host",
+        )
+    manifest = request.manifest
+    return image.resolve(manifest.image, folder=manifest.folder, override=request.image)
+
+
+def _datasets(
+    request: Request, site: Site, watch: Watch
+) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
+    """Every dataset of the manifest; one that was used before must be the same bytes again."""
+    manifest, used = request.manifest, request.used
+    digests = {dataset.name: dataset.digest for dataset in used.datasets} if used else {}
+    records: list[Dataset] = []
+    paths: dict[str, Path] = {}
+    for spec in manifest.datasets:
+        dataset, path = datasets.obtain(
+            replace(spec, digest=digests.get(spec.name, spec.digest)),
+            folder=manifest.folder,
+            site=site,
+            cache=sites.cache_folder(site),
+            progress=partial(watch.hashing, spec.name),
+        )
+        records.append(dataset)
+        paths[spec.name] = path
+    return tuple(records), paths
+
+
+def _prepare(
+    runtime: Runtime, chosen: Image | None, request: Request, site: Site, watch: Watch
+) -> Prepared:
+    resources = request.manifest.resources
+    count = resources.gpus_per_rank * resources.ranks_per_node
+    if count:
+        # a missing device is reported before an image of gigabytes is fetched
+        gpus.require(count, chosen)
+    if chosen is not None:
+        watch.fetching(chosen, runtime.name)
+    prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
+    if count:
+        runtime.check_gpus(count, prepared, chosen)
+    return prepared
+
+
+def _threads(manifest: Manifest) -> int:
+    return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+
+
+def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
+    manifest = request.manifest
+    if not runtime.contained:
+        yield Note(
+            code="uncontained",
+            sentence="nothing was contained: the host's own Python and libraries were measured",
+        )
+        if request.has_image:
+            yield Note(code="image-unused", sentence="the manifest's image was not used")
+    if manifest.narrowed_from is not None:
+        names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
+        yield Note(
+            code="narrowed",
+            sentence=f"measured with {', '.join(dict.fromkeys(names))} alone:"
+            f" a part of the manifest {manifest.narrowed_from}",
+        )
+    if request.image is not None:
+        yield _named_image(request, request.image)
+    if prepared.open_network is not None:
+        sentence = f"workloads could reach the network: {prepared.open_network}"
+        yield Note(code="online", sentence=sentence)
+    threads, cpus = _threads(manifest), len(os.sched_getaffinity(0))
+    if threads > cpus:
+        yield Note(
+            code="oversubscribed", sentence=f"{threads} threads were asked for on {cpus} CPUs"
+        )
+
+
+def _named_image(request: Request, reference: str) -> Note:
+    if replace(request, image=None).has_image:
+        sentence = f"the image was replaced on the command line by {reference}"
+        return Note(code="image-replaced", sentence=sentence)
+    whose = "the original ran without one" if request.used else "the manifest names none"
+    sentence = f"the image was named on the command line: {reference}; {whose}"
+    return Note(code="image-named", sentence=sentence)

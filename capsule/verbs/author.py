@@ -1,0 +1,98 @@
+"""`capsule init` and `capsule lint`: write a manifest, and know what it is good for."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.errors import UsageError
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitArguments:
+    """What was typed after `init`."""
+
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintArguments:
+    """What was typed after `lint`."""
+
+    manifest: Path
+    frameworks: tuple[str, ...] = ()
+    json: bool = False
+
+
+def _add_init(parser: ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="FILE")
+
+
+def _init(arguments: InitArguments, console: Console) -> int:
+    """Write a manifest, never over another file, and its schema beside it."""
+    from capsule import manifest, schema
+
+    path = arguments.path
+    try:
+        with path.open("xb") as stream:
+            stream.write(manifest.starter(path.stem))
+        # editors complete the manifest's fields from it
+        path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
+    except FileExistsError:
+        raise UsageError("exists already", where=str(path), advice="choose another name") from None
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    console.data(f"wrote {path}; next: {verb.command('lint', path, flags={})}")
+    return 0
+
+
+def _add_lint(parser: ArgumentParser) -> None:
+    parser.add_argument("manifest", type=Path, metavar="MANIFEST")
+    verb.add_frameworks(parser)
+    verb.add_json(parser)
+
+
+def _lint(arguments: LintArguments, console: Console) -> int:
+    from capsule import lint, manifest
+
+    checked = manifest.load(arguments.manifest, arguments.frameworks)
+    warnings, outlook = lint.warnings(checked), lint.outlook(checked)
+    if arguments.json:
+        claims = [asdict(claim) for claim in outlook]
+        facts = {
+            "manifest": str(arguments.manifest),
+            "warnings": list(warnings),
+            "claims": claims,
+        }
+        console.data(verb.text(facts))
+        return 0
+    for claim in outlook:
+        console.data(claim.sentence)
+    for warning in warnings:
+        console.data(f"warning: {warning}")
+    console.data(f"{arguments.manifest} is valid")
+    return 0
+
+
+INIT = Verb(
+    name="init",
+    examples=("capsule init my-benchmark.json",),
+    one="file",
+    add=_add_init,
+    act=verb.door(InitArguments, _init),
+)
+
+LINT = Verb(
+    name="lint",
+    examples=("capsule lint manifests/quickstart.json",),
+    one="manifest",
+    add=_add_lint,
+    act=verb.door(LintArguments, _lint),
+)

@@ -1,0 +1,115 @@
+"""`capsule image`: what stands behind a reference, and images built from recipe folders."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.verbs import verb
+from capsule.verbs.verb import Family, Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+    from capsule.image import Image
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolveArguments:
+    """What was typed after `image resolve`."""
+
+    reference: str
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildArguments:
+    """What was typed after `image build`."""
+
+    folder: Path
+    base: str | None = None
+    wheelhouse: Path | None = None
+    arg: Sequence[tuple[str, str]] = ()
+    push: str | None = None
+    json: bool = False
+
+
+def _add_resolve(parser: ArgumentParser) -> None:
+    parser.add_argument("reference", metavar="REF")
+    verb.add_json(parser)
+
+
+def _resolve(arguments: ResolveArguments, console: Console) -> int:
+    from capsule import image
+    from capsule.manifest import ImageSpec
+
+    spec = ImageSpec(reference=arguments.reference)
+    return _print(image.resolve(spec, folder=None, override=None), arguments.json, console)
+
+
+def _add_build(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--base", metavar="IMAGE", help="base image, BASE of the Dockerfile")
+    parser.add_argument(
+        "--wheelhouse", type=Path, metavar="DIR", help="Python wheels, for no network"
+    )
+    parser.add_argument(
+        "--arg", action="append", type=verb.pair, metavar="NAME=VALUE", help="build argument"
+    )
+    parser.add_argument("--push", metavar="REF", help="push it and print its reference by digest")
+    verb.add_json(parser)
+
+
+def _build(arguments: BuildArguments, console: Console) -> int:
+    from capsule.image import build
+
+    image = build.build(
+        arguments.folder,
+        base=arguments.base,
+        wheelhouse=arguments.wheelhouse,
+        arguments=dict(arguments.arg),
+        tag=arguments.push,
+        push=arguments.push is not None,
+    )
+    return _print(image, arguments.json, console)
+
+
+def _print(image: Image, as_json: bool, console: Console) -> int:
+    facts = {
+        "reference": image.reference,
+        "pinned": image.pinned,
+        "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
+        "config_digest": str(image.config_digest),
+        "platform": image.platform,
+    }
+    console.data(verb.text(facts) if as_json else verb.lines(facts))
+    return 0
+
+
+IMAGE = Family(
+    name="image",
+    examples=("capsule image resolve docker://registry.example/torch:1.0",),
+    verbs=(
+        Verb(
+            name="resolve",
+            purpose="print the digests behind a reference",
+            examples=("capsule image resolve docker://registry.example/torch:1.0",),
+            one="reference",
+            add=_add_resolve,
+            act=verb.door(ResolveArguments, _resolve),
+        ),
+        Verb(
+            name="build",
+            purpose="build a recipe folder with Docker",
+            examples=(
+                "capsule image build images/torch --wheelhouse wheels/"
+                " --push docker://localhost:5000/torch:1.0",
+            ),
+            one="folder",
+            add=_add_build,
+            act=verb.door(BuildArguments, _build),
+        ),
+    ),
+)

@@ -1,0 +1,68 @@
+"""`capsule check` and `capsule show`: read a capsule; nothing of it is executed."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """What was typed."""
+
+    capsule: Path
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    verb.add_json(parser)
+
+
+def _check(arguments: Arguments, console: Console) -> int:
+    from capsule import api
+
+    with api.open(arguments.capsule) as capsule:
+        facts = capsule.facts()
+    if arguments.json:
+        console.data(verb.text({"id": capsule.id, "checked": facts}))
+    else:
+        console.data("\n".join(["intact", *facts]))
+    return 0
+
+
+def _show(arguments: Arguments, console: Console) -> int:
+    from capsule import api, report
+
+    with api.open(arguments.capsule) as capsule:
+        record = capsule.record
+    if arguments.json:
+        console.data(verb.text(report.record_to_json(record, capsule.id)))
+    else:
+        console.show(*report.draw_record(record, capsule.id))
+    return 0
+
+
+CHECK = Verb(
+    name="check",
+    examples=("capsule check a.capsule.zip",),
+    one="capsule",
+    add=_add,
+    act=verb.door(Arguments, _check),
+)
+
+SHOW = Verb(
+    name="show",
+    examples=("capsule show a.capsule.zip --json",),
+    one="capsule",
+    add=_add,
+    act=verb.door(Arguments, _show),
+)

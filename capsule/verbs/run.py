@@ -1,0 +1,103 @@
+"""`capsule run`: from a manifest to a capsule."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.errors import UsageError
+from capsule.options import ResumeOptions, RunOptions
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(RunOptions):
+    """What was typed: the options of a run, and which one."""
+
+    manifest: Path | None = None
+    frameworks: tuple[str, ...] = ()
+    resume: Path | None = None
+    dry_run: bool = False
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument("manifest", nargs="?", type=Path, default=None, metavar="MANIFEST")
+    verb.add_frameworks(parser)
+    verb.add_execution(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    verb.add_json(parser)
+
+
+def _run(arguments: Arguments, console: Console) -> int:
+    from capsule import api, manifest, report
+
+    watch = console.watch(
+        lambda folder: verb.command("run", "--resume", folder, flags={"--output": arguments.output})
+    )
+    if arguments.resume is not None:
+        _check_resumption(arguments)
+        sealed = api.resume(arguments.resume, ResumeOptions(output=arguments.output), watch)
+    elif arguments.manifest is None:
+        raise UsageError("name a manifest, or a run folder with --resume")
+    elif arguments.dry_run:
+        return _plan(arguments.manifest, arguments, console)
+    else:
+        wanted = manifest.load(arguments.manifest, arguments.frameworks)
+        sealed = api.run(wanted, arguments, watch)
+    if arguments.json:
+        facts = {"capsule": str(sealed.path), "id": sealed.id, "failed": len(sealed.failures)}
+        console.data(verb.text(facts))
+    else:
+        console.show(*report.draw_sealed(sealed.record, sealed.id))
+        console.data(f"sealed {sealed.path}")
+    if sealed.failures:
+        raise report.failure(sealed.record, sealed.path)
+    return 0
+
+
+def _check_resumption(arguments: Arguments) -> None:
+    if arguments.manifest is not None:
+        raise UsageError("name a manifest, or a run folder with --resume, but not both")
+    if arguments.frameworks:
+        raise verb.excluded("--frameworks")
+    if arguments.dry_run:
+        raise verb.excluded("--dry-run")
+    verb.refuse_beside_resume(arguments, RunOptions)
+
+
+def _plan(path: Path, arguments: Arguments, console: Console) -> int:
+    """Print what would run, and in which order."""
+    from capsule import manifest, plan
+
+    planned = plan.make(manifest.load(path, arguments.frameworks))
+    if arguments.json:
+        console.data(verb.text(plan.to_json(planned)))
+        return 0
+    for group in planned.groups:
+        console.data(group.id)
+        for trial in group.trials:
+            console.data(f"  {trial.id}")
+    trials = sum(len(group.trials) for group in planned.groups)
+    console.data(f"{trials} trials in {len(planned.groups)} process starts, plan {planned.digest}")
+    return 0
+
+
+RUN = Verb(
+    name="run",
+    examples=(
+        "capsule run manifests/quickstart.json",
+        "capsule run manifest.json --image docker://registry.example/torch@sha256:...",
+        "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...",
+        "capsule run --resume quickstart-1a2b3c4d.run",
+    ),
+    one="manifest",
+    add=_add,
+    act=verb.door(Arguments, _run),
+)

@@ -1,0 +1,169 @@
+"""A verb of the command: its arguments, its action, and the one door between them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from capsule.errors import UsageError
+from capsule.options import ResumeOptions, RunOptions
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+_Arguments = TypeVar("_Arguments")
+_MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """One verb.
+
+    Attributes:
+        name: As it is typed.
+        examples: Whole command lines.
+        purpose: Of a verb in a family; the others have theirs in `verbs.TABLE`.
+        one: What it takes one of; empty for a verb that takes several or none.
+        add: Adds its arguments to a parser.
+        act: Does what the parsed values ask for, and returns the exit code.
+    """
+
+    name: str
+    examples: tuple[str, ...]
+    purpose: str = ""
+    one: str = ""
+    add: Callable[[ArgumentParser], None]
+    act: Callable[[Mapping[str, object], Console], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Verbs under a common word, such as `data hash` and `data generate`."""
+
+    name: str
+    examples: tuple[str, ...]
+    verbs: tuple[Verb, ...]
+
+
+def door(
+    arguments: Callable[..., _Arguments], act: Callable[[_Arguments, Console], int]
+) -> Callable[[Mapping[str, object], Console], int]:
+    """An action upon parsed values, which become typed arguments by their names.
+
+    Args:
+        arguments: A dataclass whose fields are the parser's destinations; what the command line
+            leaves out has the field's own default.
+        act: Does what the arguments ask for.
+    """
+
+    def parsed(values: Mapping[str, object], console: Console) -> int:
+        return act(arguments(**values), console)
+
+    return parsed
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_frameworks(parser: ArgumentParser) -> None:
+    """Add `--frameworks`."""
+    parser.add_argument(
+        "--frameworks",
+        type=_names,
+        metavar="NAME,...",
+        help="these of the manifest's frameworks alone, such as those that the image has",
+    )
+
+
+def add_execution(parser: ArgumentParser) -> None:
+    """Add what `run` and `verify` have in common."""
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "apptainer", "docker", "host"),
+        help="what starts the image; auto (default): the site file's choice, else Apptainer, else"
+        " Docker; host without an image",
+    )
+    parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the capsule to write")
+    parser.add_argument(
+        "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
+    )
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
+    parser.add_argument(
+        "--keep-hosts", action="store_true", help="record host names and serial numbers in clear"
+    )
+
+
+def count(text: str) -> int:
+    """A number of runs, as typed."""
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_RUNS}")
+    return int(text)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """NAME=VALUE, as typed."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def refuse_beside_resume(options: RunOptions, kind: type[RunOptions]) -> None:
+    """Stop where an option asks for something else than what a run was begun with.
+
+    Args:
+        options: As given beside `--resume`.
+        kind: The class whose fields they are.
+
+    Raises:
+        UsageError: Names the option.
+    """
+    free = {field.name for field in fields(ResumeOptions)}
+    for field in fields(kind):
+        if field.name not in free and getattr(options, field.name) != field.default:
+            raise excluded(f"--{field.name.replace('_', '-')}")
+
+
+def excluded(option: str) -> UsageError:
+    """The error of an option that stands beside `--resume`."""
+    return UsageError(
+        f"--resume and {option} exclude each other",
+        advice="the run goes on as it was begun, which its folder says",
+    )
+
+
+def command(*words: str | Path, flags: Mapping[str, bool | Path | None]) -> str:
+    """A command line to type, with the flags that are set.
+
+    >>> command("check", "my capsule.zip", flags={"--json": True, "--output": None})
+    "capsule check 'my capsule.zip' --json"
+    """
+    line = ["capsule", *map(str, words)]
+    for flag, value in flags.items():
+        if value:
+            line += [flag] if value is True else [flag, str(value)]
+    return shlex.join(line)
+
+
+def text(value: object) -> str:
+    """A JSON document, for programs."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=not sys.stdout.isatty())
+
+
+def lines(facts: Mapping[str, object]) -> str:
+    """Facts by name, one a line, for people."""
+    return "\n".join(f"{name}: {value}" for name, value in facts.items() if value)

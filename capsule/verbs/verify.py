@@ -1,0 +1,101 @@
+"""`capsule verify`: run a capsule again here, and judge it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.options import ResumeOptions, VerifyOptions
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(VerifyOptions):
+    """What was typed: the options of a verification, and of which capsule."""
+
+    capsule: Path
+    resume: Path | None = None
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    verb.add_execution(parser)
+    parser.add_argument(
+        "--trust", action="store_true", help="let a stranger's capsule execute its code here"
+    )
+    parser.add_argument(
+        "--allow-host", action="store_true", help="let it execute without a container"
+    )
+    parser.add_argument(
+        "--levels",
+        choices=("capsule", "own"),
+        help="measure with the capsule's own program (default) or with this version's",
+    )
+    parser.add_argument(
+        "--runs",
+        type=verb.count,
+        metavar="N",
+        help="number of fresh seeds; by default what confirms every claim with power 0.8, if "
+        "nothing changed, and at least as many as the original has",
+    )
+    parser.add_argument(
+        "--until-decided",
+        action="store_true",
+        help="stop at the first of the manifest's planned looks that decides every claim",
+    )
+    verb.add_json(parser)
+
+
+def _verify(arguments: Arguments, console: Console) -> int:
+    from capsule import api, report, verdict
+
+    watch = console.watch(lambda folder: _resumption(arguments, folder))
+    if arguments.resume is None:
+        verification = api.verify(arguments.capsule, arguments, watch)
+    else:
+        verb.refuse_beside_resume(arguments, VerifyOptions)
+        options = ResumeOptions(
+            output=arguments.output,
+            trust=arguments.trust,
+            allow_host=arguments.allow_host,
+            until_decided=arguments.until_decided,
+        )
+        verification = api.resume_verification(arguments.capsule, arguments.resume, options, watch)
+    judged, rerun = verification.verdict, verification.rerun
+    if arguments.json:
+        console.data(verb.text(report.verdict_to_json(judged)))
+    else:
+        console.show(*report.draw_verdict(judged))
+        console.data(f"second capsule {rerun.path}\nid {rerun.id}")
+    return verdict.exit_code(judged)
+
+
+def _resumption(arguments: Arguments, folder: str) -> str:
+    """The command line that goes on with a verification."""
+    flags = {
+        "--trust": arguments.trust,
+        "--allow-host": arguments.allow_host,
+        "--until-decided": arguments.until_decided,
+        "--output": arguments.output,
+    }
+    return verb.command("verify", arguments.capsule, "--resume", folder, flags=flags)
+
+
+VERIFY = Verb(
+    name="verify",
+    examples=(
+        "capsule verify stranger.capsule.zip --trust",
+        "capsule verify mine.capsule.zip --until-decided",
+        "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
+    ),
+    one="capsule",
+    add=_add,
+    act=verb.door(Arguments, _verify),
+)

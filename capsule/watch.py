@@ -1,0 +1,57 @@
+"""Follow a run while it is under way: the corridor itself prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capsule.image import Image
+    from capsule.record import Attempt
+    from capsule.verdict import Verdict
+
+
+class Watch:
+    """What is called as a run proceeds; override what is of interest, the rest does nothing.
+
+    An exception out of a method ends the run as an interrupt does: it can be resumed.
+
+    >>> class Trials(Watch):
+    ...     def trial(self, trial: str) -> None:
+    ...         print("running", trial)
+    >>> Trials().trial("gemm/m64n64k64/torch/17")
+    running gemm/m64n64k64/torch/17
+    >>> Trials().reaped(3)
+    """
+
+    def stranger(self, capsule_id: str, would_run: Sequence[str]) -> None:
+        """A capsule that this user did not seal, and what of it would be executed here."""
+
+    def fetching(self, image: Image, engine: str) -> None:
+        """The engine makes the image ready, which may take long."""
+
+    def hashing(self, dataset: str, done_bytes: int, total_bytes: int) -> None:
+        """So much of a dataset has been read."""
+
+    def reaped(self, processes: int) -> None:
+        """So many processes that a dead run had left behind were ended."""
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """Trials start: `done` of `total` have their outcome; `folder` is what can be resumed."""
+
+    def trial(self, trial: str) -> None:
+        """A trial starts."""
+
+    def attempt(self, attempt: Attempt) -> None:
+        """An attempt at a trial ended."""
+
+    def look(self, runs: int, verdict: Verdict) -> None:
+        """A planned look at the first `runs` fresh seeds."""
+
+    def end(self) -> None:
+        """No more trials are started, whether all are done or not."""
+
+
+SILENT = Watch()
+"""Follows nothing."""
