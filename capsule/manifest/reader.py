@@ -17,6 +17,7 @@ from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     Author,
     Benchmark,
+    Command,
     DatasetSpec,
     ImageSpec,
     Manifest,
@@ -147,7 +148,18 @@ def _benchmarks(
     }
     claims.check(fitting, right, problems)
     _bounded(raw, right, problems)
+    _alone(raw, right, problems)
     return right
+
+
+def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems) -> None:
+    """Note operators and networks that are to run with several ranks: they have no use for them."""
+    if problems.below("/resources") or _resources(raw.get("resources", {})).ranks == 1:
+        return
+    for one in benchmarks:
+        if not isinstance(one.subject, Command):
+            message = f"{one.id} is measured in one process: only a command has several ranks"
+            problems.add("/resources", message)
 
 
 def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from capsule import process
-from tests.support.command import NOISY, User, write_manifest, write_script
+from tests.support.command import NOISY, REPORT, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS, until
 
@@ -266,3 +266,49 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(author, tmp_path):
         assert len(attempts_in(small / "a.capsule.zip")) == 5
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+CURVE = """
+import pathlib, signal, time
+def point(step, loss):
+    with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+        results.write(json.dumps({"metric": "loss", "value": loss, "step": step}) + "\\n")
+for step in (1, 2, 3):
+    point(step, 1 / step)
+if seed == 3 and not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+    with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+        results.write('{"metric": "loss", "val')
+    pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
+    time.sleep(600)
+point(4, 0.25 + seed / 1000)
+"""
+
+
+def samples_in(capsule: Path) -> list[dict]:
+    with zipfile.ZipFile(capsule) as opened:
+        lines = opened.read("data/results/samples.jsonl").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_curve_of_a_killed_training_is_in_the_capsule_up_to_the_kill(author, engine):
+    manifest = manifest_for(author, engine)
+    write_script(author.folder, REPORT + CURVE)
+    running = author.start("run", manifest, "--runtime", engine)
+    folder = held(author, running)
+    kill_tree(running)
+    (folder / "inputs" / "go").write_text("")
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    curves = {
+        line["attempt"]: (line["steps"], line["values"])
+        for line in samples_in(capsule)
+        if line["seed"] == 3
+    }
+    assert curves == {
+        1: ([1.0, 2.0, 3.0], [1.0, 0.5, 1 / 3]),
+        2: ([1.0, 2.0, 3.0, 4.0], [1.0, 0.5, 1 / 3, 0.253]),
+    }
+    # the run's value is the last one of the attempt that completed
+    runs = author.json("show", capsule)["metrics"][LOSS]["runs"]
+    assert [run["value"] for run in runs if run["seed"] == 3] == [0.253]

@@ -319,13 +319,13 @@ def words_of(found, only=None):
     return {
         "sentence": found.sentence,
         "claims": [_words(one) for one in (*found.claims, *reported(found, only))],
-        "notes": list(found.differences.notes),
+        "notes": [note.sentence for note in found.differences.notes],
     }
 
 
 def _words(one):
     told = [one.sentence, one.advice.sentence if one.advice else None]
-    return [*told, *one.notes]
+    return [*told, *(note.sentence for note in one.notes)]
 
 
 def words_of_several(found):
@@ -333,7 +333,11 @@ def words_of_several(found):
         "sentence": found.sentence,
         "pairs": [words_of(pair.verdict) for pair in found.pairs],
         "metrics": [
-            [metric.precision_sentence, metric.mean_sentence, *metric.notes]
+            [
+                metric.precision_sentence,
+                metric.mean_sentence,
+                *(note.sentence for note in metric.notes),
+            ]
             for metric in found.metrics
         ],
     }

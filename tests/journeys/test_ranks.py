@@ -1,0 +1,145 @@
+"""Two ranks of one process start, through every stage from the manifest to a verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from capsule import archive, manifest, plan, resolve, session
+from capsule.session import Sealed, Terms
+from capsule.watch import Watch
+from tests.support.command import REPORT, User, write_manifest, write_script
+from tests.support.engines import engine_cache, small_image
+from tests.support.launchers import NodeLauncher
+
+BOTH = (
+    REPORT
+    + """
+import sys
+rank, ranks = int(os.environ["CAPSULE_RANK"]), int(os.environ["CAPSULE_RANKS"])
+assert ranks == 2 and os.environ["CAPSULE_OUT"] == os.getcwd()
+print("this is rank", rank)
+report("rate", 10.0 + rank + random.Random(seed).random())
+if rank == 0:
+    report("loss", 1 + random.Random(seed).uniform(-0.01, 0.01))
+"""
+)
+ONE_FAILS = (
+    BOTH
+    + """
+if rank == 1:
+    sys.exit("there is no network here")
+import time
+while True:  # what a rank does that waits for the other one
+    time.sleep(0.01)
+"""
+)
+RANKS = {"ranks_per_node": 2, "cpus_per_rank": 1}
+METRICS = {
+    "loss": {"direction": "lower"},
+    "rate": {"unit": "1/s", "direction": "higher", "kind": "machine", "per": "rank"},
+}
+
+
+def two_ranks(user: User, script: str, **changes) -> Path:
+    write_script(user.folder, script)
+    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    benchmarks = [{**benchmark, "metrics": METRICS, **changes}]
+    return write_manifest(user.folder, benchmarks=benchmarks, seeds=[1, 2, 3], resources=RANKS)
+
+
+def run(path: Path, target: Path, runtime: str, image: str | None, of: str | None = None) -> Sealed:
+    """What `api.run` does, with a launcher that starts two ranks."""
+    asked = manifest.load(path)
+    planned = plan.make(asked, verifies=of)
+    assert [group.ranks for group in planned.groups] == [2, 2, 2]
+    resolved = resolve.resolve(
+        resolve.Request(
+            manifest=asked,
+            runtime=runtime,
+            image=image,
+            inputs=path.parent,
+            launcher=NodeLauncher(),
+        )
+    )
+    terms = Terms(image=image)
+    current = session.begin(planned, resolved, terms, work=target.with_suffix(".run"))
+    with current.workspace.locked():
+        execution = session.perform(current, Watch())
+        record = session.assemble(current, execution)
+        return session.seal(current, execution, record, target)
+
+
+@pytest.fixture(params=["host", pytest.param("apptainer", marks=pytest.mark.engines)])
+def engine(request, monkeypatch):
+    """Name of an engine, and the image that it runs."""
+    if request.param == "host":
+        return "host", None
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    return request.param, small_image()
+
+
+def test_two_ranks_go_all_the_way_to_a_verdict(author, engine):
+    path = two_ranks(author, BOTH)
+    first = run(path, author.folder / "first.zip", *engine)
+    assert not first.failures
+    second = run(path, author.folder / "second.zip", *engine, of=first.id)
+
+    shown = author.json("show", first.path)
+    rates = shown["metrics"]["tiny/default/command/rate"]
+    assert rates["per"] == "rank"
+    with archive.read(first.path) as capsule:
+        record = capsule.record
+        for seed, run_ in zip((1, 2, 3), rates["runs"], strict=True):
+            lines = [
+                line
+                for line in record.samples
+                if line.seed == seed and line.metric.endswith("rate")
+            ]
+            assert [line.rank for line in lines] == [0, 1]
+            # the slower rank's
+            assert run_["value"] == min(lines[0].values[0], lines[1].values[0])
+        losses = [line for line in record.samples if line.metric.endswith("loss")]
+        assert [line.rank for line in losses] == [0, 0, 0]
+        assert {(attempt.ranks, attempt.nodes) for attempt in record.attempts} == {(2, (0,))}
+        assert b"this is rank 1" in capsule.open("logs/0001-rank0001-stdout.txt")
+
+    verdict = author.json("diff", first.path, second.path)
+    assert verdict["verdict"] == "REPRODUCED"
+    (rate,) = [one for one in verdict["reported"] if one["metric"].endswith("rate")]
+    assert rate["original"]["values"] == rate["rerun"]["values"] == 3
+
+
+def test_a_rank_that_fails_takes_the_others_with_it_and_is_named(author, engine):
+    path = two_ranks(author, ONE_FAILS)
+    sealed = run(path, author.folder / "a.zip", *engine)
+    with archive.read(sealed.path) as capsule:
+        for attempt in capsule.record.attempts:
+            assert (attempt.outcome, attempt.reason, attempt.exit_code) == ("failed", "exit", 1)
+            assert attempt.message.startswith("rank 1: exit code 1")
+            assert "there is no network here" in attempt.message
+        # what both had reported before is kept
+        ranks = {(line.metric.rpartition("/")[2], line.rank) for line in capsule.record.samples}
+        assert ranks == {("rate", 0), ("rate", 1), ("loss", 0)}
+
+
+def test_what_only_one_rank_reports_is_missed(author):
+    path = two_ranks(author, BOTH.replace('report("rate"', 'rank or report("rate"'))
+    sealed = run(path, author.folder / "a.zip", "host", None)
+    assert {attempt.reason for attempt in sealed.record.attempts} == {"no-result"}
+    assert "rate from rank 1" in sealed.record.attempts[0].message
+
+
+def test_a_world_that_nothing_here_can_start_is_told_before_anything_is_made(author):
+    path = two_ranks(author, BOTH)
+    ended = author.run("run", path)
+    assert ended.returncode == 6, ended.stderr
+    assert "2 ranks are asked for" in ended.stderr
+    assert not list(author.folder.glob("*.run"))
+
+
+def test_operators_have_no_use_for_ranks(author):
+    gemm = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["numpy"]}
+    path = write_manifest(author.folder, benchmarks=[gemm], claims=[], resources=RANKS)
+    ended = author.run("run", path)
+    assert ended.returncode == 2
+    assert "g is measured in one process" in ended.stderr
