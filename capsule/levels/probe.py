@@ -11,7 +11,8 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import metadata, util
+from functools import partial
+from importlib import import_module, metadata, util
 from pathlib import Path
 from typing import Any, Callable
 
@@ -49,9 +50,13 @@ def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
         "platform": _read("platform", _PLATFORM, missing),
         "distributions": _distributions(),
         "frameworks": {
-            name: _read(f"frameworks.{name}", _FRAMEWORKS[name], missing)
+            name: _read(
+                f"frameworks.{name}",
+                {key: partial(_build, path) for key, path in FRAMEWORKS[name].build.items()},
+                missing,
+            )
             for name in sorted(frameworks)
-            if name in FRAMEWORKS and util.find_spec(FRAMEWORKS[name].package or name) is not None
+            if name in FRAMEWORKS and util.find_spec(FRAMEWORKS[name].package) is not None
         },
         "variables": {
             name: value for name, value in sorted(os.environ.items()) if _VARIABLE.fullmatch(name)
@@ -88,12 +93,6 @@ def _os_release() -> str:
     return dict(word.split("=", 1) for word in words)["PRETTY_NAME"]
 
 
-def _numpy_version() -> str:
-    import numpy
-
-    return numpy.__version__
-
-
 def _numpy_build() -> Any:
     import numpy
 
@@ -105,40 +104,18 @@ def _numpy_build() -> Any:
     return {"text": printed.getvalue()}
 
 
-def _torch(path: str) -> Any:
-    """An attribute of torch; None, where torch says that it was built without, is an error."""
-    import torch
-
-    value: Any = torch
-    for name in path.split("."):
+def _build(path: str) -> Any:
+    """What a path of `FrameworkFacts.build` leads to; None, for built without it, is an error."""
+    if path == "numpy.show_config":
+        return _numpy_build()
+    package, *names = path.split(".")
+    value: Any = import_module(package)
+    for name in names:
         value = getattr(value, name)
     value = value() if callable(value) else value
     if value is None:
-        raise LookupError(f"torch.{path} is None: this torch was built without it")
-    return value
-
-
-def _tensorflow(path: str) -> Any:
-    """An attribute of tensorflow."""
-    import tensorflow
-
-    value: Any = tensorflow
-    for name in path.split("."):
-        value = getattr(value, name)
-    return dict(value()) if callable(value) else value
-
-
-def _onnxruntime(name: str) -> Any:
-    import onnxruntime
-
-    value = getattr(onnxruntime, name)
-    return value() if callable(value) else value
-
-
-def _onnx_version() -> str:
-    import onnx
-
-    return str(onnx.__version__)
+        raise LookupError(f"{path} is None: this {package} was built without it")
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 _PYTHON: dict[str, Callable[[], Any]] = {
@@ -153,33 +130,4 @@ _PLATFORM: dict[str, Callable[[], Any]] = {
     "machine": platform.machine,
     "libc": lambda: " ".join(platform.libc_ver()),
     "distribution": _os_release,
-}
-
-_TENSORFLOW: dict[str, Callable[[], Any]] = {
-    "version": lambda: _tensorflow("version.VERSION"),
-    "git_version": lambda: _tensorflow("version.GIT_VERSION"),
-    "compiler": lambda: _tensorflow("version.COMPILER_VERSION"),
-    "build": lambda: _tensorflow("sysconfig.get_build_info"),
-}
-
-_TORCH: dict[str, Callable[[], Any]] = {
-    "version": lambda: str(_torch("__version__")),
-    "git_version": lambda: _torch("version.git_version"),
-    "cuda": lambda: _torch("version.cuda"),
-    "cudnn": lambda: _torch("backends.cudnn.version"),
-    "build": lambda: _torch("__config__.show"),
-}
-
-_FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
-    "numpy": {"version": _numpy_version, "build": _numpy_build},
-    "torch": _TORCH,
-    "torch-compile": _TORCH,
-    "tensorflow": _TENSORFLOW,
-    "tensorflow-xla": _TENSORFLOW,
-    "onnxruntime": {
-        "version": lambda: _onnxruntime("__version__"),
-        "build": lambda: _onnxruntime("get_build_info"),
-        "providers": lambda: _onnxruntime("get_available_providers"),
-        "onnx": _onnx_version,
-    },
 }

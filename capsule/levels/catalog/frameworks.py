@@ -4,37 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class FrameworkFacts:
-    """What one framework can do.
+    """What one framework is and can do.
 
     Attributes:
+        package: Python package that it is found by.
+        module: Module of `levels.frameworks` that runs it.
         dtypes: Words of `types.DTYPES` on a CPU.
-        differentiates: Whether it yields gradients, and so the metrics that need them.
-        lacks: Operators that it does not have; networks do not go by this.
+        build: What says how it was built: for each field of an inventory a dotted path from a
+            package, to a value or to a function that takes nothing and returns one.
         cuda: Dtypes that it has on a CUDA device in addition; None where it has no such device.
-        package: Python package that it is found by; None where that is its own name.
-        inexact: For a dtype, operators that it has no kernel for, or one that does not keep the
-            dtype's precision; networks too.
         operators: Whether it runs single operators.
         networks: Whether it runs networks.
-        keeps_memory: Whether it keeps host memory that it is done with, so that nothing tells how
+        differentiates: Whether it yields gradients, and so the metrics that need them.
+        user_operators: How it runs an operator of a user's file: by the `function` of its name that
+            the file defines; where there is none by the `formula`; None for not at all.
+        lacks: Operators that it does not have; networks do not go by this.
+        inexact: For a dtype, operators that it has no kernel for, or one that does not keep the
+            dtype's precision; networks too.
+        keeps_memory: Whether it keeps host memory that it is done with, so that nothing shows how
             much a trial needed.
     """
 
+    package: str
+    module: str
     dtypes: tuple[str, ...]
-    differentiates: bool = True
-    lacks: tuple[str, ...] = ()
+    build: Mapping[str, str] = field(default_factory=dict)
     cuda: tuple[str, ...] | None = None
-    package: str | None = None
-    inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     operators: bool = True
     networks: bool = True
+    differentiates: bool = True
+    user_operators: Literal["function", "formula"] | None = None
+    lacks: tuple[str, ...] = ()
+    inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keeps_memory: bool = False
 
 
+_TORCH_BUILD = {
+    "version": "torch.__version__",
+    "git_version": "torch.version.git_version",
+    "cuda": "torch.version.cuda",
+    "cudnn": "torch.backends.cudnn.version",
+    "build": "torch.__config__.show",
+}
+_TENSORFLOW_BUILD = {
+    "version": "tensorflow.version.VERSION",
+    "git_version": "tensorflow.version.GIT_VERSION",
+    "compiler": "tensorflow.version.COMPILER_VERSION",
+    "build": "tensorflow.sysconfig.get_build_info",
+}
 _NO_DOUBLES = (
     *(f"conv{way}{rank}d" for way in ("", "_transpose") for rank in (1, 2, 3)),
     *("average_pool2d", "global_average_pool", "gelu"),
@@ -43,28 +65,59 @@ _NO_DOUBLES = (
 )
 
 FRAMEWORKS: dict[str, FrameworkFacts] = {
-    "torch": FrameworkFacts(("float64", "float32", "bfloat16", "float16"), cuda=("tf32",)),
-    # one operation alone has nothing to be compiled with
-    "torch-compile": FrameworkFacts(
-        ("float64", "float32", "bfloat16", "float16"),
-        cuda=("tf32",),
+    "torch": FrameworkFacts(
         package="torch",
+        module="torch",
+        dtypes=("float64", "float32", "bfloat16", "float16"),
+        build=_TORCH_BUILD,
+        cuda=("tf32",),
+        user_operators="function",
+    ),
+    "torch-compile": FrameworkFacts(
+        package="torch",
+        module="torch_compile",
+        dtypes=("float64", "float32", "bfloat16", "float16"),
+        build=_TORCH_BUILD,
+        cuda=("tf32",),
+        # one operation alone has nothing to be compiled with
         operators=False,
     ),
-    "numpy": FrameworkFacts(("float64", "float32")),
-    # its kernels for CPUs sum 16-bit products in 16 bits, and its gelu has constants of float32
-    "tensorflow": FrameworkFacts(
-        ("float64", "float32"), inexact={"float64": ("gelu",)}, keeps_memory=True
+    "numpy": FrameworkFacts(
+        package="numpy",
+        module="numpy",
+        dtypes=("float64", "float32"),
+        build={"version": "numpy.__version__", "build": "numpy.show_config"},
+        user_operators="formula",
     ),
-    # the gradient of gelu is made of many operations, each rounded to 16 bits
-    "tensorflow-xla": FrameworkFacts(
-        ("float64", "float32", "bfloat16", "float16"),
+    "tensorflow": FrameworkFacts(
         package="tensorflow",
+        module="tensorflow",
+        # its kernels for CPUs sum 16-bit products in 16 bits
+        dtypes=("float64", "float32"),
+        build=_TENSORFLOW_BUILD,
+        # its constants are of float32
+        inexact={"float64": ("gelu",)},
+        keeps_memory=True,
+    ),
+    "tensorflow-xla": FrameworkFacts(
+        package="tensorflow",
+        module="tensorflow_xla",
+        dtypes=("float64", "float32", "bfloat16", "float16"),
+        build=_TENSORFLOW_BUILD,
+        # its gradient is made of many operations, each rounded to 16 bits
         inexact=dict.fromkeys(("float64", "bfloat16", "float16"), ("gelu",)),
         keeps_memory=True,
     ),
     "onnxruntime": FrameworkFacts(
-        ("float64", "float32", "float16"),
+        package="onnxruntime",
+        module="onnxruntime",
+        dtypes=("float64", "float32", "float16"),
+        build={
+            "version": "onnxruntime.__version__",
+            "build": "onnxruntime.get_build_info",
+            "providers": "onnxruntime.get_available_providers",
+            "onnx": "onnx.__version__",
+        },
         differentiates=False,
         inexact={"float64": _NO_DOUBLES},
     ),

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from . import networks
+from .frameworks import FRAMEWORKS
 from .metrics import OPERATOR_METRICS
 from .types import Network, Operator, Option
 
@@ -20,9 +21,6 @@ NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
 
 NETWORK_NEEDED = ("parameters", "network")
 """What a network's file defines at its top level; see `networks`."""
-
-NATIVE = ("torch", "numpy")
-"""Frameworks that a user's function can hand an operation of its own to."""
 
 # letters alone between numbers, so that no two cases have one name
 _NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,31}")
@@ -38,7 +36,7 @@ def make_operator(
         name: How trials call it.
         parameters: The file's `parameters`.
         options: The file's `options`, `{}` where it has none.
-        defined: Names of the file's functions; numpy runs the formula where there is no `numpy`.
+        defined: Names of the file's functions.
 
     Raises:
         ValueError: `parameters` or `options` is not what it has to be.
@@ -53,7 +51,10 @@ def make_operator(
         cases={},
         metrics=OPERATOR_METRICS,
         frameworks=tuple(
-            framework for framework in NATIVE if framework in functions or framework == "numpy"
+            framework
+            for framework, facts in FRAMEWORKS.items()
+            if facts.user_operators == "formula"
+            or (facts.user_operators == "function" and framework in functions)
         ),
     )
 

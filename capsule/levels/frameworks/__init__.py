@@ -22,9 +22,10 @@ def load(name: str, device: str, threads: int | None, determinism: str) -> Frame
     """
     if name not in FRAMEWORKS:
         raise FrameworkError(f"no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
-    if util.find_spec(FRAMEWORKS[name].package or name) is None:
+    facts = FRAMEWORKS[name]
+    if util.find_spec(facts.package) is None:
         raise FrameworkError(f"{name} is not installed in this image")
-    module = import_module(f".{name.replace('-', '_')}", __package__)
+    module = import_module(f".{facts.module}", __package__)
     framework: Framework = module.create(device, threads, determinism)
     return framework
 

@@ -26,7 +26,7 @@ and returns it by ctypes, as it returns a `.so` that was built before: one sourc
 framework, in a second. `context.build("mine.cpp", ...)` compiles with torch's own extension builder
 and returns the module that their PYBIND11_MODULE defines, in a minute or more; `.cu` sources are
 compiled by nvcc. A framework without a function of its name cannot run the operator; numpy then
-runs the formula. Those frameworks are torch and numpy (`users.NATIVE`).
+runs the formula. Which frameworks run users' operators is in `catalog.frameworks`.
 """
 
 from __future__ import annotations

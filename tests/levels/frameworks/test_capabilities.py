@@ -23,7 +23,7 @@ from capsule.levels import catalog, frameworks
 
 known, there = {}, {}
 for name, facts in catalog.FRAMEWORKS.items():
-    if util.find_spec(facts.package or name) is None:
+    if util.find_spec(facts.package) is None:
         continue
     framework = frameworks.load(name, "cpu", 1, "default")
     runs, nets = framework.operators, framework.networks

@@ -104,7 +104,11 @@ def test_sizes_that_do_not_go_together_fail_the_trial(name, parameters, message)
 
 def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
     monkeypatch.setitem(
-        catalog.FRAMEWORKS, "still", catalog.FrameworkFacts(("float32",), differentiates=False)
+        catalog.FRAMEWORKS,
+        "still",
+        catalog.FrameworkFacts(
+            package="still", module="still", dtypes=("float32",), differentiates=False
+        ),
     )
     gemm = catalog.OPERATORS["gemm"]
     names = [each.name for each in catalog.due(gemm, "still", "cpu")]

@@ -1,0 +1,82 @@
+"""A framework's facts stand in one place, and all else follows from them."""
+
+import ast
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+import capsule
+from capsule.levels import catalog, probe
+
+CAPSULE = Path(capsule.__file__).parent
+FOLDERS = CAPSULE / "levels" / "frameworks"
+
+
+def test_every_framework_has_its_folder_and_every_folder_its_framework():
+    folders = {path.parent.name for path in FOLDERS.glob("*/__init__.py")}
+    assert folders == {facts.module for facts in catalog.FRAMEWORKS.values()}
+
+
+@pytest.mark.parametrize("name", catalog.FRAMEWORKS)
+def test_what_a_framework_says_of_itself_fits_the_catalogue(name):
+    facts = catalog.FRAMEWORKS[name]
+    assert set(facts.dtypes) | set(facts.cuda or ()) <= set(catalog.DTYPES)
+    assert set(facts.inexact) <= set(facts.dtypes)
+    named = {operator for operators in facts.inexact.values() for operator in operators}
+    assert named | set(facts.lacks) <= set(catalog.SUBJECTS)
+    assert facts.operators or facts.networks
+    assert facts.operators or not facts.user_operators
+    assert "version" in facts.build
+
+
+@pytest.mark.parametrize("name", catalog.FRAMEWORKS)
+def test_an_inventory_has_the_build_of_what_is_installed(name):
+    facts = catalog.FRAMEWORKS[name]
+    if util.find_spec(facts.package) is None:
+        assert name not in probe.inventory({name})["frameworks"]
+        return
+    inventory = probe.inventory({name})
+    assert list(inventory["frameworks"]) == [name]
+    assert set(inventory["frameworks"][name]) == set(facts.build)
+    assert inventory["frameworks"][name]["version"] == inventory["distributions"][facts.package]
+
+
+def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(monkeypatch):
+    facts = catalog.FrameworkFacts(
+        package="numpy",
+        module="numpy",
+        dtypes=(),
+        build={
+            "version": "numpy.__version__",
+            "typo": "numpy.verson",
+            "nothing": "numpy.newaxis",
+            "absent": "no_such_package.version",
+        },
+    )
+    monkeypatch.setitem(catalog.FRAMEWORKS, "odd", facts)
+    inventory = probe.inventory({"odd"})
+    unread = ("typo", "nothing", "absent")
+    assert [inventory["frameworks"]["odd"][field] for field in unread] == [None] * 3
+    reasons = [inventory["missing"][f"frameworks.odd.{field}"] for field in unread]
+    assert reasons[0].startswith("AttributeError: module 'numpy' has no attribute 'verson'")
+    assert reasons[1] == ("LookupError: numpy.newaxis is None: this numpy was built without it")
+    assert reasons[2] == "ModuleNotFoundError: No module named 'no_such_package'"
+    assert inventory["frameworks"]["odd"]["version"]
+
+
+def collections(tree):
+    """Words of each list, tuple, set and dictionary that is written out."""
+    for node in ast.walk(tree):
+        parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
+        yield {part.value for part in parts if isinstance(part, ast.Constant)}
+
+
+def test_no_other_module_lists_frameworks():
+    names = set(catalog.FRAMEWORKS)
+    listing = [
+        str(path.relative_to(CAPSULE))
+        for path in CAPSULE.rglob("*.py")
+        if any(len(words & names) > 1 for words in collections(ast.parse(path.read_text())))
+    ]
+    assert listing == ["levels/catalog/frameworks.py"]
