@@ -12,8 +12,9 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata, util
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 from .catalog import FRAMEWORKS
 
@@ -31,7 +32,7 @@ def main() -> int:
     return 0
 
 
-def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
+def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, object]:
     """The software of this image as JSON values.
 
     Args:
@@ -61,26 +62,26 @@ def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
 
 
 def _read(
-    where: str, fields: Mapping[str, Callable[[], Any]], missing: dict[str, str]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    where: str, fields: Mapping[str, Callable[[], object]], missing: dict[str, str]
+) -> dict[str, object]:
+    values: dict[str, object] = {}
     for name, read in fields.items():
         try:
-            found[name] = read()
+            values[name] = read()
         except Exception as error:
-            found[name] = None
+            values[name] = None
             missing[f"{where}.{name}"] = f"{type(error).__name__}: {error}"
-    return found
+    return values
 
 
 def _distributions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in metadata.distributions():
-        name = each.metadata["Name"]
+    versions: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
         # the first on the path is the one that is imported; a damaged one has no name
-        if name and name not in found:
-            found[name] = each.version
-    return dict(sorted(found.items()))
+        if name and name not in versions:
+            versions[name] = distribution.version
+    return dict(sorted(versions.items()))
 
 
 def _os_release() -> str:
@@ -94,7 +95,7 @@ def _numpy_version() -> str:
     return numpy.__version__
 
 
-def _numpy_build() -> Any:
+def _numpy_build() -> object:
     import numpy
 
     if tuple(int(part) for part in numpy.__version__.split(".")[:2]) >= (1, 25):
@@ -105,30 +106,26 @@ def _numpy_build() -> Any:
     return {"text": printed.getvalue()}
 
 
-def _torch(path: str) -> Any:
+def _torch(path: str) -> object:
     """An attribute of torch; None, where torch says that it was built without, is an error."""
     import torch
 
-    value: Any = torch
-    for name in path.split("."):
-        value = getattr(value, name)
+    value = attrgetter(path)(torch)
     value = value() if callable(value) else value
     if value is None:
         raise LookupError(f"torch.{path} is None: this torch was built without it")
     return value
 
 
-def _tensorflow(path: str) -> Any:
+def _tensorflow(path: str) -> object:
     """An attribute of tensorflow."""
     import tensorflow
 
-    value: Any = tensorflow
-    for name in path.split("."):
-        value = getattr(value, name)
+    value = attrgetter(path)(tensorflow)
     return dict(value()) if callable(value) else value
 
 
-def _onnxruntime(name: str) -> Any:
+def _onnxruntime(name: str) -> object:
     import onnxruntime
 
     value = getattr(onnxruntime, name)
@@ -141,7 +138,7 @@ def _onnx_version() -> str:
     return str(onnx.__version__)
 
 
-_PYTHON: dict[str, Callable[[], Any]] = {
+_PYTHON: dict[str, Callable[[], object]] = {
     "version": platform.python_version,
     "implementation": platform.python_implementation,
     "compiler": platform.python_compiler,
@@ -149,20 +146,20 @@ _PYTHON: dict[str, Callable[[], Any]] = {
     "executable": lambda: sys.executable,
 }
 
-_PLATFORM: dict[str, Callable[[], Any]] = {
+_PLATFORM: dict[str, Callable[[], object]] = {
     "machine": platform.machine,
     "libc": lambda: " ".join(platform.libc_ver()),
     "distribution": _os_release,
 }
 
-_TENSORFLOW: dict[str, Callable[[], Any]] = {
+_TENSORFLOW: dict[str, Callable[[], object]] = {
     "version": lambda: _tensorflow("version.VERSION"),
     "git_version": lambda: _tensorflow("version.GIT_VERSION"),
     "compiler": lambda: _tensorflow("version.COMPILER_VERSION"),
     "build": lambda: _tensorflow("sysconfig.get_build_info"),
 }
 
-_TORCH: dict[str, Callable[[], Any]] = {
+_TORCH: dict[str, Callable[[], object]] = {
     "version": lambda: str(_torch("__version__")),
     "git_version": lambda: _torch("version.git_version"),
     "cuda": lambda: _torch("version.cuda"),
@@ -170,7 +167,7 @@ _TORCH: dict[str, Callable[[], Any]] = {
     "build": lambda: _torch("__config__.show"),
 }
 
-_FRAMEWORKS: dict[str, dict[str, Callable[[], Any]]] = {
+_FRAMEWORKS: dict[str, dict[str, Callable[[], object]]] = {
     "numpy": {"version": _numpy_version, "build": _numpy_build},
     "torch": _TORCH,
     "torch-compile": _TORCH,

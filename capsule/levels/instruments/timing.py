@@ -33,16 +33,16 @@ def measure(
     gc.disable()
     try:
         if synchronize is None:
-            readings, result = _plain(call, arguments, calls)
+            readings, result = _loop(call, arguments, calls)
         else:
-            readings, result = _synchronized(call, arguments, calls, synchronize)
+            readings, result = _loop_synchronized(call, arguments, calls, synchronize)
     finally:
         if collected:
             gc.enable()
     return list(map(sub, readings[1:], readings)), result
 
 
-def _plain(
+def _loop(
     call: Callable[..., Any], arguments: tuple[Any, ...], calls: int
 ) -> tuple[list[int], Any]:
     clock = perf_counter_ns
@@ -56,7 +56,7 @@ def _plain(
     return readings, result
 
 
-def _synchronized(
+def _loop_synchronized(
     call: Callable[..., Any],
     arguments: tuple[Any, ...],
     calls: int,

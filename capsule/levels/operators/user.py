@@ -43,7 +43,7 @@ from typing import Any
 
 from .. import catalog
 from ..catalog import users
-from ..sources import imported
+from ..sources import import_file
 from .base import Calculator, Operator, Sizes, Tensor
 from .rounding import EXACT
 
@@ -152,7 +152,7 @@ def load(name: str, source: Path, framework: str) -> tuple[UserOperator, catalog
     Raises:
         ValueError: The file lacks something, or has no function for the framework.
     """
-    module = imported(source, users.NEEDED)
+    module = import_file(source, users.NEEDED)
     operator = UserOperator(name, module)
     entry = _entry(name, module)
     if framework not in entry.frameworks:

@@ -52,7 +52,7 @@ class OnnxRuntime:
         """`InferenceSession.run`, all outputs, of the operator's model."""
         graph = operators.OPERATIONS[name](sizes)
         inputs = {f"i{place}": tensor for place, tensor in enumerate(tensors)}
-        model = models.serialized(
+        model = models.serialize(
             graph.nodes,
             inputs,
             {f"o{place}": tensors[0].dtype for place in range(graph.outputs)},
