@@ -37,10 +37,9 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         ImportError: There is no package onnx.
         ValueError: It is no such file, or a node is not supported: the message names it.
     """
-    import onnx
     from onnx import inliner
 
-    from . import mapping, patterns
+    from . import patterns
     from .reader import Reader, Refused
 
     name = "network" if isinstance(source, bytes) else Path(source).stem
@@ -63,21 +62,7 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     for node in constants:
         reader.fold(node)
     for node in patterns.fuse(others, reader.constants, set(outputs)):
-        try:
-            if reader.fold(node):
-                continue
-            if node.domain not in ("", "ai.onnx") or node.op_type not in mapping.KINDS:
-                raise Refused("there is no operation of Level 0 for it")
-            how = {
-                attribute.name: onnx.helper.get_attribute_value(attribute)
-                for attribute in node.attribute
-            }
-            mapping.KINDS[node.op_type](reader, node, how)
-        except Refused as error:
-            raise ValueError(_refusal(name, node, str(error), mapping.KINDS)) from None
-        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            reason = f"it is not as ONNX has it ({type(error).__name__}: {error})"
-            raise ValueError(_refusal(name, node, reason, mapping.KINDS)) from error
+        _translate(reader, node, name)
     try:
         return _finish(reader, outputs)
     except Refused as error:
@@ -125,6 +110,30 @@ def _model(source: str | Path | bytes, name: str) -> Any:
             f"{name}: {error} (weights must lie in the file itself: torch.onnx.export writes them"
             " there with external_data=False)"
         ) from None
+
+
+def _translate(reader: Reader, node: Any, name: str) -> None:
+    """Write a node of a file to the network of the reader."""
+    import onnx
+
+    from . import mapping
+    from .reader import Refused
+
+    try:
+        if reader.fold(node):
+            return
+        if node.domain not in ("", "ai.onnx") or node.op_type not in mapping.KINDS:
+            raise Refused("there is no operation of Level 0 for it")
+        how = {
+            attribute.name: onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
+        mapping.KINDS[node.op_type](reader, node, how)
+    except Refused as error:
+        raise ValueError(_refusal(name, node, str(error), mapping.KINDS)) from None
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        reason = f"it is not as ONNX has it ({type(error).__name__}: {error})"
+        raise ValueError(_refusal(name, node, reason, mapping.KINDS)) from error
 
 
 def _refusal(name: str, node: Any, reason: str, kinds: Mapping[str, Any]) -> str:
