@@ -68,7 +68,7 @@ ROWS = (
     Row("0", "a framework's own operator without copies; cost per call measured", "0.3 to 0.7 us a "
         "call", "the native function on native tensors; one "
         "clock reading a call; `python benchmarks/harness/overhead.py` measures the cost, with "
-        "intervals",
+        "intervals; each process records what an empty call takes (`empty_call_ns`)",
         ("levels/operators/test_operators::test_timing_runs_each_call_alone_with_the_collector_at_rest",
          "benchmarks/test_overhead::test_the_harness_is_compared_with_a_bare_loop_of_the_same_calls")),
     Row("0", "forward check: L1, L2, maximum, heat map", "reports norms, decides nothing",
@@ -160,8 +160,9 @@ ROWS = (
          "levels/frameworks/test_tensorflow::test_every_network_stays_within_its_bounds",
          "levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",)),
     Row("all", "overhead under 1 % at the sizes of its paper", "under 1 % from 60 us on",
-        "under 1 us a call, and under 1 % from 10 us on, by "
-        "`python benchmarks/harness/overhead.py`",
+        "under 1 us a call: 0.07 us on an idle machine, 0.2 us where the clock is slow, which is "
+        "2 % of 10 us; less the empty call that is recorded beside the samples under 1 % from "
+        "10 us on, by `python benchmarks/harness/overhead.py`",
         ("benchmarks/test_overhead::test_the_harness_is_compared_with_a_bare_loop_of_the_same_calls",)),
 )  # fmt: skip
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 
 
-def _as_package(folder: Path) -> None:
+def _import_as_package(folder: Path) -> None:
     """Make this folder importable as `levels`, and by that name only.
 
-    Python puts a started folder on `sys.path`, where `words` or `timing` would hide modules of the
+    Python puts a started folder on `sys.path`, where `job` or `streams` would hide modules of the
     same name that a framework imports; its parent may hold anything. So neither stays there.
     """
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != folder]
@@ -25,17 +25,16 @@ def _as_package(folder: Path) -> None:
 
 
 def _main(arguments: list[str]) -> int:
-    _as_package(Path(__file__).resolve().parent)
+    _import_as_package(Path(__file__).resolve().parent)
+    status: int
     if arguments[:1] == ["run"] and len(arguments) == 3:
-        from levels import run
-
-        return run.main(Path(arguments[1]), Path(arguments[2]))
-    if arguments == ["probe"]:
-        from levels import probe
-
-        return probe.main()
-    sys.stderr.write("usage: python3 <levels> run <job.json> <journal.jsonl> | probe\n")
-    return 2
+        status = import_module("levels.run").main(Path(arguments[1]), Path(arguments[2]))
+    elif arguments == ["probe"]:
+        status = import_module("levels.probe").main()
+    else:
+        sys.stderr.write("usage: python3 <levels> run <job.json> <journal.jsonl> | probe\n")
+        status = 2
+    return status
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import import_module, metadata, util
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 from .catalog import FRAMEWORKS
 
@@ -32,7 +32,7 @@ def main() -> int:
     return 0
 
 
-def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
+def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, object]:
     """The software of this image as JSON values.
 
     Args:
@@ -66,26 +66,26 @@ def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, Any]:
 
 
 def _read(
-    where: str, fields: Mapping[str, Callable[[], Any]], missing: dict[str, str]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    where: str, fields: Mapping[str, Callable[[], object]], missing: dict[str, str]
+) -> dict[str, object]:
+    values: dict[str, object] = {}
     for name, read in fields.items():
         try:
-            found[name] = read()
+            values[name] = read()
         except Exception as error:
-            found[name] = None
+            values[name] = None
             missing[f"{where}.{name}"] = f"{type(error).__name__}: {error}"
-    return found
+    return values
 
 
 def _distributions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in metadata.distributions():
-        name = each.metadata["Name"]
+    versions: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
         # the first on the path is the one that is imported; a damaged one has no name
-        if name and name not in found:
-            found[name] = each.version
-    return dict(sorted(found.items()))
+        if name and name not in versions:
+            versions[name] = distribution.version
+    return dict(sorted(versions.items()))
 
 
 def _os_release() -> str:
@@ -93,7 +93,7 @@ def _os_release() -> str:
     return dict(word.split("=", 1) for word in words)["PRETTY_NAME"]
 
 
-def _numpy_build() -> Any:
+def _numpy_build() -> object:
     import numpy
 
     if tuple(int(part) for part in numpy.__version__.split(".")[:2]) >= (1, 25):
@@ -104,12 +104,12 @@ def _numpy_build() -> Any:
     return {"text": printed.getvalue()}
 
 
-def _build(path: str) -> Any:
+def _build(path: str) -> object:
     """What a path of `FrameworkFacts.build` leads to; None, for built without it, is an error."""
     if path == "numpy.show_config":
         return _numpy_build()
     package, *names = path.split(".")
-    value: Any = import_module(package)
+    value: object = import_module(package)
     for name in names:
         value = getattr(value, name)
     value = value() if callable(value) else value
@@ -118,7 +118,7 @@ def _build(path: str) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-_PYTHON: dict[str, Callable[[], Any]] = {
+_PYTHON: dict[str, Callable[[], object]] = {
     "version": platform.python_version,
     "implementation": platform.python_implementation,
     "compiler": platform.python_compiler,
@@ -126,7 +126,7 @@ _PYTHON: dict[str, Callable[[], Any]] = {
     "executable": lambda: sys.executable,
 }
 
-_PLATFORM: dict[str, Callable[[], Any]] = {
+_PLATFORM: dict[str, Callable[[], object]] = {
     "machine": platform.machine,
     "libc": lambda: " ".join(platform.libc_ver()),
     "distribution": _os_release,

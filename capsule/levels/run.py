@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Callable
 
 from . import frameworks, level0, level1, probe
+from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
 from .report import Report
@@ -71,7 +71,7 @@ def _run(job: Job, journal: Journal) -> None:
     except Exception as error:
         # once per trial, so that the host needs no other rule to learn it
         traceback.print_exc()
-        hello(_environment(context, {}))
+        hello(_environment(context))
         for trial in job.trials:
             journal.begin(trial.id)
             journal.end(trial.id, *_failure(error), seconds=0.0)
@@ -79,20 +79,25 @@ def _run(job: Job, journal: Journal) -> None:
         # a framework's hundred thousands of objects stay: no collection need look at them again
         gc.collect()
         gc.freeze()
-        hello(_environment(context, framework.settings()))
+        hello(
+            {
+                **_environment(context),
+                "settings": framework.settings(),
+                "empty_call_ns": timing.empty_call_ns(framework.synchronize),
+            }
+        )
         for trial in job.trials:
             _run_trial(trial, framework, journal)
     journal.bye()
 
 
-def _environment(context: Context, settings: Mapping[str, object]) -> dict[str, object]:
+def _environment(context: Context) -> dict[str, object]:
     return {
         "framework": context.framework,
         "device": context.device,
         "determinism": context.determinism,
         "threads": context.threads,
         "affinity": sorted(os.sched_getaffinity(0)),
-        "settings": dict(settings),
     }
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import ModuleType
 
 
-def imported(source: Path, needed: Iterable[str]) -> ModuleType:
+def import_file(source: Path, names: Iterable[str]) -> ModuleType:
     """Run a user's file.
 
     Args:
         source: A `.py` file.
-        needed: Names that it has to define.
+        names: What it has to define.
 
     Raises:
         ValueError: It is no such file, or does not define all of them.
@@ -26,6 +26,6 @@ def imported(source: Path, needed: Iterable[str]) -> ModuleType:
         raise ValueError(f"{source} is not a .py file")
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if missing := [each for each in needed if not hasattr(module, each)]:
+    if missing := [name for name in names if not hasattr(module, name)]:
         raise ValueError(f"{source} does not define {', '.join(missing)}")
     return module

@@ -33,6 +33,16 @@ def test_every_row_calls_natively_what_the_harness_calls():
         row.bare().timeit(1)
 
 
+def near(value, reach):
+    return overhead.Estimate.of([value - reach, value, value + reach] * 10)
+
+
+def compared(us, percent, *, wide=False):
+    """What is measured in an interval of a hundredth, or in one that holds everything."""
+    reaches = (5.0, 50.0) if wide else (us / 100, percent / 100)
+    return overhead.Compared(near(us, reaches[0]), near(percent, reaches[1]))
+
+
 @pytest.mark.parametrize(
     ("native_us", "us", "percent", "missed"),
     [
@@ -44,16 +54,23 @@ def test_every_row_calls_natively_what_the_harness_calls():
     ],
 )
 def test_a_limit_is_missed_by_more_than_the_interval(native_us, us, percent, missed):
-    def near(value, reach):
-        return overhead.Estimate.of([value - reach, value, value + reach] * 10)
+    assert bool(overhead.judge_corrected(native_us, compared(us, percent))) is missed
+    assert overhead.judge_corrected(native_us, compared(us, percent, wide=True)) == []
 
-    narrow = overhead.Compared(near(us, us / 100), near(percent, percent / 100))
-    assert bool(overhead.verdict(native_us, narrow, two_sided=True)) is missed
-    wide = overhead.Compared(near(us, 5.0), near(percent, 50.0))
-    assert overhead.verdict(native_us, wide, two_sided=True) == []
+
+@pytest.mark.parametrize(("us", "missed"), [(0.2, False), (1.2, True)])
+def test_what_is_added_has_a_limit_of_its_own(us, missed):
+    assert bool(overhead.judge_added(compared(us, 10 * us))) is missed
+    assert overhead.judge_added(compared(us, 10 * us, wide=True)) == []
+
+
+def test_an_empty_call_is_measured_beside_each_block():
+    row = overhead.Row("nothing", lambda _: None, (None,), "f(x)", {"f": lambda _: None, "x": 1})
+    block = overhead.ours(row)(20)
+    assert block.empty > 0
 
 
 def test_the_interval_of_a_median_is_that_of_order_statistics():
-    found = overhead.Estimate.of(range(1, 102))
+    estimate = overhead.Estimate.of(range(1, 102))
     # scipy.stats.quantile_test and the tables: ranks 41 and 61 of 101
-    assert (found.middle, found.low, found.high) == (51, 41, 61)
+    assert (estimate.middle, estimate.low, estimate.high) == (51, 41, 61)

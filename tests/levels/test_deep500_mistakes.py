@@ -257,6 +257,20 @@ def test_both_levels_wait_for_the_device(device, trial, names):
         assert set(samples[name].values) == {whole}
 
 
+def test_an_empty_call_holds_a_reading_of_the_clock_and_the_waiting(device, monkeypatch):
+    def read():
+        device.now += 40
+        return device.now
+
+    monkeypatch.setattr(timing_module, "perf_counter_ns", read)
+    assert timing_module.empty_call_ns() == 40
+
+    def wait():
+        device.now += 500
+
+    assert timing_module.empty_call_ns(wait) == 540
+
+
 # the first calls counted with the others: 28 to 51 % too long
 
 

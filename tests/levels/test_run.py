@@ -123,6 +123,7 @@ def test_hello_names_the_rank_the_software_and_the_state(journals, framework):
     assert software["variables"]["OMP_NUM_THREADS"] == "1"
     settings = hello["environment"]["settings"]
     assert hello["environment"]["threads"] == 1
+    assert hello["environment"]["empty_call_ns"] > 0
     assert [blas["threads"] for blas in settings["blas"] if "openblas" in blas["library"]] in (
         [1],
         [],

@@ -38,7 +38,7 @@ class Generator:
     Attributes:
         name: As a manifest's `generator` names it.
         about: One line: what the arrays are.
-        parameters: What may be given; everything has a default.
+        parameters: What may be set; everything has a default.
         make: Called with a value for every parameter.
     """
 
@@ -79,15 +79,15 @@ def complete(name: str, parameters: Mapping[str, object]) -> dict[str, int]:
     {'samples': 3, 'features': 8, 'seed': 0}
     """
     known = GENERATORS[name].parameters
-    unknown = sorted(set(parameters) - {each.name for each in known})
+    unknown = sorted(set(parameters) - {parameter.name for parameter in known})
     if unknown:
-        names = ", ".join(each.name for each in known)
+        names = ", ".join(parameter.name for parameter in known)
         raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {names}")
-    return {each.name: _checked(name, each, parameters) for each in known}
+    return {parameter.name: _whole(name, parameter, parameters) for parameter in known}
 
 
-def _checked(name: str, parameter: Parameter, given: Mapping[str, object]) -> int:
-    value = given.get(parameter.name, parameter.default)
+def _whole(name: str, parameter: Parameter, values: Mapping[str, object]) -> int:
+    value = values.get(parameter.name, parameter.default)
     if (
         isinstance(value, bool)
         or not isinstance(value, int)
@@ -115,13 +115,13 @@ def digest(arrays: Mapping[str, Any]) -> str:
     >>> digest(generate("regression", {"samples": 3}))[:15]
     'sha256:fd84c2c8'
     """
-    found = hashlib.sha256(b"capsule-arrays-1\n")
+    state = hashlib.sha256(b"capsule-arrays-1\n")
     for name in sorted(arrays):
         array = _plain(name, arrays[name])
         shape = ",".join(map(str, array.shape))
-        found.update(f"{name} {array.dtype.str} {shape}\n".encode("ascii"))
-        found.update(array.data)
-    return f"sha256:{found.hexdigest()}"
+        state.update(f"{name} {array.dtype.str} {shape}\n".encode("ascii"))
+        state.update(array.data)
+    return f"sha256:{state.hexdigest()}"
 
 
 def write(arrays: Mapping[str, Any], folder: Path) -> None:
@@ -198,8 +198,8 @@ def _regression(samples: int, features: int, seed: int) -> Arrays:
 _SEED = Parameter("seed", 0, 0, 2**32 - 1)
 
 GENERATORS: dict[str, Generator] = {
-    each.name: each
-    for each in (
+    generator.name: generator
+    for generator in (
         Generator(
             "gaussian-blobs",
             "classification: x float32 (samples, features) around one centre per class, y int64",

@@ -44,7 +44,7 @@ from ..operators import ARITHMETIC, EXACT, several
 from ..operators.rounding import Bilinear, Linear, Rounded, Rounding
 from ..streams import words
 from .graph import Graph
-from .reference import Formula, Values, differentiate, evaluate, widened
+from .reference import Formula, Values, differentiate, evaluate, widen
 
 RUNS = 4
 MARGIN = 4
@@ -82,7 +82,7 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
     Raises:
         ValueError: A step has no bound, as a divisor may be 0.
     """
-    exact = widened(values, dtype)
+    exact = widen(values, dtype)
     local = _Local(dtype)
     right = _run(graph, exact, local)
     squares = dict.fromkeys(right, 0.0)
@@ -91,22 +91,22 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
         moves = _Moved(label, local.errors, opposite=run % 2 == 1)
         for name, moved in _run(graph, exact, moves).items():
             squares[name] += float(((moved - right[name]) ** 2).sum()) / RUNS
-    found = {name: MARGIN * square**0.5 for name, square in squares.items()}
+    norms = {key: MARGIN * square**0.5 for key, square in squares.items()}
     return Bounds(
-        tuple(found["value", each] for each in graph.outputs),
-        None if graph.loss is None else found["value", graph.loss],
-        {} if graph.loss is None else {each: found["gradient", each] for each in graph.trained},
+        tuple(norms["value", name] for name in graph.outputs),
+        None if graph.loss is None else norms["value", graph.loss],
+        {} if graph.loss is None else {name: norms["gradient", name] for name in graph.trained},
     )
 
 
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
     """Outputs, loss and gradients, computed step by step."""
-    found = evaluate(graph.nodes, values, step)
-    results = {("value", each): found[each] for each in graph.outputs}
+    computed = evaluate(graph.nodes, values, step)
+    results = {("value", name): computed[name] for name in graph.outputs}
     if graph.loss is None:
         return results
-    results["value", graph.loss] = found[graph.loss]
-    for name, gradient in differentiate(graph, values, found, step).items():
+    results["value", graph.loss] = computed[graph.loss]
+    for name, gradient in differentiate(graph, values, computed, step).items():
         results["gradient", name] = gradient
     return results
 
@@ -156,12 +156,12 @@ class _Local:
 
     def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:
         c = self._calculator
-        if all(each.dtype.kind != "f" for each in arrays):
+        if all(array.dtype.kind != "f" for array in arrays):
             return several(function(EXACT, *arrays))
-        given = [c.given(each) if each.dtype.kind == "f" else each for each in arrays]
-        results = several(function(c, *given))
-        self.errors[label] = tuple(each.error for each in results)
-        return tuple(each.value for each in results)
+        operands = [c.given(array) if array.dtype.kind == "f" else array for array in arrays]
+        results = several(function(c, *operands))
+        self.errors[label] = tuple(result.error for result in results)
+        return tuple(result.value for result in results)
 
 
 class _Moved:
@@ -178,10 +178,10 @@ class _Moved:
         results = several(function(EXACT, *arrays))
         return (
             tuple(
-                each + self._sign * error * _signs(f"{self._label}{label}\n{index}\n", error.shape)
+                right + self._sign * error * _signs(f"{self._label}{label}\n{index}\n", error.shape)
                 if error.any()
-                else each
-                for index, (each, error) in enumerate(zip(results, self._errors.get(label, ())))
+                else right
+                for index, (right, error) in enumerate(zip(results, self._errors.get(label, ())))
             )
             or results
         )

@@ -58,7 +58,7 @@ class Builder:
         raise ValueError(f"{self.name} has no value {value!r} here")
 
     def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
-        """Something that each call is given, the batch first; whole numbers with `below`."""
+        """Something that each call takes, the batch first; whole numbers with `below`."""
         self._inputs[self._new(name)] = Input(tuple(shape), below)
         return name
 
@@ -77,8 +77,7 @@ class Builder:
         value: Any = None,
     ) -> str:
         """A weight or a constant; see `graph.Parameter`."""
-        found = Parameter(tuple(shape), initial, bound, trained, value)
-        self._parameters[self._new(name)] = found
+        self._parameters[self._new(name)] = Parameter(tuple(shape), initial, bound, trained, value)
         return name
 
     def node(
@@ -100,10 +99,11 @@ class Builder:
             ValueError: There is no such operator or value, the sizes are wrong, or shapes differ
                 from those that the operator takes.
         """
-        taken = tuple(inputs)
-        value = self._append(operator, taken, sizes, self._named(operator, name))
-        twins = tuple(self._inference.get(each, each) for each in taken)
-        if twins != taken:
+        operands = tuple(inputs)
+        chosen = self._name(operator) if name is None else name
+        value = self._append(operator, operands, sizes, chosen)
+        twins = tuple(self._inference.get(operand, operand) for operand in operands)
+        if twins != operands:
             self._inference[value] = self._append(operator, twins, sizes, f"{value}.inference")
         return value
 
@@ -117,10 +117,10 @@ class Builder:
         Raises:
             ValueError: There is no such value, no output, or the loss is no scalar.
         """
-        chosen = tuple(outputs) if not isinstance(outputs, str) else (outputs,)
-        for each in chosen:
-            self.shape(each)
-        if not chosen:
+        yielded = tuple(outputs) if not isinstance(outputs, str) else (outputs,)
+        for value in yielded:
+            self.shape(value)
+        if not yielded:
             raise ValueError(f"{self.name} has no outputs")
         if loss is not None and self.shape(loss) != ():
             raise ValueError(f"the loss of {self.name} has the shape {self.shape(loss)}, not ()")
@@ -129,10 +129,10 @@ class Builder:
             self._inputs,
             self._parameters,
             tuple(self._nodes.values()),
-            tuple(self._inference.get(each, each) for each in chosen),
+            tuple(self._inference.get(value, value) for value in yielded),
             loss,
         )
-        return _pruned(everything)
+        return _prune(everything)
 
     def conv2d(
         self,
@@ -152,32 +152,32 @@ class Builder:
         He et al. (ICCV 2015), which makes up for a relu.
         """
         n, c, h, w = self.shape(x)
-        name = self._named("conv2d")
+        name = self._name("conv2d")
         fan = c // groups * window * window
-        given = [x, self._weight(name, (channels, c // groups, window, window), fan, gain)]
+        operands = [x, self._weight(name, (channels, c // groups, window, window), fan, gain)]
         if bias:
-            given.append(self._bias(name, channels, fan))
+            operands.append(self._bias(name, channels, fan))
         sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
         how = {"stride": stride, "padding": padding, "groups": groups, "bias": int(bias)}
-        return self.node("conv2d", given, {**sizes, **how}, name)
+        return self.node("conv2d", operands, {**sizes, **how}, name)
 
     def conv_transpose2d(
         self, x: str, channels: int, window: int, *, stride: int = 1, bias: bool = True
     ) -> str:
         """A transposed convolution: (n, c, h, w) becomes `stride` times as high and wide."""
         n, c, h, w = self.shape(x)
-        name = self._named("conv_transpose2d")
-        given = [x, self._weight(name, (c, channels, window, window), c, 1)]
+        name = self._name("conv_transpose2d")
+        operands = [x, self._weight(name, (c, channels, window, window), c, 1)]
         if bias:
-            given.append(self._bias(name, channels, c))
+            operands.append(self._bias(name, channels, c))
         sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
         return self.node(
-            "conv_transpose2d", given, {**sizes, "stride": stride, "bias": int(bias)}, name
+            "conv_transpose2d", operands, {**sizes, "stride": stride, "bias": int(bias)}, name
         )
 
     def batch_norm(self, x: str) -> str:
         """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones."""
-        name = self._named("batch_norm")
+        name = self._name("batch_norm")
         sizes = dict(zip("nchw", self.shape(x)))
         w, b = self._affine(name, sizes["c"])
         kept = (
@@ -193,10 +193,10 @@ class Builder:
 
     def layer_norm(self, x: str) -> str:
         """Over the columns of (rows, columns)."""
-        name = self._named("layer_norm")
+        name = self._name("layer_norm")
         rows, columns = self.shape(x)
-        given = (x, *self._affine(name, columns))
-        return self.node("layer_norm", given, {"rows": rows, "columns": columns}, name)
+        operands = (x, *self._affine(name, columns))
+        return self.node("layer_norm", operands, {"rows": rows, "columns": columns}, name)
 
     def linear(self, x: str, width: int, *, bias: bool = True, weight: str | None = None) -> str:
         """(rows, k) times the transpose of a (width, k) weight, plus a bias.
@@ -208,12 +208,12 @@ class Builder:
             weight: A parameter to share; None for one of its own.
         """
         rows, k = self.shape(x)
-        name = self._named("linear")
-        given = [x, weight or self._weight(name, (width, k), k, 1)]
+        name = self._name("linear")
+        operands = [x, weight or self._weight(name, (width, k), k, 1)]
         if bias:
-            given.append(self._bias(name, width, k))
+            operands.append(self._bias(name, width, k))
         sizes = {"m": rows, "n": width, "k": k, "tb": 1, "bias": int(bias)}
-        return self.node("gemm", given, sizes, name)
+        return self.node("gemm", operands, sizes, name)
 
     def embedding(self, index: str, table: str) -> str:
         """Rows of a parameter, by whole numbers of shape (count,)."""
@@ -312,11 +312,9 @@ class Builder:
             self.parameter(f"{name}.bias", (width,), "zeros"),
         )
 
-    def _named(self, operator: str, name: str | None = None) -> str:
-        if name is None:
-            self._counts[operator] = self._counts.get(operator, 0) + 1
-            name = f"{operator}{self._counts[operator]}"
-        return name
+    def _name(self, operator: str) -> str:
+        self._counts[operator] = self._counts.get(operator, 0) + 1
+        return f"{operator}{self._counts[operator]}"
 
     def _new(self, name: str) -> str:
         if name in self._inputs or name in self._parameters or name in self._nodes:
@@ -329,32 +327,32 @@ class Builder:
         formula = structure.load(operator)
         if operator in catalog.OPERATORS:
             sizes = catalog.OPERATORS[operator].complete(sizes)
-        found = [self.shape(each) for each in inputs]
-        due = [each.shape for each in formula.tensors(sizes).values()]
+        shapes = [self.shape(value) for value in inputs]
+        due = [tensor.shape for tensor in formula.tensors(sizes).values()]
         flat = operator in _ANY_SHAPE or operator == "mean_squared_error"
         same = (
-            [(prod(each),) for each in found] == due and len(set(found)) == 1
+            [(prod(shape),) for shape in shapes] == due and len(set(shapes)) == 1
             if flat
-            else found == due
+            else shapes == due
         )
         if not same:
-            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {found}")
-        shape = found[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
+            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {shapes}")
+        shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
         self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape)
         return name
 
 
-def _pruned(graph: Graph) -> Graph:
+def _prune(graph: Graph) -> Graph:
     """The graph without what neither its outputs nor its loss depend on."""
-    kept = {each.name: each for each in graph.inference}
+    kept = {node.name: node for node in graph.inference}
     if graph.loss is not None:
-        kept.update({each.name: each for each in graph.training})
-    read = {name for each in kept.values() for name in each.inputs} | set(graph.outputs)
+        kept.update({node.name: node for node in graph.training})
+    read = {name for node in kept.values() for name in node.inputs} | set(graph.outputs)
     return Graph(
         graph.name,
-        {name: each for name, each in graph.inputs.items() if name in read},
-        {name: each for name, each in graph.parameters.items() if name in read},
-        tuple(each for each in graph.nodes if each.name in kept),
+        {name: tensor for name, tensor in graph.inputs.items() if name in read},
+        {name: parameter for name, parameter in graph.parameters.items() if name in read},
+        tuple(node for node in graph.nodes if node.name in kept),
         graph.outputs,
         graph.loss,
     )

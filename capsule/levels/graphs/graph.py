@@ -1,8 +1,8 @@
 """A network as a graph of Level 0 operators: one description for every framework.
 
 Nothing here computes. `builder` makes graphs, `reference` runs them in numpy, each framework of
-`levels.frameworks` runs them with its own operations, and `frameworks.onnxruntime.exchange` reads
-and writes them as ONNX.
+`levels.frameworks` runs them with its own operations, and `onnx.exchange` reads and writes them as
+ONNX.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Graph:
     @property
     def trained(self) -> tuple[str, ...]:
         """Names of the parameters that it is differentiated by, in their order."""
-        return tuple(name for name, each in self.parameters.items() if each.trained)
+        return tuple(name for name, parameter in self.parameters.items() if parameter.trained)
 
     @property
     def inference(self) -> tuple[Node, ...]:
         """The nodes that the outputs depend on, in order."""
-        return self._needed(self.outputs)
+        return self._nodes_for(self.outputs)
 
     @property
     def training(self) -> tuple[Node, ...]:
@@ -100,7 +100,7 @@ class Graph:
         Raises:
             ValueError: It has no loss.
         """
-        return self._needed((self.require_loss(),))
+        return self._nodes_for((self.require_loss(),))
 
     def require_loss(self) -> str:
         """Name of the loss.
@@ -112,11 +112,11 @@ class Graph:
             raise ValueError(f"{self.name} has no loss")
         return self.loss
 
-    def _needed(self, wanted: tuple[str, ...]) -> tuple[Node, ...]:
-        needed = set(wanted)
-        found = []
+    def _nodes_for(self, values: tuple[str, ...]) -> tuple[Node, ...]:
+        needed = set(values)
+        nodes = []
         for node in reversed(self.nodes):
             if node.name in needed:
                 needed |= set(node.inputs)
-                found.append(node)
-        return tuple(reversed(found))
+                nodes.append(node)
+        return tuple(reversed(nodes))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
 from ..operators import ARITHMETIC, EXACT, several
-from ..operators.base import Calculator
+from ..operators.rounding import Calculator
 from . import structure
 from .graph import Graph, Node
 
@@ -34,7 +34,7 @@ def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
     Returns:
         Arrays by the nodes' names, in `ARITHMETIC[dtype].wider`.
     """
-    return evaluate(graph.nodes, widened(values, dtype))
+    return evaluate(graph.nodes, widen(values, dtype))
 
 
 def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
@@ -43,16 +43,16 @@ def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
     Raises:
         ValueError: The network has no loss.
     """
-    exact = widened(values, dtype)
+    exact = widen(values, dtype)
     return differentiate(graph, exact, evaluate(graph.training, exact))
 
 
-def widened(values: Values, dtype: str) -> dict[str, Any]:
+def widen(values: Values, dtype: str) -> dict[str, Any]:
     """The same numbers in more bits; whole numbers as they are."""
     wider = ARITHMETIC[dtype].wider
     return {
-        name: each.astype(wider) if each.dtype.kind == "f" else each
-        for name, each in values.items()
+        name: array.astype(wider) if array.dtype.kind == "f" else array
+        for name, array in values.items()
     }
 
 
@@ -63,33 +63,39 @@ def exactly(label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:  # 
 
 def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dict[str, Any]:
     """The value of each of these nodes, in the dtype of `values`."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for node in nodes:
-        (found[node.name],) = step(node.name, _forward(node), *_met(node, values, found))
-    return found
+        operands = _operands(node, values, results)
+        (results[node.name],) = step(node.name, _forward(node), *operands)
+    return results
 
 
 def differentiate(
-    graph: Graph, values: Values, found: Values, step: Step = exactly
+    graph: Graph, values: Values, results: Values, step: Step = exactly
 ) -> dict[str, Any]:
     """The gradient of the loss by each trained parameter, zeros where it does not depend on one.
 
     Args:
         graph: The network.
         values: Inputs and parameters.
-        found: What `evaluate` found for `graph.training`.
+        results: What `evaluate` yields for `graph.training`.
         step: How to compute; see `Step`.
+
+    Raises:
+        ValueError: The network has no loss.
     """
     import numpy
 
-    gradients = {graph.loss: numpy.ones_like(found[graph.loss])}
-    for node, wanted in _backward_order(graph):
-        given = (gradients.pop(node.name), *_met(node, values, found))
-        parts = step(f"{node.name} backward", _backward(node), *given)
-        for name, part in zip(_differentiated(node), parts):
+    # the loss depends on all others, and so is the last
+    loss = graph.training[-1].name
+    gradients = {loss: numpy.ones_like(results[loss])}
+    for node, passed in _backward_order(graph):
+        operands = (gradients.pop(node.name), *_operands(node, values, results))
+        parts = step(f"{node.name} backward", _backward(node), *operands)
+        for name, part in zip(_sources(node), parts):
             if name in gradients:
                 (gradients[name],) = step(f"{name} after {node.name}", _sum, gradients[name], part)
-            elif name in wanted:
+            elif name in passed:
                 gradients[name] = part
     return {name: gradients.get(name, numpy.zeros_like(values[name])) for name in graph.trained}
 
@@ -113,22 +119,22 @@ def _backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
     """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
     depending = set(graph.trained)
     for node in graph.training:
-        if depending & set(_differentiated(node)):
+        if depending & set(_sources(node)):
             depending.add(node.name)
     reached, order = {graph.loss}, []
     for node in reversed(graph.training):
         if node.name in reached & depending:
-            wanted = depending & set(_differentiated(node))
-            reached |= wanted
-            order.append((node, wanted))
+            passed = depending & set(_sources(node))
+            reached |= passed
+            order.append((node, passed))
     return order
 
 
-def _differentiated(node: Node) -> list[str]:
+def _sources(node: Node) -> list[str]:
     """Names of the inputs that the operator is differentiated by, in the order of its gradients."""
     return [node.inputs[index] for index in structure.load(node.operator).wrt(node.sizes)]
 
 
-def _met(node: Node, values: Values, found: Values) -> list[Any]:
-    """What a node is given: values of earlier nodes, inputs and parameters."""
-    return [found[each] if each in found else values[each] for each in node.inputs]
+def _operands(node: Node, values: Values, results: Values) -> list[Any]:
+    """What a node takes: values of earlier nodes, inputs and parameters."""
+    return [results[name] if name in results else values[name] for name in node.inputs]

@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import operators
 from ..catalog import OPERATORS as LEVEL0
-from ..operators.base import Calculator, Operator, Tensor
+from ..operators.base import Operator, Tensor
+from ..operators.rounding import Calculator
 
 Sizes = Mapping[str, Any]
 
@@ -37,11 +38,11 @@ class View(Operator):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The same elements."""
-        return c.select(lambda each: each.reshape(sizes["shape"]), inputs[0])
+        return c.select(lambda array: array.reshape(sizes["shape"]), inputs[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The upstream gradient in the old shape."""
-        return (c.select(lambda each: each.reshape(sizes["of"]), upstream),)
+        return (c.select(lambda array: array.reshape(sizes["of"]), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
         """None."""
@@ -68,16 +69,16 @@ class Transpose(Operator):
         """
         if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
             raise ValueError(f"{sizes['axes']} is no order of the axes of {sizes['of']}")
-        return (tuple(sizes["of"][each] for each in sizes["axes"]),)
+        return (tuple(sizes["of"][axis] for axis in sizes["axes"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The same elements."""
-        return c.select(lambda each: each.transpose(sizes["axes"]), inputs[0])
+        return c.select(lambda array: array.transpose(sizes["axes"]), inputs[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The upstream gradient with its axes back in place."""
-        back = sorted(range(len(sizes["axes"])), key=lambda each: sizes["axes"][each])
-        return (c.select(lambda each: each.transpose(back), upstream),)
+        back = sorted(range(len(sizes["axes"])), key=lambda axis: sizes["axes"][axis])
+        return (c.select(lambda array: array.transpose(back), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
         """None."""
@@ -103,17 +104,17 @@ class Concat(Operator):
             ValueError: There is no such axis, or shapes differ elsewhere.
         """
         axis, shapes = sizes["axis"], sizes["of"]
-        rests = {(*each[:axis], *each[axis + 1 :]) for each in shapes}
+        rests = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
         if len(rests) != 1 or not 0 <= axis < min(map(len, shapes)):
             raise ValueError(f"{shapes} cannot be concatenated along axis {axis}")
         (first, *_) = shapes
-        return ((*first[:axis], sum(each[axis] for each in shapes), *first[axis + 1 :]),)
+        return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """A sum of arrays that are zero outside of their places: no calculator knows several."""
         (shape,) = self.outputs(sizes)
         parts = [
-            c.select(lambda each, where=where: _placed(each, shape, where), x)
+            c.select(lambda array, where=where: _place(array, shape, where), x)
             for where, x in zip(self._places(sizes), inputs)
         ]
         return sum(parts[1:], parts[0])
@@ -121,7 +122,7 @@ class Concat(Operator):
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The parts of the upstream gradient."""
         return tuple(
-            c.select(lambda each, where=where: each[where], upstream)
+            c.select(lambda array, where=where: array[where], upstream)
             for where in self._places(sizes)
         )
 
@@ -130,19 +131,19 @@ class Concat(Operator):
         return 0
 
     def _places(self, sizes: Sizes) -> list[Any]:
-        axis, start, found = sizes["axis"], 0, []
+        axis, start, places = sizes["axis"], 0, []
         for shape in sizes["of"]:
-            found.append((*(slice(None),) * axis, slice(start, start + shape[axis])))
+            places.append((*(slice(None),) * axis, slice(start, start + shape[axis])))
             start += shape[axis]
-        return found
+        return places
 
 
-def _placed(array: Any, shape: tuple[int, ...], where: Any) -> Any:
+def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
     import numpy
 
-    found = numpy.zeros(shape, array.dtype)
-    found[where] = array
-    return found
+    larger = numpy.zeros(shape, array.dtype)
+    larger[where] = array
+    return larger
 
 
 def load(name: str) -> Operator:
@@ -158,4 +159,4 @@ def load(name: str) -> Operator:
     return operators.load(name)
 
 
-OPERATORS: dict[str, Operator] = {each.name: each for each in (View(), Transpose(), Concat())}
+OPERATORS: dict[str, Operator] = {kind.name: kind for kind in (View(), Transpose(), Concat())}

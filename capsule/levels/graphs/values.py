@@ -11,7 +11,7 @@ from .graph import Graph, Parameter
 
 
 def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
-    """What one call is given.
+    """What one call takes.
 
     Args:
         graph: The network.
@@ -23,16 +23,16 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
         (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly.
     """
     arithmetic = ARITHMETIC[dtype]
-    found = {}
-    for name, each in graph.inputs.items():
-        label = _label("input", graph, name, each.shape, dtype, seed)
-        if each.below is None:
-            array = spread(label, prod(each.shape), arithmetic.bits) * 4 - 2
-            found[name] = array.astype(arithmetic.stored).reshape(each.shape)
+    arrays = {}
+    for name, tensor in graph.inputs.items():
+        label = _label("input", graph, name, tensor.shape, dtype, seed)
+        if tensor.below is None:
+            array = spread(label, prod(tensor.shape), arithmetic.bits) * 4 - 2
+            arrays[name] = array.astype(arithmetic.stored).reshape(tensor.shape)
         else:
-            array = (words(label, prod(each.shape)) >> 11) % each.below
-            found[name] = array.astype("int64").reshape(each.shape)
-    return found
+            array = (words(label, prod(tensor.shape)) >> 11) % tensor.below
+            arrays[name] = array.astype("int64").reshape(tensor.shape)
+    return arrays
 
 
 def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
@@ -42,17 +42,19 @@ def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
     power of two between -`bound` and `bound`, which the dtype holds exactly.
     """
     return {
-        name: _parameter(each, _label("parameter", graph, name, each.shape, dtype, seed), dtype)
-        for name, each in graph.parameters.items()
+        name: _draw(
+            parameter, _label("parameter", graph, name, parameter.shape, dtype, seed), dtype
+        )
+        for name, parameter in graph.parameters.items()
     }
 
 
-def _parameter(parameter: Parameter, label: str, dtype: str) -> Any:
+def _draw(parameter: Parameter, label: str, dtype: str) -> Any:
     import numpy
 
     arithmetic = ARITHMETIC[dtype]
     if parameter.value is not None:
-        return _rounded(numpy.asarray(parameter.value), dtype).reshape(parameter.shape)
+        return _round(numpy.asarray(parameter.value), dtype).reshape(parameter.shape)
     if parameter.initial != "uniform" or not parameter.bound:
         filled = float(parameter.initial == "ones")
         return numpy.full(parameter.shape, filled, arithmetic.stored)
@@ -63,7 +65,7 @@ def _parameter(parameter: Parameter, label: str, dtype: str) -> Any:
     return array.astype(arithmetic.stored).reshape(parameter.shape)
 
 
-def _rounded(array: Any, dtype: str) -> Any:
+def _round(array: Any, dtype: str) -> Any:
     """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
     import numpy
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from ..frameworks import Framework
 from ..graphs.graph import Graph
@@ -29,7 +28,7 @@ def fits(
     Raises:
         MemoryError: It needs more; the message names both figures.
     """
-    elements = sum(prod(each.shape) for each in operator.tensors(sizes).values())
+    elements = sum(prod(tensor.shape) for tensor in operator.tensors(sizes).values())
     elements += sum(map(prod, operator.outputs(sizes)))
     arithmetic = ARITHMETIC[dtype]
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
@@ -59,7 +58,8 @@ def network_fits(
         MemoryError: See `fits`.
     """
     arithmetic = ARITHMETIC[dtype]
-    given = [prod(each.shape) for each in (*graph.inputs.values(), *graph.parameters.values())]
+    fixed = sum(prod(tensor.shape) for tensor in graph.inputs.values())
+    fixed += sum(prod(parameter.shape) for parameter in graph.parameters.values())
     sizes = {node.name: prod(node.shape) for node in graph.nodes}
     moving = max(
         sizes[node.name] + sum(sizes.get(name, 0) for name in {*node.inputs})
@@ -70,10 +70,10 @@ def network_fits(
         kept = {name for node in graph.training if trained & {*node.inputs} for name in node.inputs}
         moving = max(moving, sum(sizes.get(name, 0) for name in kept))
         moving += sum(prod(graph.parameters[name].shape) for name in trained)
-    native = (sum(given) + moving) * arithmetic.bytes
+    native = (fixed + moving) * arithmetic.bytes
     wide = 16 if arithmetic.wider == "longdouble" else 8
     elements = sum(prod(node.shape) for node in checked.nodes)
-    elements += sum(prod(each.shape) for each in checked.parameters.values())
+    elements += sum(prod(parameter.shape) for parameter in checked.parameters.values())
     _compare(framework, native, elements * wide * 4)
 
 
@@ -88,10 +88,10 @@ def _compare(framework: Framework, native: int, beside: int) -> None:
 def host_free() -> int | None:
     """Bytes that this process can still have: the machine's, or less where a cgroup limits it.
 
-    None where the system does not tell.
+    None where the system does not say.
     """
-    found = [value for value in (_available(), _cgroup()) if value is not None]
-    return min(found) if found else None
+    known = [value for value in (_available(), _cgroup()) if value is not None]
+    return min(known) if known else None
 
 
 def _refuse(where: str, needed: int, free: int | None) -> None:
@@ -116,7 +116,7 @@ def _available() -> int | None:
 def _cgroup() -> int | None:
     for limit, usage in _LIMITS:
         try:
-            most: Any = Path(limit).read_text(encoding="ascii").strip()
+            most = Path(limit).read_text(encoding="ascii").strip()
             used = int(Path(usage).read_text(encoding="ascii"))
         except (OSError, ValueError):
             continue

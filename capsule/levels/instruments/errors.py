@@ -34,7 +34,7 @@ def errors(
         [_difference(result, right) for result, right in zip(results, reference)]
     )
     l2 = float(numpy.linalg.norm(difference))
-    size = float(numpy.linalg.norm([_norm(each) for each in reference]))
+    size = float(numpy.linalg.norm([_norm(array) for array in reference]))
     length = -(-difference.size // HEATMAP_BLOCKS)
     blocks = [difference[at : at + length] for at in range(0, difference.size, length)]
     return {
@@ -43,7 +43,7 @@ def errors(
         "max_error": (float(difference.max()),),
         "relative_error": (l2 / size if size else (0.0 if l2 == 0 else float("inf")),),
         "l2_error_ratio": (worst_ratio(results, reference, bounds),),
-        "error_heatmap": tuple(float(each.max()) for each in blocks),
+        "error_heatmap": tuple(float(block.max()) for block in blocks),
     }
 
 
@@ -83,16 +83,18 @@ def directional(
     The step is 2**-17, about the cube root of the roundoff, where truncation and rounding balance;
     for an operator with kinks, linear between them, 2**-30, less than a float32 input's distance.
     """
-    doubles = tuple(each.astype("float64") if each.dtype.kind == "f" else each for each in inputs)
+    doubles = tuple(
+        array.astype("float64") if array.dtype.kind == "f" else array for array in inputs
+    )
     wrt = operator.wrt(sizes)
 
     def scalar(moved: list[Any]) -> tuple[float, float]:
         operands = list(doubles)
-        for index, each in zip(wrt, moved):
-            operands[index] = each
+        for index, array in zip(wrt, moved):
+            operands[index] = array
         outputs = reference_outputs(operator, sizes, tuple(operands))
         terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
-        return sum(each.sum() for each in terms), sum(abs(each).sum() for each in terms)
+        return sum(part.sum() for part in terms), sum(abs(part).sum() for part in terms)
 
     step = 2.0**-17 if operator.smooth else 2.0**-30
     label = f"capsule-direction-1\n{operator.name}\n{seed}\n"
@@ -118,7 +120,7 @@ def derivatives(
     Args:
         scalar: L, and the sum of the absolute values of the terms that it is summed from.
         by: x, as float64.
-        gradients: What was found for each of x.
+        gradients: What is to be tested, for each of x.
         bounds: The largest right L2 norm of the error of each of them.
         step: Gives h, from the sum of the absolute values of L's terms and <gradient, d>.
         label: Names the random direction.
@@ -133,41 +135,42 @@ def derivatives(
     size = scalar(by)[1]
     ratios = []
     for direction in _directions(by, gradients, label):
-        found = sum(
-            float((gradient.astype("float64") * each).sum())
-            for gradient, each in zip(gradients, direction)
+        slope = sum(
+            float((gradient.astype("float64") * way).sum())
+            for gradient, way in zip(gradients, direction)
         )
-        h = step(size, abs(found))
+        h = step(size, abs(slope))
 
         def along(scale: float, direction: list[Any] = direction) -> float:
-            return scalar([each + scale * way for each, way in zip(by, direction)])[0]
+            return scalar([array + scale * way for array, way in zip(by, direction)])[0]
 
         near = (along(h) - along(-h)) / (2 * h)
         far = (along(2 * h) - along(-2 * h)) / (4 * h)
         allowed = sum(
-            float(numpy.linalg.norm(each)) * bound for each, bound in zip(direction, bounds)
+            float(numpy.linalg.norm(way)) * bound for way, bound in zip(direction, bounds)
         )
         allowed += abs(near - far) + 64 * 2.0**-53 * size / h
-        ratios.append(abs(found - near) / allowed)
+        ratios.append(abs(slope - near) / allowed)
     return float(numpy.array(ratios).max())
 
 
 def _directions(inputs: list[Any], gradients: tuple[Any, ...], label: str) -> Iterable[list[Any]]:
     import numpy
 
-    if sum(each.size for each in inputs) <= SMALL:
-        for index, each in enumerate(inputs):
-            for place in range(each.size):
+    if sum(array.size for array in inputs) <= SMALL:
+        for index, array in enumerate(inputs):
+            for place in range(array.size):
                 direction = [numpy.zeros_like(other) for other in inputs]
                 direction[index].flat[place] = 1.0
                 yield direction
         return
-    largest = max(float(abs(each).max()) for each in gradients)
+    largest = max(float(abs(gradient).max()) for gradient in gradients)
     if 0 < largest < float("inf"):
-        yield [each.astype("float64") / largest for each in gradients]
-    signs = (words(label, sum(each.size for each in inputs)) >> 63).astype("float64") * 2 - 1
-    ends = numpy.cumsum([each.size for each in inputs])
-    yield [part.reshape(each.shape) for part, each in zip(numpy.split(signs, ends[:-1]), inputs)]
+        yield [gradient.astype("float64") / largest for gradient in gradients]
+    signs = (words(label, sum(array.size for array in inputs)) >> 63).astype("float64") * 2 - 1
+    ends = numpy.cumsum([array.size for array in inputs])
+    parts = numpy.split(signs, ends[:-1])
+    yield [part.reshape(array.shape) for part, array in zip(parts, inputs)]
 
 
 def _difference(result: Any, right: Any) -> Any:

@@ -67,8 +67,8 @@ def watch(framework: Framework) -> Watch:
 
 def _high_water() -> int:
     lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-    found = dict(line.split(":", 1) for line in lines)
-    return int(found["VmHWM"].split()[0]) * _KIB
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["VmHWM"].split()[0]) * _KIB
 
 
 def _highest() -> int:

@@ -58,26 +58,28 @@ def right(
     """
     import numpy
 
-    of_parts = [_bounds(each, parameters, dtype, seed, trains) for each in parts]
+    of_parts = [_bounds(part, parameters, dtype, seed, trains) for part in parts]
     run_in = separate(parts, whole)
     outputs = []
     for part in run_in:
-        found = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
-        outputs.append([found[name] for name in part.graph.outputs])
-    norms = numpy.linalg.norm([each.outputs for each in of_parts], axis=0)
+        results = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
+        outputs.append([results[name] for name in part.graph.outputs])
+    norms = numpy.linalg.norm([limits.outputs for limits in of_parts], axis=0)
     training: tuple[Any, ...] = ()
     training_bounds: tuple[float, ...] = ()
     if trains:
-        terms = [_training(each, parameters, dtype) for each in parts]
+        terms = [_training(part, parameters, dtype) for part in parts]
         training = _sums(terms if len(run_in) > 1 else [_training(whole, parameters, dtype)])
-        limits = [(each.loss, *map(each.gradients.get, whole.graph.trained)) for each in of_parts]
-        shares = [each.share for each in parts]
+        limits_by_part = [
+            (limits.loss, *map(limits.gradients.get, whole.graph.trained)) for limits in of_parts
+        ]
+        shares = [part.share for part in parts]
         training_bounds = tuple(
-            sum(share * limit for share, limit in zip(shares, of_part)) + _adding(of_term, dtype)
-            for of_part, of_term in zip(zip(*limits), zip(*terms))
+            sum(share * limit for share, limit in zip(shares, limits)) + _adding(arrays, dtype)
+            for limits, arrays in zip(zip(*limits_by_part), zip(*terms))
         )
     return Right(
-        tuple(numpy.concatenate(each) for each in zip(*outputs)),
+        tuple(numpy.concatenate(arrays) for arrays in zip(*outputs)),
         tuple(map(float, norms)),
         training,
         training_bounds,
@@ -96,23 +98,24 @@ def gradient_check(
     Args:
         parts: In which the loss is to be computed.
         parameters: Numpy arrays by name.
-        gradients: What was found, in the order of `graph.trained`.
+        gradients: What is to be tested, in the order of `graph.trained`.
         limits: The largest right L2 norm of the error of each of them.
         seed: For a direction.
     """
     graph = parts[0].graph
     doubles = _doubles(parameters)
-    inputs = [_doubles(each.inputs) for each in parts]
+    inputs = [_doubles(part.inputs) for part in parts]
 
     def scalar(moved: list[Any]) -> tuple[float, float]:
-        given = {**doubles, **dict(zip(graph.trained, moved))}
+        parameters = {**doubles, **dict(zip(graph.trained, moved))}
         loss, size = 0.0, 0.0
-        for part, each in zip(parts, inputs):
-            found = evaluate(part.graph.training, {**each, **given})
-            loss += part.share * float(found[part.graph.loss])
+        for part, arrays in zip(parts, inputs):
+            nodes = part.graph.training
+            results = evaluate(nodes, {**arrays, **parameters})
+            last = nodes[-1]
+            loss += part.share * float(results[last.name])
             # the loss is a difference of numbers as large as what it is computed from
-            (last,) = [node for node in part.graph.training if node.name == part.graph.loss]
-            size += float(abs(found.get(last.inputs[0], 0.0)).max())
+            size += float(abs(results.get(last.inputs[0], 0.0)).max())
         return loss, abs(loss) + size
 
     label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
@@ -143,15 +146,16 @@ def _inferring(part: Part) -> Any:
 
 def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any]:
     """A part's share of the loss and of each gradient."""
-    given = {**part.inputs, **parameters}
-    training = replace(part.graph, nodes=part.graph.training)
-    loss = forward(training, given, dtype)[part.graph.loss]
-    gradients = backward(part.graph, given, dtype)
-    return [part.share * each for each in (loss, *map(gradients.get, part.graph.trained))]
+    values = {**part.inputs, **parameters}
+    # the loss depends on all others, and so is the last
+    nodes = part.graph.training
+    loss = forward(replace(part.graph, nodes=nodes), values, dtype)[nodes[-1].name]
+    gradients = backward(part.graph, values, dtype)
+    return [part.share * term for term in (loss, *map(gradients.get, part.graph.trained))]
 
 
 def _sums(terms: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    return tuple(sum(each[1:], each[0]) for each in zip(*terms))
+    return tuple(sum(arrays[1:], arrays[0]) for arrays in zip(*terms))
 
 
 def _adding(terms: Sequence[Any], dtype: str) -> float:
@@ -166,11 +170,12 @@ def _adding(terms: Sequence[Any], dtype: str) -> float:
         total = total + term
         # a part weighted, its share rounded to the dtype, and from the second on a sum
         norm += 2 * float(numpy.linalg.norm(term)) + (float(numpy.linalg.norm(total)) * (place > 0))
-    return arithmetic.storage * norm + 2 * len(terms) * arithmetic.tiny * numpy.size(total) ** 0.5
+    smallest: float = 2 * len(terms) * arithmetic.tiny * float(numpy.size(total)) ** 0.5
+    return arithmetic.storage * norm + smallest
 
 
 def _doubles(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: each.astype("float64") if each.dtype.kind == "f" else each
-        for name, each in arrays.items()
+        name: array.astype("float64") if array.dtype.kind == "f" else array
+        for name, array in arrays.items()
     }

@@ -94,15 +94,15 @@ def choose(
         batch: Number of examples.
         limit: Bytes that no part's peak may exceed.
         least: Bytes that even a part without examples would need: where the line starts.
-        measure: Runs a part of some size. It is asked for none that is foretold to exceed `limit`,
-            but for that of one example, of which nothing is known but `least`.
+        measure: Runs a part of some size; of none that is foretold to exceed `limit`, but for that
+            of one example, of which nothing is known but `least`.
         peak: Runs the minibatch in parts of these sizes, and returns its peak in bytes.
 
     Raises:
         MemoryError: Not even one example fits.
     """
     if least > limit:
-        raise MemoryError(_told(limit, "the gradients alone need", least))
+        raise MemoryError(_excess(limit, "the gradients alone need", least))
     peaks, costs = {0: least}, {}
     size = 1
     while True:
@@ -116,15 +116,15 @@ def choose(
             break
         size = following
     if not costs:
-        raise MemoryError(_told(limit, "one example needs", peaks[1]))
+        raise MemoryError(_excess(limit, "one example needs", peaks[1]))
     seconds = {size: cost.seconds for size, cost in costs.items()}
     while True:
         sizes = fastest(batch, seconds)
-        found = peak(sizes)
-        if found <= limit:
+        needed = peak(sizes)
+        if needed <= limit:
             return sizes
         if sizes[0] == 1:
-            raise MemoryError(_told(limit, "parts of one example need", found))
+            raise MemoryError(_excess(limit, "parts of one example need", needed))
         del seconds[sizes[0]]
 
 
@@ -144,16 +144,16 @@ def fastest(batch: int, seconds: Mapping[int, float]) -> tuple[int, ...]:
     for total in range(1, batch + 1):
         best.append(
             min(
-                (best[total - size][0] + each, best[total - size][1] + 1, size)
-                for size, each in seconds.items()
+                (best[total - size][0] + duration, best[total - size][1] + 1, size)
+                for size, duration in seconds.items()
                 if size <= total
             )
         )
-    found = []
+    sizes = []
     while batch:
-        found.append(best[batch][2])
-        batch -= found[-1]
-    return tuple(sorted(found, reverse=True))
+        sizes.append(best[batch][2])
+        batch -= sizes[-1]
+    return tuple(sorted(sizes, reverse=True))
 
 
 def split(
@@ -195,10 +195,10 @@ def again(call: Call, inputs: Sequence[Any], others: Sequence[Any]) -> Call | No
         others: As many, alike, to take their places.
     """
     function, arguments = call
-    places = {id(each): other for each, other in zip(inputs, others)}
+    places = {id(tensor): other for tensor, other in zip(inputs, others)}
     if not set(places) <= set(map(id, arguments)):
         return None
-    return function, tuple(places.get(id(each), each) for each in arguments)
+    return function, tuple(places.get(id(tensor), tensor) for tensor in arguments)
 
 
 def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
@@ -214,10 +214,10 @@ def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
     def run() -> tuple[Any, ...]:
         totals: list[Any] = []
         for (function, arguments), share in zip(calls, shares):
-            found = list(function(*arguments))
-            for index in range(len(found)):
+            terms = list(function(*arguments))
+            for index in range(len(terms)):
                 # one at a time, and let go of, for all gradients at once may be most of the memory
-                scaled, found[index] = found[index] * share, None
+                scaled, terms[index] = terms[index] * share, None
                 if len(totals) == index:
                     totals.append(scaled)
                 else:
@@ -234,7 +234,7 @@ def inference(calls: Sequence[Call]) -> Call:
 
     def run() -> tuple[Any, ...]:
         return tuple(
-            each for function, arguments in calls for each in several(function(*arguments))
+            output for function, arguments in calls for output in several(function(*arguments))
         )
 
     return run, ()
@@ -248,5 +248,5 @@ def _next(batch: int, size: int, limit: int, peaks: Mapping[int, int]) -> int:
     return min(2 * size, largest)
 
 
-def _told(limit: int, what: str, needed: int) -> str:
+def _excess(limit: int, what: str, needed: int) -> str:
     return f"out of memory: limit_mib allows {limit / MIB:.1f} MiB, {what} {needed / MIB:.1f} MiB"

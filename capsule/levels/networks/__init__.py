@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from .. import catalog
 from ..catalog import users
 from ..graphs.builder import Builder
 from ..graphs.graph import Graph
-from ..sources import imported
+from ..sources import import_file
 
 __all__ = ["Builder", "Graph", "build", "find"]
 
@@ -85,5 +85,5 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
     return graph
 
 
-def _module(source: Path) -> Any:
-    return imported(source, users.NETWORK_NEEDED)
+def _module(source: Path) -> ModuleType:
+    return import_file(source, users.NETWORK_NEEDED)

@@ -24,7 +24,7 @@ def lenet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     x = g.flat(x)
     x = g.tanh(g.linear(x, 120))
     x = g.tanh(g.linear(x, 84))
-    return classified(g, g.linear(x, classes))
+    return classify(g, g.linear(x, classes))
 
 
 def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
@@ -46,10 +46,10 @@ def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     x = g.flat(x)
     for _ in range(2):
         x = g.relu(g.linear(x, 4096))
-    return classified(g, g.linear(x, classes))
+    return classify(g, g.linear(x, classes))
 
 
-def classified(g: Builder, logits: str) -> Graph:
+def classify(g: Builder, logits: str) -> Graph:
     """The network of (rows, classes) logits, its loss against a label per row."""
     rows, classes = g.shape(logits)
     labels = g.labels("label", rows, classes)

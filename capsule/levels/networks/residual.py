@@ -7,7 +7,7 @@ from typing import Callable
 
 from ..graphs.builder import Builder
 from ..graphs.graph import Graph
-from .convolutional import classified
+from .convolutional import classify
 
 Block = Callable[[Builder, str, int, int], str]
 """Takes the builder, a value, channels and a stride, and returns a value."""
@@ -34,7 +34,7 @@ def resnet44(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """
     batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
     x = g.input("image", (batch, 3, side, side))
-    x = g.relu(_convolved(g, x, 16, 3))
+    x = g.relu(_convolve(g, x, 16, 3))
     for stage, channels in enumerate((16, 32, 64)):
         x = _stage(g, x, _basic, channels, 7, 1 if stage == 0 else 2)
     return _head(g, x, classes)
@@ -43,7 +43,7 @@ def resnet44(g: Builder, sizes: Mapping[str, int]) -> Graph:
 def _imagenet(g: Builder, sizes: Mapping[str, int], block: Block, counts: tuple[int, ...]) -> Graph:
     batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
     x = g.input("image", (batch, 3, side, side))
-    x = g.relu(_convolved(g, x, 64, 7, stride=2))
+    x = g.relu(_convolve(g, x, 64, 7, stride=2))
     x = g.max_pool2d(x, 3, stride=2, padding=1)
     for stage, count in enumerate(counts):
         x = _stage(g, x, block, 64 * 2**stage, count, 1 if stage == 0 else 2)
@@ -57,26 +57,26 @@ def _stage(g: Builder, x: str, block: Block, channels: int, count: int, stride: 
 
 
 def _basic(g: Builder, x: str, channels: int, stride: int) -> str:
-    y = g.relu(_convolved(g, x, channels, 3, stride=stride))
-    y = _convolved(g, y, channels, 3)
-    return _joined(g, x, y, stride)
+    y = g.relu(_convolve(g, x, channels, 3, stride=stride))
+    y = _convolve(g, y, channels, 3)
+    return _join(g, x, y, stride)
 
 
 def _bottleneck(g: Builder, x: str, channels: int, stride: int) -> str:
-    y = g.relu(_convolved(g, x, channels, 1))
-    y = g.relu(_convolved(g, y, channels, 3, stride=stride))
-    y = _convolved(g, y, 4 * channels, 1)
-    return _joined(g, x, y, stride)
+    y = g.relu(_convolve(g, x, channels, 1))
+    y = g.relu(_convolve(g, y, channels, 3, stride=stride))
+    y = _convolve(g, y, 4 * channels, 1)
+    return _join(g, x, y, stride)
 
 
-def _joined(g: Builder, x: str, y: str, stride: int) -> str:
+def _join(g: Builder, x: str, y: str, stride: int) -> str:
     """The block's result plus its input, projected where the shape changed."""
     if g.shape(x) != g.shape(y):
-        x = _convolved(g, x, g.shape(y)[1], 1, stride=stride)
+        x = _convolve(g, x, g.shape(y)[1], 1, stride=stride)
     return g.relu(g.sum(y, x))
 
 
-def _convolved(g: Builder, x: str, channels: int, window: int, stride: int = 1) -> str:
+def _convolve(g: Builder, x: str, channels: int, window: int, stride: int = 1) -> str:
     # normalization by the batch undoes any gain; by initial kept statistics, 0 and 1, a larger one
     # would make inference grow from block to block beyond what 16 bits hold
     how = {"stride": stride, "padding": window // 2}
@@ -84,7 +84,7 @@ def _convolved(g: Builder, x: str, channels: int, window: int, stride: int = 1) 
 
 
 def _head(g: Builder, x: str, classes: int) -> Graph:
-    return classified(g, g.linear(g.flat(g.global_average_pool(x)), classes))
+    return classify(g, g.linear(g.flat(g.global_average_pool(x)), classes))
 
 
 NETWORKS = {"resnet18": resnet18, "resnet44": resnet44, "resnet50": resnet50}

@@ -32,7 +32,7 @@ def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
     x = g.view(g.embedding(tokens, table), (batch, length * width))
     x = g.view(g.add_rows(x, g.view(places, (length * width,))), (rows, width))
     for _ in range(sizes["layers"]):
-        x = g.sum(x, _attended(g, g.layer_norm(x), sizes))
+        x = g.sum(x, _attend(g, g.layer_norm(x), sizes))
         hidden = g.gelu(g.linear(g.layer_norm(x), 4 * width), approximate=True)
         x = g.sum(x, g.linear(hidden, width))
     logits = g.linear(g.layer_norm(x), vocabulary, bias=False, weight=table)
@@ -40,13 +40,13 @@ def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
     return g.graph([logits], loss=g.softmax_cross_entropy(logits, labels))
 
 
-def _attended(g: Builder, x: str, sizes: Mapping[str, int]) -> str:
+def _attend(g: Builder, x: str, sizes: Mapping[str, int]) -> str:
     rows, width = g.shape(x)
     heads = sizes["heads"]
     split = (sizes["batch"], sizes["length"], heads, width // heads)
     q, k, v = (g.transpose(g.view(g.linear(x, width), split), (0, 2, 1, 3)) for _ in range(3))
-    found = g.transpose(g.attention(q, k, v, causal=True), (0, 2, 1, 3))
-    return g.linear(g.view(found, (rows, width)), width)
+    mixed = g.transpose(g.attention(q, k, v, causal=True), (0, 2, 1, 3))
+    return g.linear(g.view(mixed, (rows, width)), width)
 
 
 NETWORKS = {"transformer": transformer}

@@ -20,24 +20,24 @@ def unet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     Raises:
         ValueError: The side is no multiple of 16.
     """
-    batch, side, width, classes = (sizes[each] for each in ("batch", "side", "width", "classes"))
+    batch, side, width, classes = (sizes[name] for name in ("batch", "side", "width", "classes"))
     if side % 2**DEPTH:
         raise ValueError(f"side of unet is {side}, not a multiple of {2**DEPTH}")
-    x = _twice(g, g.input("image", (batch, 1, side, side)), width)
+    x = _convolve_twice(g, g.input("image", (batch, 1, side, side)), width)
     skipped = []
     for level in range(DEPTH):
         skipped.append(x)
-        x = _twice(g, g.max_pool2d(x, 2, stride=2), width * 2 ** (level + 1))
+        x = _convolve_twice(g, g.max_pool2d(x, 2, stride=2), width * 2 ** (level + 1))
     for level in reversed(range(DEPTH)):
         up = g.conv_transpose2d(x, width * 2**level, 2, stride=2)
-        x = _twice(g, g.concat([skipped.pop(), up], axis=1), width * 2**level)
+        x = _convolve_twice(g, g.concat([skipped.pop(), up], axis=1), width * 2**level)
     logits = g.conv2d(x, classes, 1)
     pixels = g.view(g.transpose(logits, (0, 2, 3, 1)), (batch * side * side, classes))
     labels = g.labels("label", batch * side * side, classes)
     return g.graph([logits], loss=g.softmax_cross_entropy(pixels, labels))
 
 
-def _twice(g: Builder, x: str, channels: int) -> str:
+def _convolve_twice(g: Builder, x: str, channels: int) -> str:
     for _ in range(2):
         x = g.relu(g.conv2d(x, channels, 3, padding=1))
     return x

@@ -44,7 +44,7 @@ from typing import Any, Callable
 
 from .. import catalog
 from ..catalog import users
-from ..sources import imported
+from ..sources import import_file
 from .base import Calculator, Call, Operator, Sizes, Tensor
 
 _COMPILER = os.environ.get("CXX", "c++")
@@ -154,7 +154,7 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
     Raises:
         ValueError: The file lacks something.
     """
-    module = imported(source, users.NEEDED)
+    module = import_file(source, users.NEEDED)
     # a module that the file imports has a framework's name too, and is no function
     functions = {key: value for key, value in vars(module).items() if callable(value)}
     options = getattr(module, "options", {})

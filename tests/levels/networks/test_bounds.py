@@ -10,6 +10,7 @@ import pytest
 from capsule.levels import networks
 from capsule.levels.graphs import reference, values
 from capsule.levels.graphs.bounds import bounds
+from capsule.levels.operators import several
 from capsule.levels.operators.rounding import Exact
 
 SMALL = {
@@ -23,23 +24,23 @@ SMALL = {
 @pytest.fixture(scope="module", params=SMALL)
 def case(request):
     graph = networks.build(request.param, SMALL[request.param])
-    given = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
-    return graph, given, bounds(graph, given, "float32", 17)
+    arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
+    return graph, arrays, bounds(graph, arrays, "float32", 17)
 
 
-def run(graph, given, step=reference.exactly):
-    """Outputs, loss and gradients in the dtype of what is given."""
-    found = reference.evaluate(graph.nodes, given, step)
-    gradients = reference.differentiate(graph, given, found, step)
-    return found[graph.outputs[0]], found[graph.loss], gradients
+def run(graph, arrays, step=reference.exactly):
+    """Outputs, loss and gradients in the dtype of the arrays."""
+    computed = reference.evaluate(graph.nodes, arrays, step)
+    gradients = reference.differentiate(graph, arrays, computed, step)
+    return computed[graph.outputs[0]], computed[graph.loss], gradients
 
 
 def ratios(case, results):
     """Of the outputs, the loss, and the worst gradient."""
-    graph, given, limits = case
+    graph, arrays, limits = case
     output, loss, gradients = results
-    right = reference.forward(graph, given, "float32")
-    due = reference.backward(graph, given, "float32")
+    right = reference.forward(graph, arrays, "float32")
+    due = reference.backward(graph, arrays, "float32")
     return (
         float(numpy.linalg.norm(output - right[graph.outputs[0]])) / limits.outputs[0],
         float(abs(loss - right[graph.loss])) / limits.loss,
@@ -68,30 +69,29 @@ def coarse(bits):
     calculator = _Coarse(bits)
 
     def step(label, function, *arrays):
-        found = function(calculator, *arrays)
-        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        return several(function(calculator, *arrays))
 
     return step
 
 
 def test_float32_stays_far_within(case):
-    graph, given, _ = case
-    found = run(graph, given)
-    assert found[0].dtype == numpy.float32
-    assert max(ratios(case, found)) < 0.1
+    graph, arrays, _ = case
+    computed = run(graph, arrays)
+    assert computed[0].dtype == numpy.float32
+    assert max(ratios(case, computed)) < 0.1
 
 
 def test_bounds_are_narrow_against_what_they_bound(case):
-    graph, given, limits = case
-    right = reference.forward(graph, given, "float32")
+    graph, arrays, limits = case
+    right = reference.forward(graph, arrays, "float32")
     assert limits.outputs[0] < 3e-4 * numpy.linalg.norm(right[graph.outputs[0]])
     assert limits.loss < 1e-2 * abs(right[graph.loss])
 
 
 @pytest.mark.parametrize("bits", [8, 11], ids=["bfloat16", "tf32"])
 def test_products_of_shortened_factors_lie_beyond(case, bits):
-    graph, given, _ = case
-    output, _, gradient = ratios(case, run(graph, given, coarse(bits)))
+    graph, arrays, _ = case
+    output, _, gradient = ratios(case, run(graph, arrays, coarse(bits)))
     assert output > 1
     assert gradient > 1
 
@@ -99,15 +99,15 @@ def test_products_of_shortened_factors_lie_beyond(case, bits):
 @pytest.mark.parametrize("dtype", ["tf32", "bfloat16"])
 def test_shortened_factors_are_right_where_the_dtype_says_so(case, dtype):
     graph, _, _ = case
-    given = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
-    limits = bounds(graph, given, dtype, 17)
-    found = run(graph, given, coarse(11 if dtype == "tf32" else 8))
-    assert max(ratios((graph, given, limits), found)) < 1
+    arrays = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
+    limits = bounds(graph, arrays, dtype, 17)
+    computed = run(graph, arrays, coarse(11 if dtype == "tf32" else 8))
+    assert max(ratios((graph, arrays, limits), computed)) < 1
 
 
 def test_a_gradient_left_out_lies_beyond(case):
-    graph, given, limits = case
-    due = reference.backward(graph, given, "float32")
+    graph, arrays, limits = case
+    due = reference.backward(graph, arrays, "float32")
     unseen = [
         name for name in graph.trained if numpy.linalg.norm(due[name]) <= limits.gradients[name]
     ]
@@ -124,12 +124,12 @@ def faulty(graph, place, **changes):
 
 def test_a_residual_dropped_lies_beyond():
     graph = networks.build("resnet44", SMALL["resnet44"])
-    given = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
-    case = (graph, given, bounds(graph, given, "float32", 17))
+    arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
+    case = (graph, arrays, bounds(graph, arrays, "float32", 17))
     for suffix, index in ((".inference", 0), ("", 2)):
-        node = next(each for each in graph.nodes if each.name == f"sum21{suffix}")
+        node = next(node for node in graph.nodes if node.name == f"sum21{suffix}")
         alone = {"sizes": {**node.sizes, "count": 1}, "inputs": node.inputs[:1]}
-        assert ratios(case, run(faulty(graph, node.name, **alone), given))[index] > 1
+        assert ratios(case, run(faulty(graph, node.name, **alone), arrays))[index] > 1
 
 
 @pytest.mark.parametrize(
@@ -142,39 +142,40 @@ def test_a_residual_dropped_lies_beyond():
 )
 def test_a_wrong_axis_or_option_lies_beyond(name, place, sizes, index):
     graph = networks.build(name, SMALL[name])
-    given = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
-    case = (graph, given, bounds(graph, given, "float32", 17))
-    node = next(each for each in graph.nodes if each.name == place)
+    arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
+    case = (graph, arrays, bounds(graph, arrays, "float32", 17))
+    node = next(node for node in graph.nodes if node.name == place)
     wrong = faulty(graph, place, sizes={**node.sizes, **sizes})
-    assert ratios(case, run(wrong, given))[index] > 1
+    assert ratios(case, run(wrong, arrays))[index] > 1
 
 
 def test_bounds_are_the_same_again_and_in_another_process():
     graph = networks.build("transformer", {"batch": 2, "layers": 1})
-    given = {**values.inputs(graph, "float32", 5), **values.parameters(graph, "float32", 5)}
-    found = bounds(graph, given, "float32", 5)
-    assert bounds(graph, given, "float32", 5) == found
-    assert bounds(graph, given, "float32", 6) != found
+    arrays = {**values.inputs(graph, "float32", 5), **values.parameters(graph, "float32", 5)}
+    limits = bounds(graph, arrays, "float32", 5)
+    assert bounds(graph, arrays, "float32", 5) == limits
+    assert bounds(graph, arrays, "float32", 6) != limits
     script = (
         "from capsule.levels import networks\n"
         "from capsule.levels.graphs import bounds, values\n"
         "graph = networks.build('transformer', {'batch': 2, 'layers': 1})\n"
-        "given = {**values.inputs(graph, 'float32', 5), **values.parameters(graph, 'float32', 5)}\n"
-        "print(repr(bounds.bounds(graph, given, 'float32', 5)))\n"
+        "arrays = values.inputs(graph, 'float32', 5)\n"
+        "arrays.update(values.parameters(graph, 'float32', 5))\n"
+        "print(repr(bounds.bounds(graph, arrays, 'float32', 5)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == repr(found)
+    assert done.stdout.strip() == repr(limits)
 
 
 def test_a_network_without_a_loss_has_bounds_of_its_outputs_alone():
     g = networks.Builder("mine")
     graph = g.graph(g.relu(g.linear(g.input("x", (4, 8)), 3)))
-    given = {**values.inputs(graph, "float16", 5), **values.parameters(graph, "float16", 5)}
-    found = bounds(graph, given, "float16", 5)
-    assert found.outputs[0] > 0
-    assert (found.loss, found.gradients) == (None, {})
+    arrays = {**values.inputs(graph, "float16", 5), **values.parameters(graph, "float16", 5)}
+    limits = bounds(graph, arrays, "float16", 5)
+    assert limits.outputs[0] > 0
+    assert (limits.loss, limits.gradients) == (None, {})
 
 
 def test_a_kink_within_reach_of_rounding_is_covered_whatever_the_seed():
@@ -184,10 +185,10 @@ def test_a_kink_within_reach_of_rounding_is_covered_whatever_the_seed():
     y = g.relu(g.linear(x, 1, bias=False, weight=weight))
     graph = g.graph([y], loss=g.mean_squared_error(y, g.input("target", (1, 1))))
     for seed in range(30):
-        given = {
+        arrays = {
             **values.inputs(graph, "float32", seed),
             **values.parameters(graph, "float32", seed),
         }
-        (due,) = reference.backward(graph, given, "float32").values()
+        (due,) = reference.backward(graph, arrays, "float32").values()
         # summed the other way round, or in fewer bits, the relu is closed and the gradient 0
-        assert bounds(graph, given, "float32", seed).gradients["w"] > numpy.linalg.norm(due) > 0
+        assert bounds(graph, arrays, "float32", seed).gradients["w"] > numpy.linalg.norm(due) > 0

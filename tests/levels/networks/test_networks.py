@@ -27,11 +27,11 @@ def network(g, sizes):
 """
 
 
-def given(graph, dtype="float64", seed=17):
+def draw(graph, dtype="float64", seed=17):
     return {**values.inputs(graph, dtype, seed), **values.parameters(graph, dtype, seed)}
 
 
-def trained(graph):
+def count_trained(graph):
     return sum(prod(graph.parameters[name].shape) for name in graph.trained)
 
 
@@ -48,7 +48,7 @@ def trained(graph):
     ],
 )
 def test_networks_have_the_published_number_of_parameters(name, options, count):
-    assert trained(networks.build(name, {"batch": 1, **options})) == count
+    assert count_trained(networks.build(name, {"batch": 1, **options})) == count
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_networks_have_the_published_number_of_parameters(name, options, count):
 )
 def test_networks_do_the_published_number_of_multiplications(name, products):
     graph = networks.build(name, {"batch": 1})
-    found = sum(
+    flops = sum(
         structure.load(node.operator).flops({**node.sizes, "bias": 0})
         for node in graph.inference
         if node.operator in ("conv2d", "gemm")
     )
-    assert found == 2 * products
+    assert flops == 2 * products
 
 
 @pytest.mark.parametrize("name", catalog.NETWORKS)
@@ -72,23 +72,23 @@ def test_every_case_is_complete_and_named(name):
     for ((case, parameters),) in entry.cases.values():
         assert entry.name_case(parameters) == case
         graph = networks.build(name, parameters)
-        assert all(each.shape[0] % parameters["batch"] == 0 for each in graph.inputs.values())
+        assert all(x.shape[0] % parameters["batch"] == 0 for x in graph.inputs.values())
         for node in graph.nodes:
             formula = structure.load(node.operator)
             if node.operator in catalog.OPERATORS:
                 assert catalog.OPERATORS[node.operator].complete(node.sizes) == dict(node.sizes)
-            assert [prod(each) for each in formula.outputs(node.sizes)] == [prod(node.shape)]
-        assert sum(structure.load(each.operator).flops(each.sizes) for each in graph.inference) > 0
+            assert [prod(shape) for shape in formula.outputs(node.sizes)] == [prod(node.shape)]
+        assert sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference) > 0
 
 
 @pytest.mark.parametrize(("name", "parameters"), QUICK)
-def test_values_have_the_shapes_that_the_graph_tells(name, parameters):
+def test_values_have_the_shapes_that_the_graph_states(name, parameters):
     graph = networks.build(name, {**parameters, "batch": 2})
-    found = reference.forward(graph, given(graph, "float32"), "float32")
+    results = reference.forward(graph, draw(graph, "float32"), "float32")
     assert {node.name: node.shape for node in graph.nodes} == {
-        name: each.shape for name, each in found.items()
+        name: array.shape for name, array in results.items()
     }
-    assert all(each.dtype == numpy.float64 for each in found.values())
+    assert all(array.dtype == numpy.float64 for array in results.values())
 
 
 def test_inference_and_training_differ_in_statistics_alone():
@@ -97,7 +97,7 @@ def test_inference_and_training_differ_in_statistics_alone():
     training = [node.operator for node in graph.training]
     assert "batch_norm" not in inference
     assert "batch_norm_inference" not in training
-    as_trained = [each.replace("batch_norm_inference", "batch_norm") for each in inference]
+    as_trained = [name.replace("batch_norm_inference", "batch_norm") for name in inference]
     assert [*as_trained, "softmax_cross_entropy"] == training
     kept = [name for name in graph.parameters if name.endswith((".mean", ".variance"))]
     assert len(kept) == 2 * inference.count("batch_norm_inference")
@@ -119,30 +119,30 @@ def test_a_graph_has_nothing_that_nobody_reads():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "tf32", "bfloat16", "float16"])
-def test_values_are_exact_in_their_dtype_and_spread_as_asked(dtype):
+def test_values_are_exact_in_their_dtype_and_spread_evenly(dtype):
     graph = networks.build("lenet", {"batch": 64})
-    found = given(graph, dtype)
-    reals = {name: each for name, each in found.items() if each.dtype.kind == "f"}
-    for each in reals.values():
+    arrays = draw(graph, dtype)
+    reals = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
+    for array in reals.values():
         if dtype == "bfloat16":
-            assert not (each.view(numpy.uint32) & 0xFFFF).any()
-        assert each.dtype == ("float16" if dtype == "float16" else "float32")
+            assert not (array.view(numpy.uint32) & 0xFFFF).any()
+        assert array.dtype == ("float16" if dtype == "float16" else "float32")
     assert 1.98 < abs(reals.pop("image")).max() < 2
-    for name, each in reals.items():
+    for name, array in reals.items():
         bound = graph.parameters[name].bound
-        assert abs(each.astype("float64")).max() <= bound
-        assert each.size < 400 or 0.9 < each.std() * 3**0.5 / bound < 1.1
-    assert set(found["label"]) == set(range(10))
+        assert abs(array.astype("float64")).max() <= bound
+        assert array.size < 400 or 0.9 < array.std() * 3**0.5 / bound < 1.1
+    assert set(arrays["label"]) == set(range(10))
 
 
 def test_values_are_the_same_everywhere():
     graph = networks.build("lenet", {"batch": 2})
-    found = given(graph, "float32")
-    told = b"".join(
-        found[name].astype(found[name].dtype.newbyteorder("<")).tobytes() for name in found
+    content = b"".join(
+        array.astype(array.dtype.newbyteorder("<")).tobytes()
+        for array in draw(graph, "float32").values()
     )
     digest = "a92245f65acffe9340caec73197595663bc535ac92b429a6798b3298b54e0731"
-    assert hashlib.sha256(told).hexdigest() == digest
+    assert hashlib.sha256(content).hexdigest() == digest
 
 
 def test_weights_that_a_network_brings_are_rounded_to_the_dtype():
@@ -151,12 +151,12 @@ def test_weights_that_a_network_brings_are_rounded_to_the_dtype():
     brought = numpy.array([1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-7 - 2**-9])
     weight = g.parameter("b", (3,), value=brought)
     graph = g.graph(g.add_rows(x, weight))
-    found = values.parameters(graph, "bfloat16", 17)["b"]
-    assert list(found) == [1, 1 + 2**-6, -1 - 2**-7]
+    drawn = values.parameters(graph, "bfloat16", 17)["b"]
+    assert list(drawn) == [1, 1 + 2**-6, -1 - 2**-7]
     assert values.parameters(graph, "float32", 17)["b"].dtype == numpy.float32
 
 
-def written(folder, text=USERS, name="mine.py"):
+def write(folder, text=USERS, name="mine.py"):
     path = folder / name
     path.write_text(text)
     return str(path)
@@ -174,12 +174,13 @@ def differences(graph, exact, name, step=2.0**-18):
 
 @pytest.mark.parametrize("name", ["lenet", "transformer", "mine"])
 def test_gradients_are_what_central_differences_find(tmp_path, name):
-    source = written(tmp_path) if name == "mine" else None
+    source = write(tmp_path) if name == "mine" else None
     graph = networks.build(name, {"batch": 2}, source)
-    exact = given(graph)
-    found = reference.differentiate(graph, exact, reference.evaluate(graph.training, exact))
-    assert set(found) == set(graph.trained)
-    for parameter, gradient in found.items():
+    exact = draw(graph)
+    computed = reference.evaluate(graph.training, exact)
+    gradients = reference.differentiate(graph, exact, computed)
+    assert set(gradients) == set(graph.trained)
+    for parameter, gradient in gradients.items():
         assert gradient.shape == graph.parameters[parameter].shape
         slope, direction = differences(graph, exact, parameter)
         size = numpy.linalg.norm(gradient) + 1e-3
@@ -192,15 +193,15 @@ def test_a_parameter_that_the_loss_does_not_need_has_gradient_zero():
     y = g.linear(x, 3)
     z = g.linear(y, 2)
     graph = g.graph([z], loss=g.mean_squared_error(y, x))
-    found = reference.backward(graph, given(graph, "float32"), "float32")
-    assert found["linear1.weight"].any()
-    assert not found["linear2.weight"].any()
+    gradients = reference.backward(graph, draw(graph, "float32"), "float32")
+    assert gradients["linear1.weight"].any()
+    assert not gradients["linear2.weight"].any()
 
 
 def test_a_users_network_has_options_and_both_forms(tmp_path):
-    source = written(tmp_path)
+    source = write(tmp_path)
     entry = networks.find("mine", source)
-    assert [each.name for each in entry.options] == ["width", "limit_mib"]
+    assert [option.name for option in entry.options] == ["width", "limit_mib"]
     assert "torch-compile" in entry.frameworks
     graph = networks.build("mine", {"batch": 3, "width": 5}, source)
     assert graph.nodes[0].shape == (3, 5, 8, 8)
@@ -224,13 +225,13 @@ def test_a_users_network_has_options_and_both_forms(tmp_path):
         (USERS.replace("8, 8)", "2, 2)").replace("3, padding=1", "5"), "the window does not fit"),
     ],
 )
-def test_what_is_wrong_with_a_users_network_is_told_in_a_line(tmp_path, text, message):
-    with pytest.raises(ValueError, match=message) as told:
-        networks.build("mine", {"batch": 2}, written(tmp_path, text))
-    assert "\n" not in str(told.value)
+def test_what_is_wrong_with_a_users_network_is_said_in_a_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        networks.build("mine", {"batch": 2}, write(tmp_path, text))
+    assert "\n" not in str(refusal.value)
 
 
-def test_operators_check_the_shapes_that_they_are_given():
+def test_operators_check_the_shapes_that_they_take():
     g = Builder("mine")
     x, y = g.input("x", (2, 3)), g.input("y", (3, 2))
     with pytest.raises(ValueError, match=r"takes the shapes \[\(6,\), \(6,\)\], found"):
@@ -261,12 +262,12 @@ def test_files_that_are_no_networks_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"no file .*there\.py"):
         networks.find("mine", str(tmp_path / "there.py"))
     with pytest.raises(ValueError, match=r"is not a \.py file"):
-        networks.find("mine", written(tmp_path, "", "mine.txt"))
+        networks.find("mine", write(tmp_path, "", "mine.txt"))
 
 
 def test_the_catalogue_keeps_levels_apart():
     assert not set(catalog.NETWORKS) & set(catalog.OPERATORS)
-    assert all("torch-compile" not in each.frameworks for each in catalog.OPERATORS.values())
+    assert all("torch-compile" not in entry.frameworks for entry in catalog.OPERATORS.values())
     for entry in catalog.NETWORKS.values():
         assert entry.frameworks == tuple(catalog.FRAMEWORKS)
         assert catalog.unsupported(entry, "torch-compile", "float32", "cpu") is None
@@ -277,8 +278,9 @@ def test_the_catalogue_keeps_levels_apart():
     assert catalog.unsupported(catalog.NETWORKS["lenet"], "numpy", "bfloat16", "cpu").startswith(
         "numpy has no bfloat"
     )
-    with_gradient = {each.name for each in catalog.due(catalog.NETWORKS["lenet"], "torch", "cuda")}
-    without = {each.name for each in catalog.due(catalog.NETWORKS["lenet"], "onnxruntime", "cpu")}
+    lenet = catalog.NETWORKS["lenet"]
+    with_gradient = {facts.name for facts in catalog.due(lenet, "torch", "cuda")}
+    without = {facts.name for facts in catalog.due(lenet, "onnxruntime", "cpu")}
     assert with_gradient - without == {
         *("training_time", "training_throughput", "loss", "grad_l2_error_ratio"),
         *("gradient_check", "micro_batches"),

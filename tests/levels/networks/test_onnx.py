@@ -23,29 +23,28 @@ from capsule.levels.graphs.onnx import exchange, mapping  # noqa: E402
 def results(graph, arrays):
     """Outputs, loss and gradients by numpy."""
     framework = frameworks.load("numpy", "cpu", 1, "default")
-    found = ran(framework, framework.networks.inference(graph, arrays))
-    return found + (
-        ran(framework, framework.networks.training(graph, arrays)) if graph.loss else []
-    )
+    outputs = ran(framework, framework.networks.inference(graph, arrays))
+    training = ran(framework, framework.networks.training(graph, arrays)) if graph.loss else []
+    return outputs + training
 
 
 def there_and_back(graph, batch, dtype="float64"):
     inputs = values.inputs(graph, dtype, 3)
     weights = values.parameters(graph, dtype, 3)
     again = exchange.load(exchange.dump(graph, weights, batch=batch), {"batch": batch})
-    read = {name: each.value for name, each in again.parameters.items()}
+    read = {name: parameter.value for name, parameter in again.parameters.items()}
     assert again.inputs == graph.inputs
-    assert {name: each.trained for name, each in again.parameters.items()} == {
-        name: each.trained for name, each in graph.parameters.items()
+    assert {name: parameter.trained for name, parameter in again.parameters.items()} == {
+        name: parameter.trained for name, parameter in graph.parameters.items()
     }
     # parameters come in the order of their use
     order = [again.trained.index(name) for name in graph.trained]
-    right, found = results(graph, {**inputs, **weights}), results(again, {**inputs, **read})
+    right, arrays = results(graph, {**inputs, **weights}), results(again, {**inputs, **read})
     outputs = len(graph.outputs) + 1
     if graph.loss:
-        found = found[:outputs] + [found[outputs:][place] for place in order]
-    assert all((one == other).all() for one, other in zip(found, right, strict=True))
-    assert [each.shape for each in found] == [each.shape for each in right]
+        arrays = arrays[:outputs] + [arrays[outputs:][place] for place in order]
+    assert all((one == other).all() for one, other in zip(arrays, right, strict=True))
+    assert [array.shape for array in arrays] == [array.shape for array in right]
     return again
 
 
@@ -53,7 +52,7 @@ def there_and_back(graph, batch, dtype="float64"):
 def test_a_named_network_survives(name):
     graph = build(name, NETWORKS[name])
     again = there_and_back(graph, NETWORKS[name]["batch"])
-    assert [each.operator for each in again.nodes] == [each.operator for each in graph.nodes]
+    assert [node.operator for node in again.nodes] == [node.operator for node in graph.nodes]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -63,7 +62,7 @@ def test_a_file_for_one_batch_runs_with_another(name):
     file = exchange.dump(small, values.parameters(small, "float64", 3), batch=sizes["batch"])
     again = exchange.load(file, {"batch": 5})
     assert again.inputs == large.inputs
-    assert [each.shape for each in again.nodes] == [each.shape for each in large.nodes]
+    assert [node.shape for node in again.nodes] == [node.shape for node in large.nodes]
 
 
 @st.composite
@@ -111,18 +110,18 @@ def networks(draw):
 def test_a_random_network_survives(graph):
     weights = values.parameters(graph, "float64", 3)
     inputs = values.inputs(graph, "float64", 3)
-    fixed = min(each.shape[0] for each in graph.inputs.values())
+    fixed = min(tensor.shape[0] for tensor in graph.inputs.values())
     again = exchange.load(exchange.dump(graph, weights, "float64"), {"batch": fixed})
-    read = {name: each.value for name, each in again.parameters.items()}
+    read = {name: parameter.value for name, parameter in again.parameters.items()}
     right = reference.evaluate(graph.nodes, {**inputs, **weights})
     new = values.inputs(again, "float64", 3)
-    found = reference.evaluate(again.nodes, {**new, **inputs, **read})
+    computed = reference.evaluate(again.nodes, {**new, **inputs, **read})
     # a view of the shape that is there already is left out
-    assert (found[again.outputs[0]] == right[graph.outputs[0]]).all()
-    assert graph.loss is None or found[again.loss] == right[graph.loss]
+    assert (computed[again.outputs[0]] == right[graph.outputs[0]]).all()
+    assert graph.loss is None or computed[again.loss] == right[graph.loss]
 
 
-def exported(module, *inputs, **options):
+def export(module, *inputs, **options):
     """What torch.onnx.export writes, and what torch computes."""
     import io
 
@@ -164,7 +163,7 @@ class Rows(torch.nn.Module):
 
     def forward(self, x):
         x = self.norm(self.table(x) + self.places)
-        q, k, v = (each(x).view(x.shape[0], 6, 2, 4).transpose(1, 2) for each in self.qkv)
+        q, k, v = (layer(x).view(x.shape[0], 6, 2, 4).transpose(1, 2) for layer in self.qkv)
         x = torch.softmax(q @ k.transpose(2, 3), -1) @ v
         return self.last(x.transpose(1, 2).reshape(x.shape[0], 6 * 8)[:, :].view(-1, 6, 8)).flatten(
             1
@@ -180,16 +179,16 @@ def test_what_torch_exports_runs_everywhere(name, model, dynamic):
     rows = model is Rows
     x = torch.randint(11, (3, 6)) if rows else torch.randn(3, 3, 8, 8)
     axes = {"dynamic_axes": {"x": {0: "batch"}}} if dynamic else {}
-    file, right = exported(module, x, input_names=["x"], output_names=["y"], **axes)
+    file, right = export(module, x, input_names=["x"], output_names=["y"], **axes)
     graph = exchange.load(file, {"batch": 3})
     framework = frameworks.load(name, "cpu", 1, "default")
     arrays = {**values.inputs(graph, "float32", 1), **values.parameters(graph, "float32", 1)}
     arrays["x"] = x.numpy().reshape(graph.inputs["x"].shape)
-    native = {each: framework.from_numpy(array, "float32") for each, array in arrays.items()}
+    native = {key: framework.from_numpy(array, "float32") for key, array in arrays.items()}
     outputs = ran(framework, framework.networks.inference(graph, native))
     assert distance(outputs, [right]) < 1e-5
-    count = sum(prod(graph.parameters[each].shape) for each in graph.trained)
-    kept = sum(each.numel() for each in module.parameters())
+    count = sum(prod(graph.parameters[key].shape) for key in graph.trained)
+    kept = sum(parameter.numel() for parameter in module.parameters())
     # torch's exporter folds batch normalization into the convolution before it
     assert count == kept - (12 if model is Residual else 0)
     if name != "onnxruntime":
@@ -201,9 +200,9 @@ def test_what_torch_exports_runs_everywhere(name, model, dynamic):
 
 
 def test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax():
-    file, _ = exported(Residual(), torch.randn(3, 3, 8, 8))
+    file, _ = export(Residual(), torch.randn(3, 3, 8, 8))
     graph = exchange.load(file, {"batch": 4})
-    nodes = {each.name: each for each in graph.nodes}
+    nodes = {node.name: node for node in graph.nodes}
     scores, labels = nodes[graph.loss].inputs
     assert nodes[scores].operator == "gemm"
     assert nodes[graph.outputs[0]].operator == "softmax"
@@ -219,24 +218,24 @@ def cases():
 
 
 def attempt(case):
-    """The case with its first input given and all others constants, or all given."""
-    taken, right = (list(map(numpy.asarray, each)) for each in case.data_sets[0])
-    for given_inputs in (1, len(taken)):
+    """The case with its first input as one and all others constants, or all as inputs."""
+    operands, right = (list(map(numpy.asarray, arrays)) for arrays in case.data_sets[0])
+    for count in (1, len(operands)):
         model = onnx.ModelProto()
         model.CopyFrom(case.model)
-        names = [each.name for each in model.graph.input]
-        del model.graph.input[given_inputs:]
-        for name, array in list(zip(names, taken, strict=True))[given_inputs:]:
+        names = [value.name for value in model.graph.input]
+        del model.graph.input[count:]
+        for name, array in list(zip(names, operands, strict=True))[count:]:
             model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-        if not all(each.ndim for each in taken[:given_inputs]):
+        if not all(array.ndim for array in operands[:count]):
             continue
-        batch = min(each.shape[0] for each in taken[:given_inputs])
+        batch = min(array.shape[0] for array in operands[:count])
         try:
             graph = exchange.load(model.SerializeToString(), {"batch": batch})
         except ValueError as error:
             assert str(error).startswith("network: ")
             continue
-        return graph, dict(zip(names, taken, strict=True)), right
+        return graph, dict(zip(names, operands, strict=True)), right
     return None
 
 
@@ -254,11 +253,11 @@ def test_onnxs_own_node_tests_agree():
             or case.name.endswith(("_fp16", "_float16"))
         ):
             continue
-        found = attempt(case)
-        if found is None:
+        readable = attempt(case)
+        if readable is None:
             continue
-        graph, arrays, right = found
-        weights = {name: each.value for name, each in graph.parameters.items()}
+        graph, arrays, right = readable
+        weights = {name: parameter.value for name, parameter in graph.parameters.items()}
         # labels of a loss that the file does not have are read by nobody
         native = {n: arrays[n].reshape(e.shape) for n, e in graph.inputs.items() if n in arrays}
         yielded = ran(framework, framework.networks.inference(graph, {**native, **weights}))
@@ -273,18 +272,18 @@ def test_onnxs_own_node_tests_agree():
     }
 
 
-def refused(*nodes, opset=17, inputs=(("x", (2, 3, 8, 8)),), outputs=("y",), constants=None):
+def refuse(*nodes, opset=17, inputs=(("x", (2, 3, 8, 8)),), outputs=("y",), constants=None):
     from onnx import TensorProto, helper, numpy_helper
 
-    def described(name, shape):
+    def describe(name, shape):
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     graph = helper.make_graph(
         nodes,
         "g",
-        [described(*each) for each in inputs],
-        [described(each, None) for each in outputs],
-        [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()],
+        [describe(*words) for words in inputs],
+        [describe(name, None) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     with pytest.raises(ValueError) as caught:
@@ -300,7 +299,7 @@ KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
 
 
 @pytest.mark.parametrize(
-    ("told", "made", "constants"),
+    ("words", "wrong", "constants"),
     [
         ("node 'it' (Elu) is not supported: there is no operation", node("Elu", ["x"]), None),
         ("pads [0, 1] differ", node("Conv", ["x", "w"], pads=[0, 1, 1, 1]), KERNEL),
@@ -321,15 +320,15 @@ KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
         ("is not supported", node("Reshape", ["x", "s"]), {"s": numpy.array([0, 5, -1])}),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_sentence(told, made, constants):
-    message = refused(made, constants=constants)
-    assert told in message
+def test_what_cannot_be_read_is_refused_in_one_sentence(words, wrong, constants):
+    message = refuse(wrong, constants=constants)
+    assert words in message
     assert "Supported kinds of nodes: Add, Attention," in message
 
 
 def test_other_versions_and_other_files_are_refused():
-    assert "version 12" in refused(node("Relu", ["x"]), opset=12)
-    assert "must have a fixed length" in refused(node("Relu", ["x"]), inputs=[("x", (2, "n"))])
+    assert "version 12" in refuse(node("Relu", ["x"]), opset=12)
+    assert "must have a fixed length" in refuse(node("Relu", ["x"]), inputs=[("x", (2, "n"))])
     with pytest.raises(ValueError, match="not an ONNX file"):
         exchange.load(b"no such thing \xff", {"batch": 1})
 

@@ -26,30 +26,30 @@ SMALL = {
 assert set(SMALL) == set(catalog.NETWORKS)
 
 
-def made(name, dtype):
+def prepare(name, dtype):
     sizes = catalog.NETWORKS[name].complete(SMALL[name])
     graph = networks.build(name, sizes)
-    given = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
-    return sizes, graph, given
+    arrays = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
+    return sizes, graph, arrays
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_graph_and_reference_agree_with_autograd(name):
     from tests.support import torch_networks
 
-    sizes, graph, given = made(name, "float32")
-    output, loss, gradients = torch_networks.results(graph, sizes, given)
-    right = reference.forward(graph, given, "float32")
-    (due,) = (right[each] for each in graph.outputs)
+    sizes, graph, arrays = prepare(name, "float32")
+    output, loss, gradients = torch_networks.results(graph, sizes, arrays)
+    right = reference.forward(graph, arrays, "float32")
+    (due,) = (right[name] for name in graph.outputs)
     assert numpy.linalg.norm(output - due) <= 1e-10 * numpy.linalg.norm(due)
     assert abs(loss - right[graph.loss]) <= 1e-10 * abs(loss)
-    found = reference.backward(graph, given, "float32")
-    assert list(found) == list(gradients)
-    largest = max(map(numpy.linalg.norm, found.values()))
-    for each, gradient in found.items():
+    formula = reference.backward(graph, arrays, "float32")
+    assert list(formula) == list(gradients)
+    largest = max(map(numpy.linalg.norm, formula.values()))
+    for parameter, gradient in formula.items():
         # the bias of keys in attention has gradient 0, whatever rounding makes of it
         size = max(numpy.linalg.norm(gradient), 1e-6 * largest)
-        assert numpy.linalg.norm(gradients[each] - gradient) <= 1e-10 * size, each
+        assert numpy.linalg.norm(gradients[parameter] - gradient) <= 1e-10 * size, parameter
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -59,14 +59,15 @@ def test_torch_stays_within_the_bounds(name, dtype):
 
     from tests.support import torch_networks
 
-    sizes, graph, given = made(name, dtype)
-    found = torch_networks.results(graph, sizes, given, getattr(torch, dtype))
-    output, loss, gradients = found
-    limits = bounds(graph, given, dtype, 17)
-    right = reference.forward(graph, given, dtype)
-    due = reference.backward(graph, given, dtype)
+    sizes, graph, arrays = prepare(name, dtype)
+    element = getattr(torch, dtype)
+    output, loss, gradients = torch_networks.results(graph, sizes, arrays, element)
+    limits = bounds(graph, arrays, dtype, 17)
+    right = reference.forward(graph, arrays, dtype)
+    due = reference.backward(graph, arrays, dtype)
     most = 0.1 if dtype == "float32" else 1
     assert numpy.linalg.norm(output - right[graph.outputs[0]]) < most * limits.outputs[0]
     assert abs(loss - right[graph.loss]) < most * limits.loss
-    for each, gradient in due.items():
-        assert numpy.linalg.norm(gradients[each] - gradient) < most * limits.gradients[each], each
+    for parameter, gradient in due.items():
+        distance = numpy.linalg.norm(gradients[parameter] - gradient)
+        assert distance < most * limits.gradients[parameter], parameter

@@ -27,7 +27,7 @@ class OnnxRuntimeOperators:
         """`InferenceSession.run`, all outputs, of the operator's model."""
         graph = look_up(operators.OPERATIONS, operator, "onnxruntime")(sizes)
         inputs = {f"i{place}": tensor for place, tensor in enumerate(tensors)}
-        model = models.serialized(
+        model = models.serialize(
             graph.nodes,
             inputs,
             {f"o{place}": tensors[0].dtype for place in range(graph.outputs)},

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..graph import Graph
+
+if TYPE_CHECKING:
+    from .reader import Reader
 
 OPSETS = range(13, 24)
 """Versions of the default operator set that are read."""
@@ -34,15 +37,14 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         ImportError: There is no package onnx.
         ValueError: It is no such file, or a node is not supported: the message names it.
     """
-    import onnx
     from onnx import inliner
 
-    from . import mapping, patterns
+    from . import patterns
     from .reader import Reader, Refused
 
     name = "network" if isinstance(source, bytes) else Path(source).stem
     model = _model(source, name)
-    versions = {each.domain: each.version for each in model.opset_import}
+    versions = {opset.domain: opset.version for opset in model.opset_import}
     if versions.get("", versions.get("ai.onnx")) not in OPSETS:
         raise ValueError(
             f"{name}: it uses version {versions.get('')} of ONNX's operators;"
@@ -54,26 +56,15 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         reader = Reader(model, name, sizes["batch"])
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    outputs = [each.name for each in model.graph.output]
-    constants = [each for each in model.graph.node if each.op_type == "Constant"]
-    others = [each for each in model.graph.node if each.op_type != "Constant"]
-    for each in constants:
-        reader.fold(each)
-    for node in patterns.fused(others, reader.constants, set(outputs)):
-        try:
-            if reader.fold(node):
-                continue
-            if node.domain not in ("", "ai.onnx") or node.op_type not in mapping.KINDS:
-                raise Refused("there is no operation of Level 0 for it")
-            how = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-            mapping.KINDS[node.op_type](reader, node, how)
-        except Refused as error:
-            raise ValueError(_refusal(name, node, str(error), mapping.KINDS)) from None
-        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            reason = f"it is not as ONNX has it ({type(error).__name__}: {error})"
-            raise ValueError(_refusal(name, node, reason, mapping.KINDS)) from error
+    outputs = [value.name for value in model.graph.output]
+    constants = [node for node in model.graph.node if node.op_type == "Constant"]
+    others = [node for node in model.graph.node if node.op_type != "Constant"]
+    for node in constants:
+        reader.fold(node)
+    for node in patterns.fuse(others, reader.constants, set(outputs)):
+        _translate(reader, node, name)
     try:
-        return _finished(reader, outputs)
+        return _finish(reader, outputs)
     except Refused as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -101,7 +92,7 @@ def dump(
     """
     from . import writer
 
-    return writer.written(graph, parameters, dtype, batch)
+    return writer.write(graph, parameters, dtype, batch)
 
 
 def _model(source: str | Path | bytes, name: str) -> Any:
@@ -121,6 +112,30 @@ def _model(source: str | Path | bytes, name: str) -> Any:
         ) from None
 
 
+def _translate(reader: Reader, node: Any, name: str) -> None:
+    """Write a node of a file to the network of the reader."""
+    import onnx
+
+    from . import mapping
+    from .reader import Refused
+
+    try:
+        if reader.fold(node):
+            return
+        if node.domain not in ("", "ai.onnx") or node.op_type not in mapping.KINDS:
+            raise Refused("there is no operation of Level 0 for it")
+        how = {
+            attribute.name: onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
+        mapping.KINDS[node.op_type](reader, node, how)
+    except Refused as error:
+        raise ValueError(_refusal(name, node, str(error), mapping.KINDS)) from None
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        reason = f"it is not as ONNX has it ({type(error).__name__}: {error})"
+        raise ValueError(_refusal(name, node, reason, mapping.KINDS)) from error
+
+
 def _refusal(name: str, node: Any, reason: str, kinds: Mapping[str, Any]) -> str:
     called = node.name or (node.output[0] if node.output else "")
     supported = ", ".join(sorted(kind for kind in kinds if kind[0].isupper()))
@@ -130,22 +145,22 @@ def _refusal(name: str, node: Any, reason: str, kinds: Mapping[str, Any]) -> str
     )
 
 
-def _finished(reader: Any, outputs: list[str]) -> Graph:
+def _finish(reader: Reader, outputs: list[str]) -> Graph:
     from .reader import Refused
 
     g = reader.g
-    values = [reader.real(each) for each in outputs]
-    losses = [each for each in values if g.shape(each) == ()]
+    values = [reader.real(output) for output in outputs]
+    losses = [value for value in values if g.shape(value) == ()]
     if len(losses) > 1:
         raise Refused(f"it has the scalar outputs {', '.join(losses)}; one, the loss, is supported")
-    yielded = [each for each in values if each not in losses]
-    nodes = {each.name: each for each in g.graph(values, losses[0] if losses else None).nodes}
-    strange = [each for each in values if each not in nodes]
+    yielded = [value for value in values if value not in losses]
+    nodes = {node.name: node for node in g.graph(values, losses[0] if losses else None).nodes}
+    strange = [value for value in values if value not in nodes]
     if strange:
         raise Refused(f"its output {strange[0]!r} is an input or a weight")
     if losses:
         return g.graph(yielded or losses, losses[0])
-    rows = [each for each in yielded if len(g.shape(each)) == 2]
+    rows = [value for value in yielded if len(g.shape(value)) == 2]
     if len(rows) != 1 or g.shape(rows[0])[0] != reader.batch:
         return g.graph(yielded)
     last = nodes[rows[0]]

@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy
 
 from . import moves, spatial
-from .nodes import How, epsilon, inputs, none, out, shaped, write
+from .nodes import How, epsilon, inputs, none, out, write, write_reshaped
 from .patterns import MEAN_SQUARED_ERROR
 from .reader import Reader, Refused
 
@@ -22,9 +22,9 @@ def _layer_norm(r: Reader, node: Any, how: How) -> None:
     if not bias:
         bias = [f"{out(node)}/bias"]
         r.constants[bias[0]] = numpy.zeros(columns, numpy.float32)
-    given = [r.view(r.real(x), (rows, columns), f"{out(node)}/rows")]
-    given += [r.view(r.real(each), (columns,), f"{each}/flat") for each in (w, *bias)]
-    shaped(r, node, "layer_norm", given, {"rows": rows, "columns": columns}, shape)
+    operands = [r.view(r.real(x), (rows, columns), f"{out(node)}/rows")]
+    operands += [r.view(r.real(name), (columns,), f"{name}/flat") for name in (w, *bias)]
+    write_reshaped(r, node, "layer_norm", operands, {"rows": rows, "columns": columns}, shape)
 
 
 def _elementwise(operator: str) -> Callable[[Reader, Any, How], None]:
@@ -46,8 +46,8 @@ def _softmax(r: Reader, node: Any, how: How) -> None:
     *rows, columns = shape = r.shape(x)
     if how.get("axis", -1) % len(shape) != len(shape) - 1:
         raise Refused("only the softmax along the last axis is supported")
-    given = r.view(r.real(x), (prod(rows), columns), f"{out(node)}/rows")
-    shaped(r, node, "softmax", [given], {"rows": prod(rows), "columns": columns}, shape)
+    operands = r.view(r.real(x), (prod(rows), columns), f"{out(node)}/rows")
+    write_reshaped(r, node, "softmax", [operands], {"rows": prod(rows), "columns": columns}, shape)
 
 
 def _gemm(r: Reader, node: Any, how: How) -> None:
@@ -56,12 +56,12 @@ def _gemm(r: Reader, node: Any, how: How) -> None:
     ta, tb = how.get("transA", 0), how.get("transB", 0)
     (m, k), n = r.shape(a)[:: -1 if ta else 1], r.shape(b)[0 if tb else 1]
     sizes = {"m": m, "n": n, "k": k, "ta": ta, "tb": tb, "bias": len(c)}
-    given = [r.real(a), r.real(b)]
+    operands = [r.real(a), r.real(b)]
     if c:
         if r.shape(c[0]) not in ((n,), (1, n)):
             raise Refused(f"its C has the shape {r.shape(c[0])}; ({n},) is supported")
-        given.append(r.view(r.real(c[0]), (n,), f"{c[0]}/flat"))
-    shaped(r, node, "gemm", given, sizes, (m, n))
+        operands.append(r.view(r.real(c[0]), (n,), f"{c[0]}/flat"))
+    write_reshaped(r, node, "gemm", operands, sizes, (m, n))
 
 
 def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
@@ -70,18 +70,18 @@ def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     shape = (*rows, n)
     if not others:
         sizes = {"m": prod(rows), "n": n, "k": k}
-        given = [r.view(r.real(a), (prod(rows), k), f"{out(node)}/rows"), r.real(b)]
-        shaped(r, node, "gemm", given, sizes, shape)
+        operands = [r.view(r.real(a), (prod(rows), k), f"{out(node)}/rows"), r.real(b)]
+        write_reshaped(r, node, "gemm", operands, sizes, shape)
         return
     *batch, m = rows
     if batch != others:
         raise Refused(f"{r.shape(a)} times {r.shape(b)} would have to be spread over more axes")
     count = prod(batch)
-    given = [
+    operands = [
         r.view(r.real(a), (count, m, k), f"{out(node)}/left"),
         r.view(r.real(b), (count, k, n), f"{out(node)}/right"),
     ]
-    shaped(r, node, "matmul", given, {"batch": count, "m": m, "n": n, "k": k}, shape)
+    write_reshaped(r, node, "matmul", operands, {"batch": count, "m": m, "n": n, "k": k}, shape)
 
 
 def _add(r: Reader, node: Any, how: How) -> None:
@@ -100,11 +100,11 @@ def _add(r: Reader, node: Any, how: How) -> None:
         )
     columns = prod(row)
     rows = prod(shape) // columns
-    given = [
+    operands = [
         r.view(r.real(a), (rows, columns), f"{out(node)}/rows"),
         r.view(r.real(b), (columns,), f"{out(node)}/row"),
     ]
-    shaped(r, node, "add", given, {"rows": rows, "columns": columns}, shape)
+    write_reshaped(r, node, "add", operands, {"rows": rows, "columns": columns}, shape)
 
 
 def _sum(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
@@ -121,15 +121,20 @@ def _gather(r: Reader, node: Any, how: How) -> None:
         raise Refused("only rows of a matrix can be gathered, as in an embedding")
     rows, width = r.shape(table)
     shape = r.shape(index)
-    given = [r.real(table), r.whole(index, rows)]
+    operands = [r.real(table), r.whole(index, rows)]
     sizes = {"rows": rows, "width": width, "count": prod(shape)}
-    shaped(r, node, "embedding", given, sizes, (*shape, width))
+    write_reshaped(r, node, "embedding", operands, sizes, (*shape, width))
 
 
 def _attention(r: Reader, node: Any, how: How) -> None:
-    given = inputs(node)
-    shapes = {r.shape(each) for each in given}
-    if len(given) != 3 or len(shapes) != 1 or len(r.shape(given[0])) != 4 or len(node.output) > 1:
+    operands = inputs(node)
+    shapes = {r.shape(value) for value in operands}
+    if (
+        len(operands) != 3
+        or len(shapes) != 1
+        or len(r.shape(operands[0])) != 4
+        or len(node.output) > 1
+    ):
         raise Refused(
             "only q, k and v of one shape (batch, heads, length, width), without mask and past,"
             f" are supported; found {', '.join(map(str, sorted(shapes)))}"
@@ -139,19 +144,19 @@ def _attention(r: Reader, node: Any, how: How) -> None:
     if not isclose(how.get("scale", scale), scale, rel_tol=1e-6):
         raise Refused(f"its scale is {how['scale']:g}, not 1/sqrt(width)")
     none(how, ("softcap", 0.0), ("qk_matmul_output_mode", 0))
-    write(r, node, "attention", given, {**sizes, "causal": how.get("is_causal", 0)})
+    write(r, node, "attention", operands, {**sizes, "causal": how.get("is_causal", 0)})
 
 
 def _softmax_cross_entropy(r: Reader, node: Any, how: How) -> None:
-    given = inputs(node)
+    operands = inputs(node)
     none(how, ("reduction", b"mean"))
-    if len(given) != 2 or "ignore_index" in how or len(node.output) > 1:
+    if len(operands) != 2 or "ignore_index" in how or len(node.output) > 1:
         raise Refused("weights, ignore_index and a second output are not supported")
-    if len(r.shape(given[0])) != 2:
-        raise Refused(f"its scores have the shape {r.shape(given[0])}, not (rows, classes)")
-    rows, columns = r.shape(given[0])
-    values = [r.real(given[0]), r.whole(given[1], columns)]
-    shaped(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())
+    if len(r.shape(operands[0])) != 2:
+        raise Refused(f"its scores have the shape {r.shape(operands[0])}, not (rows, classes)")
+    rows, columns = r.shape(operands[0])
+    values = [r.real(operands[0]), r.whole(operands[1], columns)]
+    write_reshaped(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())
 
 
 def _mean_squared_error(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001

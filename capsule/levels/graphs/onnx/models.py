@@ -18,7 +18,7 @@ def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes:
     return helper.make_node(kind, list(inputs), list(outputs), **attributes)
 
 
-def serialized(
+def serialize(
     nodes: Sequence[Any],
     inputs: Mapping[str, Any],
     outputs: Mapping[str, str],
@@ -37,16 +37,16 @@ def serialized(
     graph = helper.make_graph(
         list(nodes),
         "capsule",
-        [_described(name, array.dtype, array.shape) for name, array in inputs.items()],
-        [_described(name, dtype, None) for name, dtype in outputs.items()],
+        [_describe(name, array.dtype, array.shape) for name, array in inputs.items()],
+        [_describe(name, dtype, None) for name, dtype in outputs.items()],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION
     )
     helper.set_model_props(model, dict(metadata or {}))
-    written: bytes = model.SerializeToString()
-    return written
+    content: bytes = model.SerializeToString()
+    return content
 
 
 def identity() -> bytes:
@@ -54,10 +54,10 @@ def identity() -> bytes:
     import numpy
 
     x = numpy.zeros(1, "float32")
-    return serialized([node("Identity", ["x"], ["y"])], {"x": x}, {"y": "float32"})
+    return serialize([node("Identity", ["x"], ["y"])], {"x": x}, {"y": "float32"})
 
 
-def _described(name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+def _describe(name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
     import numpy
 
     kind: TensorProto.DataType = helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype))

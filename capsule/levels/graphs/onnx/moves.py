@@ -26,32 +26,33 @@ def _flatten(r: Reader, node: Any, how: How) -> None:
 
 
 def _reshape(r: Reader, node: Any, how: How) -> None:
-    x, given = inputs(node)
+    x, target = inputs(node)
     of = r.shape(x)
-    shape = [int(each) for each in r.constant(given)]
+    shape = [int(length) for length in r.constant(target)]
     if not how.get("allowzero", 0):
-        shape = [of[axis] if each == 0 else each for axis, each in enumerate(shape)]
+        shape = [of[axis] if length == 0 else length for axis, length in enumerate(shape)]
     # a file for one batch size has it in its shapes
     if x not in r.constants and (-1 in shape[1:] or prod(shape) != prod(of)):
-        shape[0] = r.scaled(shape[0]) if shape[0] > 0 else shape[0]
-    known = prod(each for each in shape if each != -1)
-    r.reshape(x, tuple(prod(of) // known if each == -1 else each for each in shape), out(node))
+        shape[0] = r.scale(shape[0]) if shape[0] > 0 else shape[0]
+    known = prod(length for length in shape if length != -1)
+    lengths = (prod(of) // known if length == -1 else length for length in shape)
+    r.reshape(x, tuple(lengths), out(node))
 
 
 def _squeeze(r: Reader, node: Any, how: How) -> None:
-    x, *given = inputs(node)
+    x, *rest = inputs(node)
     shape = r.shape(x)
-    axes = r.constant(given[0]) if given else how.get("axes", numpy.nonzero(numpy.equal(shape, 1)))
-    gone = {int(each) % len(shape) for each in numpy.ravel(axes)}
-    left = tuple(each for axis, each in enumerate(shape) if axis not in gone)
+    axes = r.constant(rest[0]) if rest else how.get("axes", numpy.nonzero(numpy.equal(shape, 1)))
+    gone = {int(axis) % len(shape) for axis in numpy.ravel(axes)}
+    left = tuple(length for axis, length in enumerate(shape) if axis not in gone)
     r.reshape(x, left, out(node))
 
 
 def _unsqueeze(r: Reader, node: Any, how: How) -> None:
-    x, *given = inputs(node)
-    axes = r.constant(given[0]) if given else how["axes"]
+    x, *rest = inputs(node)
+    axes = r.constant(rest[0]) if rest else how["axes"]
     rank = len(r.shape(x)) + len(axes)
-    new, old = {int(each) % rank for each in axes}, iter(r.shape(x))
+    new, old = {int(axis) % rank for axis in axes}, iter(r.shape(x))
     r.reshape(x, tuple(1 if axis in new else next(old) for axis in range(rank)), out(node))
 
 

@@ -30,7 +30,7 @@ def epsilon(how: How) -> None:
 
 def inputs(node: Any) -> list[str]:
     """Names of the inputs that are there, in order."""
-    return [each for each in node.input if each]
+    return [name for name in node.input if name]
 
 
 def out(node: Any) -> str:
@@ -40,19 +40,19 @@ def out(node: Any) -> str:
 
 def write(r: Reader, node: Any, operator: str, values: Sequence[str], sizes: How) -> None:
     """Write an operation on values of the file, which yields the node's output."""
-    found = r.node(operator, [r.real(each) for each in values], sizes, out(node))
-    r.alias(out(node), found)
+    result = r.node(operator, [r.real(value) for value in values], sizes, out(node))
+    r.alias(out(node), result)
 
 
-def shaped(
+def write_reshaped(
     r: Reader,
     node: Any,
     operator: str,
-    given: Sequence[str],
+    operands: Sequence[str],
     sizes: How,
     shape: tuple[int, ...],
 ) -> None:
     """Write an operation on names of the network, whose result the file has in another shape."""
     (due,) = structure.load(operator).outputs(catalog.OPERATORS[operator].complete(sizes))
     name = out(node) if due == shape else f"{out(node)}/{operator}"
-    r.alias(out(node), r.view(r.node(operator, given, sizes, name), shape, out(node)))
+    r.alias(out(node), r.view(r.node(operator, operands, sizes, name), shape, out(node)))

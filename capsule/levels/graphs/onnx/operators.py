@@ -60,7 +60,7 @@ def _conv(kind: str, rank: int) -> Chooser:
     def graph(sizes: Sizes) -> Graph:
         inputs = ["i0", "i1", "i2"][: 2 + sizes["bias"]]
         how = {
-            "kernel_shape": [sizes[each] for each in WINDOWS[rank]],
+            "kernel_shape": [sizes[axis] for axis in WINDOWS[rank]],
             "strides": [sizes["stride"]] * rank,
             "pads": [sizes["padding"]] * (2 * rank),
             "dilations": [sizes["dilation"]] * rank,
@@ -133,7 +133,7 @@ def _lstm_cell(sizes: Sizes) -> Graph:  # noqa: ARG001
             node("Gemm", ["i1", "i4", "i6"], ["from_h"], transB=1),
             node("Add", ["from_x", "from_h"], ["both"]),
             node("Split", ["both"], gates, axis=1, num_outputs=4),
-            *(node("Sigmoid", [each], [f"{each}_gate"]) for each in ("i", "f", "o")),
+            *(node("Sigmoid", [gate], [f"{gate}_gate"]) for gate in ("i", "f", "o")),
             node("Tanh", ["g"], ["g_gate"]),
             node("Mul", ["f_gate", "i2"], ["kept"]),
             node("Mul", ["i_gate", "g_gate"], ["added"]),

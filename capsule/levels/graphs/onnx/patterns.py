@@ -24,29 +24,30 @@ class _Nodes:
 
     def by(self, value: str, kind: str) -> Any:
         """The node of a kind that writes a value, for nobody but one reader."""
-        found = self.writer.get(value)
+        writer = self.writer.get(value)
         hidden = len(self.readers.get(value, ())) == 1 and value not in self.outputs
-        return found if found is not None and found.op_type == kind and hidden else None
+        return writer if writer is not None and writer.op_type == kind and hidden else None
 
     def next(self, value: str, kind: str) -> Any:
         """The only reader of a value, if it is of a kind."""
-        readers = self.readers.get(value, ())
+        readers = self.readers.get(value, [])
         alone = len(readers) == 1 and value not in self.outputs
         return readers[0] if alone and readers[0].op_type == kind else None
 
-    def with_number(self, found: Any, number: float) -> str | None:
+    def with_number(self, node: Any, number: float) -> str | None:
         """The other operand of a node of which one is this number."""
-        if found is None or len(found.input) != 2:
+        if node is None or len(node.input) != 2:
             return None
-        for one, other in (found.input, tuple(reversed(found.input))):
+        for one, other in (node.input, tuple(reversed(node.input))):
             array = self.constants.get(one)
-            scalar = array is not None and array.size == 1
-            if scalar and isclose(float(array.reshape(())), number, rel_tol=1e-3):
+            if array is None or array.size != 1:
+                continue
+            if isclose(float(array.reshape(())), number, rel_tol=1e-3):
                 return str(other)
         return None
 
 
-def fused(nodes: list[Any], constants: Mapping[str, Any], outputs: set[str]) -> list[Any]:
+def fuse(nodes: list[Any], constants: Mapping[str, Any], outputs: set[str]) -> list[Any]:
     """The nodes, each gelu and each mean squared error one of them.
 
     Args:
@@ -55,21 +56,21 @@ def fused(nodes: list[Any], constants: Mapping[str, Any], outputs: set[str]) -> 
         outputs: Values that the file yields.
     """
     readers: dict[str, list[Any]] = {}
-    for each in nodes:
-        for value in each.input:
-            readers.setdefault(value, []).append(each)
-    writer = {value: each for each in nodes for value in each.output}
+    for reader in nodes:
+        for value in reader.input:
+            readers.setdefault(value, []).append(reader)
+    writer = {value: node for node in nodes for value in node.output}
     graph = _Nodes(writer, readers, constants, frozenset(outputs))
-    left: dict[int, Any] = {id(each): each for each in nodes}
-    for each in nodes:
-        found = _gelu(graph, each) or _mean_squared_error(graph, each)
-        if found:
-            made, parts = found
+    left: dict[int, Any] = {id(node): node for node in nodes}
+    for start in nodes:
+        pattern = _gelu(graph, start) or _mean_squared_error(graph, start)
+        if pattern:
+            operation, parts = pattern
             for part in parts:
                 del left[id(part)]
             # the last of the parts stands where all that the operation reads is there
-            left[id(parts[-1])] = made
-    place = {id(each): index for index, each in enumerate(nodes)}
+            left[id(parts[-1])] = operation
+    place = {id(node): index for index, node in enumerate(nodes)}
     return [left[key] for key in sorted(left, key=place.__getitem__)]
 
 
@@ -100,7 +101,7 @@ def _gelu(graph: _Nodes, erf: Any) -> tuple[Any, list[Any]] | None:
 
 def _mean_squared_error(graph: _Nodes, mean: Any) -> tuple[Any, list[Any]] | None:
     """ReduceMean over everything of a difference times itself, or its second power."""
-    how = {each.name: each for each in mean.attribute}
+    how = {attribute.name: attribute for attribute in mean.attribute}
     everything = len(mean.input) == 1 and "axes" not in how
     if mean.op_type != "ReduceMean" or not everything or "keepdims" not in how or how["keepdims"].i:
         return None

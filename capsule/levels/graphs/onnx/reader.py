@@ -36,30 +36,30 @@ class Reader:
     def __init__(self, model: Any, name: str, batch: int) -> None:
         self.g = Builder(name)
         self.batch = batch
-        self.constants = {each.name: _array(each) for each in model.graph.initializer}
+        self.constants = {tensor.name: _array(tensor) for tensor in model.graph.initializer}
         self._opsets = model.opset_import
-        self._weights = {name for name, each in self.constants.items() if each.dtype.kind == "f"}
+        self._weights = {name for name, array in self.constants.items() if array.dtype.kind == "f"}
         self._names: dict[str, str] = {}
         # inputs of whole numbers are flat in the graph: name of the input, shape in the file
         self._whole: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._below: dict[str, int] = {}
-        given = [each for each in model.graph.input if each.name not in self.constants]
-        lengths = [each.type.tensor_type.shape.dim for each in given]
-        least = min((each[0].dim_value for each in lengths if each), default=0)
-        told = {each.key: each.value for each in model.metadata_props}.get(BATCH)
-        self.fixed = int(told) if told else (least or None)
-        for each in given:
-            self._input(each)
+        values = [value for value in model.graph.input if value.name not in self.constants]
+        axes = [value.type.tensor_type.shape.dim for value in values]
+        least = min((dims[0].dim_value for dims in axes if dims), default=0)
+        stated = {prop.key: prop.value for prop in model.metadata_props}.get(BATCH)
+        self.fixed = int(stated) if stated else (least or None)
+        for value in values:
+            self._input(value)
 
     def _input(self, value: Any) -> None:
         dims = value.type.tensor_type.shape.dim
-        shape = [each.dim_value for each in dims]
+        shape = [dim.dim_value for dim in dims]
         if dims:
-            shape[0] = self.scaled(shape[0]) if self.fixed else self.batch
+            shape[0] = self.scale(shape[0]) if self.fixed else self.batch
         if not dims or min(shape) < 1:
-            found = [each.dim_param or each.dim_value for each in dims]
+            lengths = [dim.dim_param or dim.dim_value for dim in dims]
             raise ValueError(
-                f"input {value.name!r} has the shape {found}; all but its first axis, the batch,"
+                f"input {value.name!r} has the shape {lengths}; all but its first axis, the batch,"
                 " must have a fixed length"
             )
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
@@ -68,8 +68,8 @@ class Reader:
         else:
             self._whole[value.name] = (value.name, tuple(shape))
 
-    def scaled(self, length: int) -> int:
-        """A first axis of the file's own batch size, for the batch that is asked for."""
+    def scale(self, length: int) -> int:
+        """A first axis of the file's own batch size, for the batch of this network."""
         if not self.fixed or length % self.fixed:
             return length
         return length // self.fixed * self.batch
@@ -150,14 +150,14 @@ class Reader:
 
     def fold(self, node: Any) -> bool:
         """Work a node out now if it depends on no input, nor on a weight that it would change."""
-        read = [each for each in node.input if each]
+        read = [name for name in node.input if name]
         if node.op_type in ("Shape", "Size"):
             lengths = numpy.array(self.shape(read[0]), dtype=numpy.int64)
-            how = {each.name: each.i for each in node.attribute}
+            how = {attribute.name: attribute.i for attribute in node.attribute}
             part = lengths[how.get("start", 0) : how.get("end", len(lengths))]
             self.constants[node.output[0]] = part if node.op_type == "Shape" else lengths.prod()
             return True
-        known = all(each in self.constants for each in read)
+        known = all(name in self.constants for name in read)
         source = bool(read) or node.op_type == "Constant"
         weights = bool(self._weights & set(read))
         if not known or not source or node.op_type in _NEVER_FOLDED:
@@ -165,27 +165,28 @@ class Reader:
         if weights and node.op_type not in _SAME:
             return False
         # a cast to whole numbers is no weight any more
-        for name, array in self._evaluated(node, read).items():
+        for name, array in self._evaluate(node, read).items():
             self.constants[name] = array
             if weights and array.dtype.kind == "f":
                 self._weights.add(name)
         return True
 
-    def _evaluated(self, node: Any, read: list[str]) -> dict[str, Any]:
+    def _evaluate(self, node: Any, read: list[str]) -> dict[str, Any]:
         from onnx.reference import ReferenceEvaluator
 
         arrays = {name: self.constants[name] for name in read}
         described = [
             helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
             )
-            for name, each in arrays.items()
+            for name, array in arrays.items()
         ]
-        outputs = [onnx.ValueInfoProto(name=each) for each in node.output if each]
+        names = [name for name in node.output if name]
+        outputs = [onnx.ValueInfoProto(name=name) for name in names]
         graph = helper.make_graph([node], "constant", described, outputs)
         model = helper.make_model(graph, opset_imports=self._opsets)
         results = ReferenceEvaluator(model).run(None, arrays)
-        return dict(zip((each for each in node.output if each), map(numpy.asarray, results)))
+        return dict(zip(names, map(numpy.asarray, results)))
 
     def free(self, name: str) -> str:
         """The name, with marks behind it where it is taken."""

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Callable
 
 from ...operators.convolution import AXES, WINDOWS
-from .nodes import How, epsilon, inputs, none, out, shaped, write
+from .nodes import How, epsilon, inputs, none, out, write, write_reshaped
 from .reader import Reader, Refused
 
 
@@ -40,18 +40,18 @@ def _pool(operator: str) -> Callable[[Reader, Any, How], None]:
         if len(window) != 2 or len(node.output) > 1:
             raise Refused("only pooling over two axes with one output is supported")
         n, c, *spatial = r.shape(x)
-        found = _window(how, spatial, window)
-        if found.pop("dilation") != 1:
+        moves = _window(how, spatial, window)
+        if moves.pop("dilation") != 1:
             raise Refused("dilations of a pool are not supported")
-        if found["padding"] and operator == "average_pool2d":
+        if moves["padding"] and operator == "average_pool2d":
             none(how, ("count_include_pad", 0))
         rests = [
-            (length + 2 * found["padding"] - each) % found["stride"]
-            for length, each in zip(spatial, window)
+            (length + 2 * moves["padding"] - width) % moves["stride"]
+            for length, width in zip(spatial, window)
         ]
         if how.get("ceil_mode") and any(rests):
             raise Refused("ceil_mode is 1, and the last window reaches over the edge")
-        sizes = dict(zip("nchw", (n, c, *spatial)), r=window[0], s=window[1], **found)
+        sizes = dict(zip("nchw", (n, c, *spatial)), r=window[0], s=window[1], **moves)
         write(r, node, operator, (x,), sizes)
 
     return pool
@@ -63,9 +63,9 @@ def _global_average_pool(r: Reader, node: Any, how: How) -> None:  # noqa: ARG00
 
 
 def _reduce_mean(r: Reader, node: Any, how: How) -> None:
-    x, *given = inputs(node)
+    x, *rest = inputs(node)
     n, c, *spatial = r.shape(x)
-    axes = [int(each) for each in r.constant(given[0])] if given else how.get("axes", [])
+    axes = [int(axis) for axis in r.constant(rest[0])] if rest else how.get("axes", [])
     if len(spatial) != 2 or sorted(axis % 4 for axis in axes) != [2, 3]:
         raise Refused("only the mean over the last two axes of four is supported")
     if how.get("keepdims", 1):
@@ -80,13 +80,13 @@ def _batch_norm(r: Reader, node: Any, how: How) -> None:
     epsilon(how)
     n, c, *rest = r.shape(x)
     shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
-    given = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
+    operands = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
     if how.get("training_mode", 0):
         operator = "batch_norm"
     else:
         operator = "batch_norm_inference"
-        given += [r.real(mean, trained=False), r.real(variance, trained=False)]
-    shaped(r, node, operator, given, dict(zip("nchw", shape)), r.shape(x))
+        operands += [r.real(mean, trained=False), r.real(variance, trained=False)]
+    write_reshaped(r, node, operator, operands, dict(zip("nchw", shape)), r.shape(x))
 
 
 def _group_norm(r: Reader, node: Any, how: How) -> None:
@@ -96,9 +96,9 @@ def _group_norm(r: Reader, node: Any, how: How) -> None:
     if r.shape(w) != (c,):
         raise Refused("its scale must have one number per channel, as from opset 21 on")
     shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
-    given = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
+    operands = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
     sizes = {**dict(zip("nchw", shape)), "groups": how["num_groups"]}
-    shaped(r, node, "group_norm", given, sizes, r.shape(x))
+    write_reshaped(r, node, "group_norm", operands, sizes, r.shape(x))
 
 
 def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str, int]:
@@ -115,8 +115,8 @@ def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str
             for length, s, r in zip(spatial, strides, reach)
         ]
         pads = [need // 2 for need in needs] + [need - need // 2 for need in needs]
-    found = {"strides": set(strides), "dilations": set(dilations), "pads": set(pads)}
-    uneven = [f"{name} {sorted(each)}" for name, each in found.items() if len(each) > 1]
+    lengths = {"strides": set(strides), "dilations": set(dilations), "pads": set(pads)}
+    uneven = [f"{name} {sorted(values)}" for name, values in lengths.items() if len(values) > 1]
     if uneven:
         raise Refused(f"{' and '.join(uneven)} differ between axes or ends")
     return {"stride": strides[0], "padding": pads[0], "dilation": dilations[0]}

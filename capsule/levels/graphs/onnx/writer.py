@@ -18,52 +18,52 @@ BATCH = "capsule batch"
 """Key of a file's metadata: the batch that its first axes are multiples of."""
 
 
-def written(
+def write(
     graph: Graph, parameters: Mapping[str, Any], dtype: str | None, batch: int | None
 ) -> bytes:
     """See `exchange.dump`."""
-    reals = [each for each in parameters.values() if each.dtype.kind == "f"]
+    reals = [array for array in parameters.values() if array.dtype.kind == "f"]
     if dtype is None and not reals:
         raise ValueError(f"{graph.name} has no parameters: say the dtype of its reals")
     real = numpy.dtype(dtype or reals[0].dtype)
-    found: list[Any] = []
+    nodes: list[Any] = []
     constants: dict[str, Any] = {name: parameters[name].astype(real) for name in graph.parameters}
-    for each in graph.nodes:
-        nodes, more = _renamed(each, real)
-        found += nodes
+    for step in graph.nodes:
+        parts, more = _rename(step, real)
+        nodes += parts
         constants.update(more)
     inputs = {
         # nothing but dtype and shape is read: no memory is taken
         name: numpy.broadcast_to(
-            numpy.zeros((), real if each.below is None else "int64"), each.shape
+            numpy.zeros((), real if tensor.below is None else "int64"), tensor.shape
         )
-        for name, each in graph.inputs.items()
+        for name, tensor in graph.inputs.items()
     }
     outputs = dict.fromkeys(graph.outputs, str(real))
     if graph.loss is not None:
         outputs[graph.loss] = str(real)
     metadata = {} if batch is None else {BATCH: str(batch)}
-    return models.serialized(found, inputs, outputs, constants, metadata)
+    return models.serialize(nodes, inputs, outputs, constants, metadata)
 
 
-def _renamed(each: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
+def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     """The ONNX nodes of a node, and their constants."""
-    chosen = _STRUCTURE.get(each.operator) or operators.OPERATIONS.get(each.operator)
-    if chosen is None:
-        raise ValueError(f"ONNX has no operator {each.operator} for {each.name}")
-    small = chosen(each.sizes)
+    choose = _STRUCTURE.get(step.operator) or operators.OPERATIONS.get(step.operator)
+    if choose is None:
+        raise ValueError(f"ONNX has no operator {step.operator} for {step.name}")
+    small = choose(step.sizes)
     if small.outputs != 1:
-        raise ValueError(f"{each.operator} of {each.name} has {small.outputs} results, not one")
-    names = {f"i{place}": name for place, name in enumerate(each.inputs)}
-    names.update({"o0": each.name, "": ""})
-    for one in small.nodes:
-        for words in (one.input, one.output):
-            renamed = [names.get(word, f"{each.name}/{word}") for word in words]
+        raise ValueError(f"{step.operator} of {step.name} has {small.outputs} results, not one")
+    names = {f"i{place}": name for place, name in enumerate(step.inputs)}
+    names.update({"o0": step.name, "": ""})
+    for part in small.nodes:
+        for words in (part.input, part.output):
+            renamed = [names.get(word, f"{step.name}/{word}") for word in words]
             del words[:]
             words.extend(renamed)
-        one.name = one.output[0]
+        part.name = part.output[0]
     constants = {
-        f"{each.name}/{key}": value.astype(real) if value.dtype.kind == "f" else value
+        f"{step.name}/{key}": value.astype(real) if value.dtype.kind == "f" else value
         for key, value in small.constants.items()
     }
     return list(small.nodes), constants
