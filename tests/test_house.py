@@ -12,7 +12,7 @@ PACKAGE = Path(capsule.__file__).parent
 REPOSITORY = PACKAGE.parent
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 65
-MOST_ANY = 0.19
+MOST_ANY = 0.12
 
 # the rooms whose names have been gone through; the others follow
 NAMED = (
@@ -20,6 +20,7 @@ NAMED = (
     "diff",
     "digest.py",
     "errors.py",
+    "image",
     "inventory",
     "lint",
     "notes.py",
@@ -93,8 +94,7 @@ def test_no_file_is_too_long():
         for path in sources("capsule", "tests", "benchmarks", "tools")
     }
     assert REPOSITORY / "tests" / "engines" in lengths
-    long = {path for path, lines in lengths.items() if lines > MOST_LINES}
-    assert long <= {REPOSITORY / "tests" / "engines"}
+    assert not {path: lines for path, lines in lengths.items() if lines > MOST_LINES}
 
 
 def test_no_function_is_too_long():

@@ -290,7 +290,7 @@ def test_slow_first_calls_are_warm_up(device):
     usual = (device.LAUNCH + device.WORK) / 1e9
     assert [seconds > usual for seconds in times.values] == [True] * 2 + [False] * 4
     line = replace(make_record().samples[0], values=times.values, warmup=times.warmup)
-    assert summary.run_value(line) == usual
+    assert summary.run_value((line,)) == usual
     mean = statistics.fmean(times.values)  # the mistake
     assert mean > 1.28 * usual
 
