@@ -21,6 +21,9 @@ NAMED = (
     "digest.py",
     "errors.py",
     "inventory",
+    "levels/catalog",
+    "levels/frameworks",
+    "levels/operators",
     "lint",
     "notes.py",
     "process.py",
@@ -40,7 +43,7 @@ IRREGULAR = """
 """
 REGULAR_LOOKING = """
     between children down dozen eleven embed even exceed feed green listen need often open own
-    proceed queen screen seed seven shed speed succeed then token
+    proceed queen screen seed seven shed speed succeed then token widen
 """
 PARTICIPLES, NO_PARTICIPLES = set(IRREGULAR.split()), set(REGULAR_LOOKING.split())
 ENDINGS = ("ed", "en", "wn")
