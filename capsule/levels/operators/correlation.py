@@ -113,5 +113,5 @@ def _group(x: Array, groups: int) -> Array:
 
 def _group_kernel(w: Array, index: tuple[int, ...], groups: int) -> Array:
     everywhere: tuple[Any, ...] = (slice(None), slice(None))
-    weights = w[(*everywhere, *index)]
+    weights: Array = w[(*everywhere, *index)]
     return weights.reshape(groups, w.shape[0] // groups, w.shape[1])
