@@ -22,6 +22,13 @@ NAMED = (
     "errors.py",
     "image",
     "inventory",
+    "levels/catalog",
+    "levels/data",
+    "levels/frameworks",
+    "levels/level0",
+    "levels/level1",
+    "levels/networks",
+    "levels/operators",
     "lint",
     "notes.py",
     "process.py",
@@ -41,7 +48,7 @@ IRREGULAR = """
 """
 REGULAR_LOOKING = """
     between children down dozen eleven embed even exceed feed green listen need often open own
-    proceed queen screen seed seven shed speed succeed then token
+    proceed queen screen seed seven shed speed succeed then token widen
 """
 PARTICIPLES, NO_PARTICIPLES = set(IRREGULAR.split()), set(REGULAR_LOOKING.split())
 ENDINGS = ("ed", "en", "wn")

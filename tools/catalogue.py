@@ -99,9 +99,7 @@ def text(manifest):
 
 def _frameworks(subject, dtype):
     return [
-        each
-        for each in subject.frameworks
-        if catalog.unsupported(subject, each, dtype, "cpu") is None
+        each for each in subject.frameworks if catalog.refusal(subject, each, dtype, "cpu") is None
     ]
 
 

@@ -201,7 +201,7 @@ def _frameworks(
         told: str | None = None
         if name not in catalog.FRAMEWORKS:
             told = f"unknown framework {shown(name)}; {instead(name, subject.frameworks)}"
-        elif reason := catalog.unsupported(subject, name, dtype, device):
+        elif reason := catalog.refusal(subject, name, dtype, device):
             told = reason
         if told:
             problems.add(f"{here}/frameworks/{index}", told)

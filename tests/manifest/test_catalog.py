@@ -32,7 +32,7 @@ def test_every_operator_has_a_quick_set_that_can_be_planned(operator):
     frameworks = [
         name
         for name in catalog.OPERATORS[operator].frameworks
-        if catalog.unsupported(catalog.OPERATORS[operator], name, "float32", "cpu") is None
+        if catalog.refusal(catalog.OPERATORS[operator], name, "float32", "cpu") is None
     ]
     assert {"torch", "numpy"} <= set(frameworks)
     asked = read({"operator": operator, "frameworks": frameworks})

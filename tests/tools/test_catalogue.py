@@ -31,7 +31,7 @@ def test_level_0_holds_every_operator_framework_and_element_type_that_there_is()
         for operator in catalog.OPERATORS
         for dtype in catalog.DTYPES
         for framework in catalog.FRAMEWORKS
-        if catalog.unsupported(catalog.OPERATORS[operator], framework, dtype, "cpu") is None
+        if catalog.refusal(catalog.OPERATORS[operator], framework, dtype, "cpu") is None
     }
 
 

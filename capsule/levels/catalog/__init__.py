@@ -33,8 +33,8 @@ __all__ = [
     "Option",
     "Subject",
     "due",
+    "refusal",
     "reports_memory",
-    "unsupported",
 ]
 
 SUBJECTS: dict[str, Subject] = {**OPERATORS, **NETWORKS}
@@ -68,12 +68,12 @@ def reports_memory(framework: str, device: str) -> bool:
     return device == "cuda" or not FRAMEWORKS[framework].keeps_memory
 
 
-def unsupported(subject: Subject, framework: str, dtype: str, device: str) -> str | None:
+def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | None:
     """Why a framework cannot run an operator or network with these elements; None where it can.
 
-    >>> unsupported(OPERATORS["gemm"], "numpy", "float16", "cpu")
+    >>> refusal(OPERATORS["gemm"], "numpy", "float16", "cpu")
     'numpy has no float16 on cpu; there are float64, float32'
-    >>> unsupported(OPERATORS["gemm"], "torch-compile", "float32", "cpu")
+    >>> refusal(OPERATORS["gemm"], "torch-compile", "float32", "cpu")
     'torch-compile runs whole networks, not gemm alone'
     """
     facts, name = FRAMEWORKS[framework], subject.name

@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 NativeTensor = Any
 """A tensor of a framework's own."""
 
+__all__ = [
+    "Call",
+    "Framework",
+    "FrameworkError",
+    "Gradient",
+    "Memory",
+    "NativeTensor",
+    "Networks",
+    "Operators",
+    "Training",
+    "look_up",
+    "require",
+]
+
 _Capability = TypeVar("_Capability")
 _Entry = TypeVar("_Entry")
 

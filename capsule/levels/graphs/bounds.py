@@ -116,7 +116,7 @@ class _Likely(Rounding):
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
         """A sum of products."""
-        x, y = self._rounded(x), self._rounded(y)
+        x, y = self._with_error(x), self._with_error(y)
         value = function(x.value, y.value)
         walk = function(x.value * x.value, y.value * y.value) ** 0.5
         error = self._growth(value, walk, terms, passes)
@@ -130,7 +130,7 @@ class _Likely(Rounding):
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
         """A sum."""
-        x = self._rounded(x)
+        x = self._with_error(x)
         value = function(x.value)
         walk = function(x.value * x.value) ** 0.5
         error = function(x.error) + self._growth(value, walk, terms, passes)
@@ -158,7 +158,7 @@ class _Local:
         c = self._calculator
         if all(array.dtype.kind != "f" for array in arrays):
             return several(function(EXACT, *arrays))
-        operands = [c.given(array) if array.dtype.kind == "f" else array for array in arrays]
+        operands = [c.enter(array) if array.dtype.kind == "f" else array for array in arrays]
         results = several(function(c, *operands))
         self.errors[label] = tuple(result.error for result in results)
         return tuple(result.value for result in results)

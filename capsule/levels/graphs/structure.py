@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 from .. import operators
@@ -114,17 +116,14 @@ class Concat(Operator):
         """A sum of arrays that are zero outside of their places: no calculator knows several."""
         (shape,) = self.outputs(sizes)
         parts = [
-            c.select(lambda array, where=where: _place(array, shape, where), x)
+            c.select(partial(_place, shape=shape, where=where), x)
             for where, x in zip(self._places(sizes), inputs)
         ]
         return sum(parts[1:], parts[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The parts of the upstream gradient."""
-        return tuple(
-            c.select(lambda array, where=where: array[where], upstream)
-            for where in self._places(sizes)
-        )
+        return tuple(c.select(itemgetter(where), upstream) for where in self._places(sizes))
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
         """None."""

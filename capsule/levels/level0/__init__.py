@@ -63,7 +63,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     """
     name, dtype, context = trial.subject, trial.dtype, trial.context
     operator, subject = operators.find(name, trial.source)
-    if reason := catalog.unsupported(subject, framework.name, dtype, context.device):
+    if reason := catalog.refusal(subject, framework.name, dtype, context.device):
         raise ValueError(reason)
     sizes = subject.complete(trial.parameters)
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates

@@ -139,7 +139,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     name, source, dtype = trial.subject, trial.source, trial.dtype
     seed, device = trial.context.seed, trial.context.device
     subject = networks.find(name, source, trains=trial.trains)
-    if reason := catalog.unsupported(subject, framework.name, dtype, device):
+    if reason := catalog.refusal(subject, framework.name, dtype, device):
         raise ValueError(reason)
     sizes = subject.complete(trial.parameters)
     due = [facts.name for facts in catalog.due(subject, framework.name, device)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class _Activation(Operator):
@@ -41,12 +42,12 @@ class Relu(_Activation):
         """Zeros where x < 0."""
         (x,) = inputs
         positive = c.value(x) > 0
-        return c.store(c.select(lambda each: each * positive, x))
+        return c.store(c.select(lambda array: array * positive, x))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The upstream gradient where x > 0."""
         positive = c.value(inputs[0]) > 0
-        return (c.store(c.select(lambda each: each * positive, upstream)),)
+        return (c.store(c.select(lambda array: array * positive, upstream)),)
 
 
 class Sigmoid(_Activation):
@@ -128,4 +129,4 @@ def _exact(c: Calculator, x: Any, name: str) -> Any:
     return numpy.sqrt(2 / numpy.arccos(-unit))
 
 
-OPERATORS = {each.name: each for each in (Relu(), Sigmoid(), Tanh(), Gelu())}
+OPERATORS = {operator.name: operator for operator in (Relu(), Sigmoid(), Tanh(), Gelu())}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class Attention(Operator):
@@ -38,11 +39,11 @@ class Attention(Operator):
         q, k, v = inputs
         length, width = sizes["length"], sizes["width"]
         weights = self._weights(c, sizes, q, k)
-        by_v = c.bilinear(_first_transposed, weights, upstream, length)
-        by_weights = c.store(c.bilinear(_second_transposed, upstream, v, width))
+        by_v = c.bilinear(_product_of_transpose, weights, upstream, length)
+        by_weights = c.store(c.bilinear(_product_with_transpose, upstream, v, width))
         by_scores = c.store(weights * (by_weights - c.total(weights * by_weights, 3)))
         by_q = c.bilinear(_product, by_scores, k, length) / _root(c, sizes, q)
-        by_k = c.bilinear(_first_transposed, by_scores, q, length) / _root(c, sizes, q)
+        by_k = c.bilinear(_product_of_transpose, by_scores, q, length) / _root(c, sizes, q)
         return c.store(by_q), c.store(by_k), c.store(by_v)
 
     def flops(self, sizes: Sizes) -> int:
@@ -57,19 +58,21 @@ class Attention(Operator):
     def _weights(self, c: Calculator, sizes: Sizes, q: Any, k: Any) -> Any:
         import numpy
 
-        scores = c.store(c.bilinear(_second_transposed, q, k, sizes["width"]) / _root(c, sizes, q))
+        scores = c.store(
+            c.bilinear(_product_with_transpose, q, k, sizes["width"]) / _root(c, sizes, q)
+        )
         length = sizes["length"]
         seen = numpy.tri(length, dtype=bool) if sizes["causal"] else numpy.ones((length,) * 2, bool)
         value = c.value(scores)
         # the maximum of what is seen; elsewhere 0, so that nothing overflows before it is dropped
         most = numpy.where(seen, value, -numpy.inf).max(axis=3, keepdims=True)
-        shifted = c.select(lambda each: each * seen, scores - most)
-        e = c.select(lambda each: each * seen, c.exp(shifted))
+        shifted = c.select(lambda array: array * seen, scores - most)
+        e = c.select(lambda array: array * seen, c.exp(shifted))
         return c.store(e / c.total(e, 3))
 
 
 def _shape(sizes: Sizes) -> tuple[int, ...]:
-    return tuple(sizes[each] for each in ("batch", "heads", "length", "width"))
+    return tuple(sizes[name] for name in ("batch", "heads", "length", "width"))
 
 
 def _root(c: Calculator, sizes: Sizes, like: Any) -> Any:
@@ -82,11 +85,11 @@ def _product(x: Any, y: Any) -> Any:
     return x @ y
 
 
-def _first_transposed(x: Any, y: Any) -> Any:
+def _product_of_transpose(x: Any, y: Any) -> Any:
     return x.swapaxes(-1, -2) @ y
 
 
-def _second_transposed(x: Any, y: Any) -> Any:
+def _product_with_transpose(x: Any, y: Any) -> Any:
     return x @ y.swapaxes(-1, -2)
 
 

@@ -6,10 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..streams import spread, words
 from .rounding import ARITHMETIC, EXACT, Calculator, Rounded, Rounding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = tuple[NDArray[Any], ...]
 
 Sizes = Mapping[str, int]
 
@@ -90,7 +95,8 @@ class Operator(ABC):
         """
         size = ARITHMETIC[dtype].bytes
         read = sum(
-            prod(each.shape) * (size if each.real else 8) for each in self.tensors(sizes).values()
+            prod(tensor.shape) * (size if tensor.real else 8)
+            for tensor in self.tensors(sizes).values()
         )
         return read + size * sum(map(prod, self.outputs(sizes)))
 
@@ -98,7 +104,7 @@ class Operator(ABC):
         """Elements that the formula holds at once beside inputs, outputs and their gradients."""
         return 0
 
-    def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
+    def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
         """The input arrays of one trial, the same for every framework and on every machine.
 
         Args:
@@ -115,7 +121,7 @@ class Operator(ABC):
             for name, tensor in self.tensors(sizes).items()
         )
 
-    def upstream(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
+    def upstream(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
         """The gradient that arrives at each output, made like an input."""
         return tuple(
             _array(self.name, f"upstream {index}", Tensor(shape), dtype, seed)
@@ -125,53 +131,41 @@ class Operator(ABC):
     def wrt(self, sizes: Sizes) -> tuple[int, ...]:
         """Positions of the inputs that it is differentiated by."""
         return tuple(
-            index for index, each in enumerate(self.tensors(sizes).values()) if each.gradient
+            place for place, tensor in enumerate(self.tensors(sizes).values()) if tensor.gradient
         )
 
 
-def reference(
-    operator: Operator, sizes: Sizes, inputs: tuple[Any, ...], dtype: str
-) -> tuple[Any, ...]:
+def reference(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> Arrays:
     """The outputs in more bits than the dtype has."""
-    return reference_outputs(operator, sizes, _widened(inputs, dtype))
+    return reference_outputs(operator, sizes, _widen(inputs, dtype))
 
 
-def reference_outputs(operator: Operator, sizes: Sizes, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def reference_outputs(operator: Operator, sizes: Sizes, inputs: Arrays) -> Arrays:
     """The outputs in the dtype of the inputs."""
     return several(operator.forward(EXACT, sizes, *inputs))
 
 
 def reference_gradients(
-    operator: Operator,
-    sizes: Sizes,
-    inputs: tuple[Any, ...],
-    upstream: tuple[Any, ...],
-    dtype: str,
-) -> tuple[Any, ...]:
+    operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
+) -> Arrays:
     """The gradients in more bits than the dtype has."""
-    grad = one(_widened(upstream, dtype))
-    return operator.backward(EXACT, sizes, grad, *_widened(inputs, dtype))
+    arriving = one(_widen(upstream, dtype))
+    return operator.backward(EXACT, sizes, arriving, *_widen(inputs, dtype))
 
 
-def bounds(
-    operator: Operator, sizes: Sizes, inputs: tuple[Any, ...], dtype: str
-) -> tuple[float, ...]:
+def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[float, ...]:
     """The largest L2 norm that the error of each output of a right implementation can have."""
     c = _rounding(dtype)
-    return _norms(several(operator.forward(c, sizes, *map(_given(c), inputs))))
+    return _norms(several(operator.forward(c, sizes, *_enter(c, inputs))))
 
 
 def gradient_bounds(
-    operator: Operator,
-    sizes: Sizes,
-    inputs: tuple[Any, ...],
-    upstream: tuple[Any, ...],
-    dtype: str,
+    operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> tuple[float, ...]:
     """The largest L2 norm that the error of each gradient of a right implementation can have."""
     c = _rounding(dtype)
-    grad = one(tuple(map(c.given, upstream)))
-    return _norms(operator.backward(c, sizes, grad, *map(_given(c), inputs)))
+    arriving = one(tuple(map(c.enter, upstream)))
+    return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)))
 
 
 def several(result: Any) -> tuple[Any, ...]:
@@ -192,34 +186,35 @@ def _rounding(dtype: str) -> Rounding:
     return Rounding(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
 
 
-def _given(c: Rounding) -> Any:
-    return lambda each: c.given(each) if each.dtype.kind == "f" else each
+def _enter(c: Rounding, inputs: Arrays) -> list[Any]:
+    return [c.enter(array) if array.dtype.kind == "f" else array for array in inputs]
 
 
 def _norms(results: tuple[Any, ...]) -> tuple[float, ...]:
     import numpy
 
-    if not all(isinstance(each, Rounded) for each in results):
+    if not all(isinstance(result, Rounded) for result in results):
         raise TypeError("a formula lost its error bound on the way")
-    found = []
-    for each in results:
+    norms = []
+    for result in results:
         # scaled, for the square of the smallest float64 would be 0
-        largest = each.error.max()
-        found.append(float(largest * numpy.linalg.norm((each.error / largest).ravel())))
-    return tuple(found)
+        largest = result.error.max()
+        norms.append(float(largest * numpy.linalg.norm((result.error / largest).ravel())))
+    return tuple(norms)
 
 
-def _widened(arrays: tuple[Any, ...], dtype: str) -> tuple[Any, ...]:
+def _widen(arrays: Arrays, dtype: str) -> Arrays:
     wider = ARITHMETIC[dtype].wider
-    return tuple(each.astype(wider) if each.dtype.kind == "f" else each for each in arrays)
+    return tuple(array.astype(wider) if array.dtype.kind == "f" else array for array in arrays)
 
 
-def _array(operator: str, name: str, tensor: Tensor, dtype: str, seed: int) -> Any:
+def _array(operator: str, name: str, tensor: Tensor, dtype: str, seed: int) -> NDArray[Any]:
     count = prod(tensor.shape)
     label = f"capsule-input-1\n{operator}\n{name}\n{tensor.shape}\n{dtype}\n{seed}\n"
     stored = ARITHMETIC[dtype].stored
     if tensor.below is not None:
-        whole = (words(label, count) >> 11) % tensor.below
+        whole: NDArray[Any] = (words(label, count) >> 11) % tensor.below
         return whole.astype(stored if tensor.real else "int64").reshape(tensor.shape)
-    values = spread(label, count, ARITHMETIC[dtype].bits) * tensor.scale + tensor.offset
+    values: NDArray[Any] = spread(label, count, ARITHMETIC[dtype].bits)
+    values = values * tensor.scale + tensor.offset
     return values.astype(stored).reshape(tensor.shape)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
 from .correlation import Window, correlate, scatter, weigh
+from .rounding import Calculator
 
 AXES = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 WINDOWS = {1: ("s",), 2: ("r", "s"), 3: ("q", "r", "s")}
@@ -33,16 +34,16 @@ class Convolution(Operator):
             raise ValueError(
                 f"{groups} groups do not divide {sizes['c']} and {sizes['k']} channels"
             )
-        found = {
+        tensors = {
             "x": Tensor((sizes["n"], sizes["c"], *self._spatial(sizes))),
             "w": Tensor((sizes["k"], sizes["c"] // groups, *self._window(sizes))),
         }
-        return {**found, "b": Tensor((sizes["k"],))} if sizes["bias"] else found
+        return {**tensors, "b": Tensor((sizes["k"],))} if sizes["bias"] else tensors
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, k, positions...)."""
-        found = map(_how(sizes).length, self._spatial(sizes), self._window(sizes))
-        shape = (sizes["n"], sizes["k"], *found)
+        positions = map(_how(sizes).length, self._spatial(sizes), self._window(sizes))
+        shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
             raise ValueError(f"the window does not fit: the result would be {shape}")
         return (shape,)
@@ -50,8 +51,9 @@ class Convolution(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The correlation and the bias."""
         how = _how(sizes)
-        found = c.bilinear(lambda x, w: correlate(x, w, how), *inputs[:2], self._terms(sizes))
-        return c.store(_biased(c, sizes, found, inputs))
+        x, w = inputs[:2]
+        result = c.bilinear(lambda x, w: correlate(x, w, how), x, w, self._terms(sizes))
+        return c.store(_add_bias(c, sizes, result, inputs))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """Transposes of the correlation in x and in w; sum over batch and positions for b."""
@@ -63,7 +65,7 @@ class Convolution(Operator):
         )
         positions = sizes["n"] * prod(self.outputs(sizes)[0][2:])
         by_w = c.bilinear(lambda x, g: weigh(x, g, how, window), x, upstream, positions, sizes["n"])
-        return _with_bias(c, sizes, upstream, (c.store(by_x), c.store(by_w)), positions)
+        return _add_bias_gradient(c, sizes, upstream, (c.store(by_x), c.store(by_w)), positions)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -73,10 +75,10 @@ class Convolution(Operator):
         return sizes["c"] // sizes["groups"] * prod(self._window(sizes))
 
     def _spatial(self, sizes: Sizes) -> tuple[int, ...]:
-        return tuple(sizes[each] for each in AXES[self._rank])
+        return tuple(sizes[name] for name in AXES[self._rank])
 
     def _window(self, sizes: Sizes) -> tuple[int, ...]:
-        return tuple(sizes[each] for each in WINDOWS[self._rank])
+        return tuple(sizes[name] for name in WINDOWS[self._rank])
 
 
 class TransposedConvolution(Operator):
@@ -98,23 +100,23 @@ class TransposedConvolution(Operator):
             raise ValueError(
                 f"{groups} groups do not divide {sizes['c']} and {sizes['k']} channels"
             )
-        spatial = tuple(sizes[each] for each in AXES[self._rank])
-        found = {
+        spatial = tuple(sizes[name] for name in AXES[self._rank])
+        tensors = {
             "x": Tensor((sizes["n"], sizes["c"], *spatial)),
             "w": Tensor((sizes["c"], sizes["k"] // groups, *self._window(sizes))),
         }
-        return {**found, "b": Tensor((sizes["k"],))} if sizes["bias"] else found
+        return {**tensors, "b": Tensor((sizes["k"],))} if sizes["bias"] else tensors
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, k, positions...)."""
-        found = tuple(
+        positions = tuple(
             (sizes[axis] - 1) * sizes["stride"]
             - 2 * sizes["padding"]
             + sizes["dilation"] * (window - 1)
             + 1
             for axis, window in zip(AXES[self._rank], self._window(sizes))
         )
-        shape = (sizes["n"], sizes["k"], *found)
+        shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
             raise ValueError(f"the padding leaves nothing: the result would be {shape}")
         return (shape,)
@@ -124,8 +126,9 @@ class TransposedConvolution(Operator):
         how, spatial = _how(sizes), self.outputs(sizes)[0][2:]
         terms = sizes["c"] // sizes["groups"] * prod(self._window(sizes))
         passes = prod(self._window(sizes))
-        found = c.bilinear(lambda x, w: scatter(x, w, how, spatial), *inputs[:2], terms, passes)
-        return c.store(_biased(c, sizes, found, inputs))
+        x, w = inputs[:2]
+        result = c.bilinear(lambda x, w: scatter(x, w, how, spatial), x, w, terms, passes)
+        return c.store(_add_bias(c, sizes, result, inputs))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """A correlation for x; for w the same map as a convolution's, its two factors swapped."""
@@ -133,44 +136,44 @@ class TransposedConvolution(Operator):
         x, w = inputs[:2]
         terms = sizes["k"] // sizes["groups"] * prod(window)
         by_x = c.bilinear(lambda g, w: correlate(g, w, how), upstream, w, terms)
-        places = sizes["n"] * prod(sizes[each] for each in AXES[self._rank])
+        places = sizes["n"] * prod(sizes[name] for name in AXES[self._rank])
         by_w = c.bilinear(lambda g, x: weigh(g, x, how, window), upstream, x, places, sizes["n"])
         positions = sizes["n"] * prod(self.outputs(sizes)[0][2:])
-        return _with_bias(c, sizes, upstream, (c.store(by_x), c.store(by_w)), positions)
+        return _add_bias_gradient(c, sizes, upstream, (c.store(by_x), c.store(by_w)), positions)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
-        places = sizes["n"] * prod(sizes[each] for each in AXES[self._rank])
+        places = sizes["n"] * prod(sizes[name] for name in AXES[self._rank])
         products = places * sizes["c"] * sizes["k"] // sizes["groups"] * prod(self._window(sizes))
         return 2 * products + sizes["bias"] * prod(self.outputs(sizes)[0])
 
     def _window(self, sizes: Sizes) -> tuple[int, ...]:
-        return tuple(sizes[each] for each in WINDOWS[self._rank])
+        return tuple(sizes[name] for name in WINDOWS[self._rank])
 
 
 def _how(sizes: Sizes) -> Window:
-    return Window(*(sizes[each] for each in ("stride", "padding", "dilation", "groups")))
+    return Window(*(sizes[name] for name in ("stride", "padding", "dilation", "groups")))
 
 
-def _biased(c: Calculator, sizes: Sizes, found: Any, inputs: tuple[Any, ...]) -> Any:
+def _add_bias(c: Calculator, sizes: Sizes, result: Any, inputs: tuple[Any, ...]) -> Any:
     if not sizes["bias"]:
-        return found
-    tail = (1,) * (len(found.shape) - 2)
-    return found + c.select(lambda b: b.reshape(-1, *tail), inputs[2])
+        return result
+    tail = (1,) * (len(result.shape) - 2)
+    return result + c.select(lambda b: b.reshape(-1, *tail), inputs[2])
 
 
-def _with_bias(
-    c: Calculator, sizes: Sizes, upstream: Any, found: tuple[Any, ...], positions: int
+def _add_bias_gradient(
+    c: Calculator, sizes: Sizes, upstream: Any, gradients: tuple[Any, ...], positions: int
 ) -> tuple[Any, ...]:
     if not sizes["bias"]:
-        return found
+        return gradients
     axes = (0, *range(2, len(upstream.shape)))
     by_b = c.linear(lambda g: g.sum(axis=axes), upstream, positions, sizes["n"])
-    return (*found, c.store(by_b))
+    return (*gradients, c.store(by_b))
 
 
 OPERATORS = {
-    each.name: each
+    operator.name: operator
     for rank in (1, 2, 3)
-    for each in (Convolution(rank), TransposedConvolution(rank))
+    for operator in (Convolution(rank), TransposedConvolution(rank))
 }

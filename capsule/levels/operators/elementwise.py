@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class Sum(Operator):
@@ -25,10 +26,10 @@ class Sum(Operator):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
         """One addition after the other."""
-        found = c.store(inputs[0])
-        for each in inputs[1:]:
-            found = c.store(found + each)
-        return found
+        total = c.store(inputs[0])
+        for term in inputs[1:]:
+            total = c.store(total + term)
+        return total
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The upstream gradient, for each."""
@@ -90,20 +91,20 @@ class Dropout(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula; x times the mask is exact."""
         x, mask = inputs
-        return _kept(c, sizes, x, mask)
+        return _drop(c, sizes, x, mask)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """The same of the upstream gradient."""
-        return (_kept(c, sizes, upstream, inputs[1]),)
+        return (_drop(c, sizes, upstream, inputs[1]),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
         return 2 * sizes["n"]
 
 
-def _kept(c: Calculator, sizes: Sizes, x: Any, mask: Any) -> Any:
-    kept = c.select(lambda each: each * c.value(mask), x)
+def _drop(c: Calculator, sizes: Sizes, x: Any, mask: Any) -> Any:
+    kept = c.select(lambda array: array * c.value(mask), x)
     return c.store(kept * 100 / (100 - sizes["percent"]))
 
 
-OPERATORS = {each.name: each for each in (Sum(), Add(), Dropout())}
+OPERATORS = {operator.name: operator for operator in (Sum(), Add(), Dropout())}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import ARITHMETIC, Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import ARITHMETIC, Calculator
 
 
 class Embedding(Operator):
@@ -29,7 +30,7 @@ class Embedding(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
         """The rows."""
         table, index = inputs
-        return c.store(c.select(lambda each: each[index], table))
+        return c.store(c.select(lambda array: array[index], table))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Sums over the places where a row went."""
@@ -39,12 +40,12 @@ class Embedding(Operator):
         most = int(numpy.bincount(index).max())
         shape = table.shape
 
-        def summed(array: Any) -> Any:
-            found = numpy.zeros(shape, array.dtype)
-            numpy.add.at(found, index, array)
-            return found
+        def add_up(array: Any) -> Any:
+            rows = numpy.zeros(shape, array.dtype)
+            numpy.add.at(rows, index, array)
+            return rows
 
-        return (c.store(c.linear(summed, upstream, most, most)),)
+        return (c.store(c.linear(add_up, upstream, most, most)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
         """None."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class Gemm(Operator):
@@ -25,11 +26,11 @@ class Gemm(Operator):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """A, B and, with a bias, c."""
         m, n, k = sizes["m"], sizes["n"], sizes["k"]
-        found = {
+        tensors = {
             "a": Tensor((k, m) if sizes["ta"] else (m, k)),
             "b": Tensor((n, k) if sizes["tb"] else (k, n)),
         }
-        return {**found, "c": Tensor((n,))} if sizes["bias"] else found
+        return {**tensors, "c": Tensor((n,))} if sizes["bias"] else tensors
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """One matrix of shape (m, n)."""
@@ -37,8 +38,9 @@ class Gemm(Operator):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The product and the bias."""
-        found = c.bilinear(_product(sizes["ta"], sizes["tb"]), *inputs[:2], sizes["k"])
-        return c.store(found + inputs[2] if sizes["bias"] else found)
+        a, b = inputs[:2]
+        product = c.bilinear(_product(sizes["ta"], sizes["tb"]), a, b, sizes["k"])
+        return c.store(product + inputs[2] if sizes["bias"] else product)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """G op(B)' and op(A)' G, transposed back to how A and B are stored; sum of G over rows."""
@@ -52,10 +54,10 @@ class Gemm(Operator):
             by_b = c.bilinear(_product(1, ta), upstream, a, sizes["m"])
         else:
             by_b = c.bilinear(_product(1 - ta, 0), a, upstream, sizes["m"])
-        found = (c.store(by_a), c.store(by_b))
+        by_both = (c.store(by_a), c.store(by_b))
         if not sizes["bias"]:
-            return found
-        return (*found, c.store(c.linear(lambda g: g.sum(axis=0), upstream, sizes["m"])))
+            return by_both
+        return (*by_both, c.store(c.linear(lambda g: g.sum(axis=0), upstream, sizes["m"])))
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -69,7 +71,7 @@ class Matmul(Operator):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """A of shape (batch, m, k), B of shape (batch, k, n)."""
-        batch, m, n, k = (sizes[each] for each in ("batch", "m", "n", "k"))
+        batch, m, n, k = (sizes[name] for name in ("batch", "m", "n", "k"))
         return {"a": Tensor((batch, m, k)), "b": Tensor((batch, k, n))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -78,7 +80,8 @@ class Matmul(Operator):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The products."""
-        return c.store(c.bilinear(_product(0, 0), *inputs, sizes["k"]))
+        a, b = inputs
+        return c.store(c.bilinear(_product(0, 0), a, b, sizes["k"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """G B' and A' G."""
@@ -99,4 +102,4 @@ def _product(ta: int, tb: int) -> Any:
     return product
 
 
-OPERATORS = {each.name: each for each in (Gemm(), Matmul())}
+OPERATORS = {operator.name: operator for operator in (Gemm(), Matmul())}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class _Loss(Operator):
@@ -31,16 +32,16 @@ class CrossEntropy(_Loss):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula."""
         p, labels = inputs
-        logs = c.store(c.log(c.select(lambda each: _picked(each, labels), p)))
+        logs = c.store(c.log(c.select(lambda array: _pick(array, labels), p)))
         return c.store(_scalar(c, -(c.total(logs) / sizes["rows"])))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """-G / (rows p) at the labels, else 0."""
         p, labels = inputs
         share = c.store(upstream / sizes["rows"])
-        at_labels = -(share / c.select(lambda each: _picked(each, labels), p))
+        at_labels = -(share / c.select(lambda array: _pick(array, labels), p))
         shape = p.shape
-        return (c.store(c.select(lambda each: _placed(each, labels, shape), at_labels)),)
+        return (c.store(c.select(lambda array: _place(array, labels, shape), at_labels)),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -66,14 +67,14 @@ class SoftmaxCrossEntropy(_Loss):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula, shifted by each row's maximum."""
         x, labels = inputs
-        picked = c.select(lambda each: _picked(each, labels), _log_softmax(c, x))
+        picked = c.select(lambda array: _pick(array, labels), _log_softmax(c, x))
         return c.store(_scalar(c, -(c.total(picked) / sizes["rows"])))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """(softmax - 1 at the label) G / rows."""
         x, labels = inputs
         share = c.store(upstream / sizes["rows"])
-        ones = _placed(1 + 0 * _picked(c.value(x), labels), labels, x.shape)
+        ones = _place(1 + 0 * _pick(c.value(x), labels), labels, x.shape)
         return (c.store((c.exp(_log_softmax(c, x)) - ones) * share),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -116,13 +117,13 @@ def _log_softmax(c: Calculator, x: Any) -> Any:
     return c.store(shifted - c.log(c.total(c.exp(shifted), 1)))
 
 
-def _picked(matrix: Any, labels: Any) -> Any:
+def _pick(matrix: Any, labels: Any) -> Any:
     import numpy
 
     return numpy.take_along_axis(matrix, labels[:, None], axis=1)
 
 
-def _placed(column: Any, labels: Any, shape: tuple[int, ...]) -> Any:
+def _place(column: Any, labels: Any, shape: tuple[int, ...]) -> Any:
     import numpy
 
     matrix = numpy.zeros(shape, dtype=column.dtype)
@@ -131,9 +132,10 @@ def _placed(column: Any, labels: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _scalar(c: Calculator, x: Any) -> Any:
-    return c.select(lambda each: each.reshape(()), x)
+    return c.select(lambda array: array.reshape(()), x)
 
 
 OPERATORS = {
-    each.name: each for each in (CrossEntropy(), SoftmaxCrossEntropy(), MeanSquaredError())
+    operator.name: operator
+    for operator in (CrossEntropy(), SoftmaxCrossEntropy(), MeanSquaredError())
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 EPSILON = 1e-5
 
@@ -28,35 +29,35 @@ class _Normalization(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula, mean first."""
         x, w, b = inputs
-        normal, _ = self._normal(c, sizes, x, lambda each: each)
+        normal, _ = self._normalize(c, sizes, x, lambda value: value)
         return c.store(normal * self._spread(c, w) + self._spread(c, b))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """By x through mean and variance, by w and by b."""
         x, w, _ = inputs
-        normal, scale = self._normal(c, sizes, x, c.store)
-        slope = self._grouped(c, sizes, upstream * self._spread(c, w))
-        inner = self._grouped(c, sizes, normal)
+        normal, scale = self._normalize(c, sizes, x, c.store)
+        slope = self._group(c, sizes, upstream * self._spread(c, w))
+        inner = self._group(c, sizes, normal)
         axes = self._axes(sizes)
         count = prod(inner.shape[axis] for axis in axes)
         level, tilt = c.total(slope, axes) / count, c.total(slope * inner, axes) / count
-        by_x = self._back(c, sizes, (slope - level - inner * tilt) * scale)
+        by_x = self._ungroup(c, sizes, (slope - level - inner * tilt) * scale)
         passes = self._passes(sizes)
-        by_w = c.total(upstream * normal, self._shared(sizes), passes)
-        by_b = c.total(upstream, self._shared(sizes), passes)
-        flat = [c.select(lambda each: each.reshape(-1), each) for each in (by_w, by_b)]
+        by_w = c.total(upstream * normal, self._repeated_axes(sizes), passes)
+        by_b = c.total(upstream, self._repeated_axes(sizes), passes)
+        flat = [c.select(lambda array: array.reshape(-1), by) for by in (by_w, by_b)]
         return c.store(by_x), c.store(flat[0]), c.store(flat[1])
 
-    def _normal(self, c: Calculator, sizes: Sizes, x: Any, kept: Any) -> tuple[Any, Any]:
+    def _normalize(self, c: Calculator, sizes: Sizes, x: Any, keep: Any) -> tuple[Any, Any]:
         """The normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
         axes = self._axes(sizes)
-        x = self._grouped(c, sizes, x)
+        x = self._group(c, sizes, x)
         count = prod(x.shape[axis] for axis in axes)
         mean = c.total(x, axes) / count
         centred = x - mean
-        scale = kept(1 / c.sqrt(c.total(centred * centred, axes) / count + EPSILON))
-        centred = x - kept(mean)
-        return self._back(c, sizes, centred * scale), scale
+        scale = keep(1 / c.sqrt(c.total(centred * centred, axes) / count + EPSILON))
+        centred = x - keep(mean)
+        return self._ungroup(c, sizes, centred * scale), scale
 
     def _passes(self, sizes: Sizes) -> int:  # noqa: ARG002
         """How often the sums for w and b may go through memory in the dtype."""
@@ -66,18 +67,18 @@ class _Normalization(Operator):
         """Axes of the grouped x that mean and variance are taken over."""
         raise NotImplementedError
 
-    def _shared(self, sizes: Sizes) -> tuple[int, ...]:
+    def _repeated_axes(self, sizes: Sizes) -> tuple[int, ...]:
         """Axes of x along which w and b repeat."""
         raise NotImplementedError
 
-    def _grouped(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
+    def _group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
         return x
 
-    def _back(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
+    def _ungroup(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
         return x
 
     def _spread(self, c: Calculator, w: Any) -> Any:
-        return c.select(lambda each: each.reshape(-1, 1, 1), w)
+        return c.select(lambda array: array.reshape(-1, 1, 1), w)
 
 
 class BatchNorm(_Normalization):
@@ -87,13 +88,13 @@ class BatchNorm(_Normalization):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x and, per channel, w and b."""
-        shape = tuple(sizes[each] for each in ("n", "c", "h", "w"))
+        shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         return {"x": Tensor(shape), "w": Tensor((shape[1],)), "b": Tensor((shape[1],))}
 
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
         return (0, 2, 3)
 
-    _shared = _axes
+    _repeated_axes = _axes
 
 
 class GroupNorm(BatchNorm):
@@ -110,13 +111,13 @@ class GroupNorm(BatchNorm):
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
         return (2, 3, 4)
 
-    def _grouped(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
+    def _group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
         n, groups = sizes["n"], sizes["groups"]
         shape = (n, groups, sizes["c"] // groups, sizes["h"], sizes["w"])
-        return c.select(lambda each: each.reshape(shape), x)
+        return c.select(lambda array: array.reshape(shape), x)
 
-    def _back(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
-        return c.select(lambda each: each.reshape(self.outputs(sizes)[0]), x)
+    def _ungroup(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
+        return c.select(lambda array: array.reshape(self.outputs(sizes)[0]), x)
 
 
 class LayerNorm(_Normalization):
@@ -140,7 +141,7 @@ class LayerNorm(_Normalization):
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
         return (1,)
 
-    def _shared(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
+    def _repeated_axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002
         return (0,)
 
     def _passes(self, sizes: Sizes) -> int:
@@ -160,7 +161,7 @@ class BatchNormInference(Operator):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x and, per channel, w, b, mean and variance."""
-        shape = tuple(sizes[each] for each in ("n", "c", "h", "w"))
+        shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         channel = Tensor((shape[1],))
         return {
             "x": Tensor(shape),
@@ -172,20 +173,20 @@ class BatchNormInference(Operator):
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """The shape of x."""
-        return (tuple(sizes[each] for each in ("n", "c", "h", "w")),)
+        return (tuple(sizes[name] for name in ("n", "c", "h", "w")),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
         """The formula."""
-        x, w, b, mean, variance = (inputs[0], *(_channels(c, each) for each in inputs[1:]))
+        x, w, b, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         return c.store((x - mean) * (1 / c.sqrt(variance + EPSILON)) * w + b)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """By x, w and b."""
-        x, w, _, mean, variance = (inputs[0], *(_channels(c, each) for each in inputs[1:]))
+        x, w, _, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
         by_w = c.total(upstream * (x - mean) * scale, (0, 2, 3))
         by_b = c.total(upstream, (0, 2, 3))
-        flat = [c.select(lambda each: each.reshape(-1), each) for each in (by_w, by_b)]
+        flat = [c.select(lambda array: array.reshape(-1), by) for by in (by_w, by_b)]
         return c.store(upstream * (scale * w)), c.store(flat[0]), c.store(flat[1])
 
     def flops(self, sizes: Sizes) -> int:
@@ -194,9 +195,10 @@ class BatchNormInference(Operator):
 
 
 def _channels(c: Calculator, x: Any) -> Any:
-    return c.select(lambda each: each.reshape(-1, 1, 1), x)
+    return c.select(lambda array: array.reshape(-1, 1, 1), x)
 
 
 OPERATORS = {
-    each.name: each for each in (BatchNorm(), BatchNormInference(), LayerNorm(), GroupNorm())
+    operator.name: operator
+    for operator in (BatchNorm(), BatchNormInference(), LayerNorm(), GroupNorm())
 }

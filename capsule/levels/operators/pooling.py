@@ -6,8 +6,9 @@ from math import prod
 from typing import Any
 
 from ..streams import words
-from .base import ARITHMETIC, Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
 from .correlation import Window, pad
+from .rounding import ARITHMETIC, Calculator
 
 
 class _Pool(Operator):
@@ -18,7 +19,7 @@ class _Pool(Operator):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x of shape (n, c, h, w)."""
-        return {"x": Tensor(tuple(sizes[each] for each in ("n", "c", "h", "w")))}
+        return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, c, positions...).
@@ -28,10 +29,10 @@ class _Pool(Operator):
                 no window fits.
         """
         how = _how(sizes)
-        found = (how.length(sizes["h"], sizes["r"]), how.length(sizes["w"], sizes["s"]))
-        if min(found) < 1 or 2 * sizes["padding"] > min(sizes["r"], sizes["s"]):
+        positions = (how.length(sizes["h"], sizes["r"]), how.length(sizes["w"], sizes["s"]))
+        if min(positions) < 1 or 2 * sizes["padding"] > min(sizes["r"], sizes["s"]):
             raise ValueError(f"the window does not fit: {dict(sizes)}")
-        return ((sizes["n"], sizes["c"], *found),)
+        return ((sizes["n"], sizes["c"], *positions),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -39,10 +40,10 @@ class _Pool(Operator):
 
     def _slices(self, sizes: Sizes) -> list[Any]:
         """What each position of the window meets in the padded input."""
-        found = self.outputs(sizes)[0][2:]
+        positions = self.outputs(sizes)[0][2:]
         window = (sizes["r"], sizes["s"])
         everything = (slice(None), slice(None))
-        return [(*everything, *where) for _, where in _how(sizes).slices(window, found)]
+        return [(*everything, *where) for _, where in _how(sizes).slices(window, positions)]
 
     def _cut(self, sizes: Sizes, padded: Any) -> Any:
         edge = sizes["padding"]
@@ -90,37 +91,37 @@ class MaxPool(_Pool):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """Gathered from where the maximum is."""
-        winner, where = self._winner(c, sizes, inputs[0]), self._slices(sizes)
+        winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
-        def gathered(array: Any) -> Any:
+        def gather(array: Any) -> Any:
             padded = pad(array, sizes["padding"])
-            return sum((winner == index) * padded[each] for index, each in enumerate(where))
+            return sum((winner == index) * padded[where] for index, where in enumerate(slices))
 
-        return c.store(c.select(gathered, inputs[0]))
+        return c.store(c.select(gather, inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """Scattered to where the maximum was; windows that overlap add up."""
-        winner, where = self._winner(c, sizes, inputs[0]), self._slices(sizes)
+        winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
-        def scattered(array: Any) -> Any:
+        def spread(array: Any) -> Any:
             padded = self._frame(sizes, array)
-            for index, each in enumerate(where):
-                padded[each] += (winner == index) * array
+            for index, where in enumerate(slices):
+                padded[where] += (winner == index) * array
             return self._cut(sizes, padded)
 
-        return (c.store(c.linear(scattered, upstream, len(where), len(where))),)
+        return (c.store(c.linear(spread, upstream, len(slices), len(slices))),)
 
     def _winner(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
         import numpy
 
         padded = pad(c.value(x), sizes["padding"], -numpy.inf)
-        where = self._slices(sizes)
-        best = padded[where[0]].copy()
+        slices = self._slices(sizes)
+        best = padded[slices[0]].copy()
         winner = numpy.zeros(best.shape, dtype=numpy.int64)
-        for index, each in enumerate(where[1:], 1):
-            higher = padded[each] > best
+        for index, where in enumerate(slices[1:], 1):
+            higher = padded[where] > best
             winner[higher] = index
-            best = numpy.maximum(best, padded[each])
+            best = numpy.maximum(best, padded[where])
         return winner
 
 
@@ -131,29 +132,29 @@ class AveragePool(_Pool):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """Sums over windows divided by how many elements each has."""
-        where = self._slices(sizes)
+        slices = self._slices(sizes)
 
-        def summed(array: Any) -> Any:
+        def add_up(array: Any) -> Any:
             padded = pad(array, sizes["padding"])
-            return sum(padded[each] for each in where)
+            return sum(padded[where] for where in slices)
 
-        counts = summed(c.value(inputs[0]) * 0 + 1)
-        return c.store(c.linear(summed, inputs[0], len(where)) / counts)
+        counts = add_up(c.value(inputs[0]) * 0 + 1)
+        return c.store(c.linear(add_up, inputs[0], len(slices)) / counts)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """Each window's share to each of its elements; windows that overlap add up."""
-        where = self._slices(sizes)
+        slices = self._slices(sizes)
         padded = pad(c.value(inputs[0]) * 0 + 1, sizes["padding"])
-        counts = sum(padded[each] for each in where)
+        counts = sum(padded[where] for where in slices)
 
-        def scattered(array: Any) -> Any:
+        def spread(array: Any) -> Any:
             frame = self._frame(sizes, array)
-            for each in where:
-                frame[each] += array
+            for where in slices:
+                frame[where] += array
             return self._cut(sizes, frame)
 
         shares = c.store(upstream / counts)
-        return (c.store(c.linear(scattered, shares, len(where), len(where))),)
+        return (c.store(c.linear(spread, shares, len(slices), len(slices))),)
 
 
 class GlobalAveragePool(Operator):
@@ -163,7 +164,7 @@ class GlobalAveragePool(Operator):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x of shape (n, c, h, w)."""
-        return {"x": Tensor(tuple(sizes[each] for each in ("n", "c", "h", "w")))}
+        return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, c, 1, 1)."""
@@ -179,7 +180,7 @@ class GlobalAveragePool(Operator):
 
         share = upstream / (sizes["h"] * sizes["w"])
         shape = inputs[0].shape
-        return (c.store(c.select(lambda each: numpy.broadcast_to(each, shape), share)),)
+        return (c.store(c.select(lambda array: numpy.broadcast_to(array, shape), share)),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -190,4 +191,6 @@ def _how(sizes: Sizes) -> Window:
     return Window(sizes["stride"], sizes["padding"], 1, 1)
 
 
-OPERATORS = {each.name: each for each in (MaxPool(), AveragePool(), GlobalAveragePool())}
+OPERATORS = {
+    operator.name: operator for operator in (MaxPool(), AveragePool(), GlobalAveragePool())
+}

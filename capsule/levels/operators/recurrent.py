@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class LstmCell(Operator):
@@ -59,14 +61,14 @@ class LstmCell(Operator):
             c.store(by_cell * i) * c.store(1 - g * g),
             c.store(by_h * squashed) * c.store((1 - o) * o),
         )
-        gates = _joined(c, [c.store(part) for part in parts])
+        gates = _join(c, [c.store(part) for part in parts])
         by_x = c.bilinear(_product, gates, wx, 4 * hidden)
         by_before = c.bilinear(_product, gates, wh, 4 * hidden)
-        by_wx = c.bilinear(_transposed, gates, x, n)
-        by_wh = c.bilinear(_transposed, gates, h, n)
-        by_b = c.store(c.linear(lambda each: each.sum(axis=0), gates, n))
-        found = (by_x, by_before, by_cell * f, by_wx, by_wh)
-        return (*map(c.store, found), by_b, by_b)
+        by_wx = c.bilinear(_product_of_transpose, gates, x, n)
+        by_wh = c.bilinear(_product_of_transpose, gates, h, n)
+        by_b = c.store(c.linear(lambda array: array.sum(axis=0), gates, n))
+        unstored = (by_x, by_before, by_cell * f, by_wx, by_wh)
+        return (*map(c.store, unstored), by_b, by_b)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -76,48 +78,46 @@ class LstmCell(Operator):
     def _run(self, c: Calculator, sizes: Sizes, inputs: tuple[Any, ...]) -> Any:
         x, h, before, wx, wh, bx, bh = inputs
         hidden = sizes["hidden"]
-        from_x = c.store(c.bilinear(_second_transposed, x, wx, sizes["width"]) + bx)
-        from_h = c.store(c.bilinear(_second_transposed, h, wh, hidden) + bh)
+        from_x = c.store(c.bilinear(_product_with_transpose, x, wx, sizes["width"]) + bx)
+        from_h = c.store(c.bilinear(_product_with_transpose, h, wh, hidden) + bh)
         both = c.store(from_x + from_h)
         i, f, g, o = (
-            c.select(lambda each, at=at: each[:, at * hidden : (at + 1) * hidden], both)
-            for at in range(4)
+            c.select(partial(_cut, place=place, width=hidden), both) for place in range(4)
         )
-        gates = [c.store(1 / (c.exp(-each) + 1)) for each in (i, f, o)]
+        gates = [c.store(1 / (c.exp(-gate) + 1)) for gate in (i, f, o)]
         gates.insert(2, c.store(c.tanh(g)))
         cell = c.store(c.store(gates[1] * before) + c.store(gates[0] * gates[2]))
         return gates, cell, c.store(c.tanh(cell))
 
 
-def _joined(c: Calculator, parts: list[Any]) -> Any:
+def _cut(array: Any, place: int, width: int) -> Any:
+    return array[:, place * width : (place + 1) * width]
+
+
+def _join(c: Calculator, parts: list[Any]) -> Any:
     """The parts side by side."""
     import numpy
 
     count, width = len(parts), parts[0].shape[1]
 
-    def placed(at: int) -> Any:
-        def widened(array: Any) -> Any:
-            wide = numpy.zeros((array.shape[0], count * width), array.dtype)
-            wide[:, at * width : (at + 1) * width] = array
-            return wide
+    def widen(array: Any, place: int) -> Any:
+        wide = numpy.zeros((array.shape[0], count * width), array.dtype)
+        wide[:, place * width : (place + 1) * width] = array
+        return wide
 
-        return widened
-
-    found = c.select(placed(0), parts[0])
-    for index, part in enumerate(parts[1:], 1):
-        found = found + c.select(placed(index), part)
-    return found
+    wide = [c.select(partial(widen, place=place), part) for place, part in enumerate(parts)]
+    return sum(wide[1:], wide[0])
 
 
 def _product(x: Any, y: Any) -> Any:
     return x @ y
 
 
-def _transposed(x: Any, y: Any) -> Any:
+def _product_of_transpose(x: Any, y: Any) -> Any:
     return x.swapaxes(-1, -2) @ y
 
 
-def _second_transposed(x: Any, y: Any) -> Any:
+def _product_with_transpose(x: Any, y: Any) -> Any:
     return x @ y.swapaxes(-1, -2)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..streams import words
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class _Reduction(Operator):
@@ -75,7 +76,7 @@ class ReduceMax(_Reduction):
         """Gathered from where the maximum is."""
         places = c.value(inputs[0]).argmax(axis=1)
         rows = range(sizes["rows"])
-        return c.store(c.select(lambda each: each[rows, places], inputs[0]))
+        return c.store(c.select(lambda array: array[rows, places], inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """Scattered to where the maximum was."""
@@ -84,19 +85,19 @@ class ReduceMax(_Reduction):
         x = c.value(inputs[0])
         places, rows = x.argmax(axis=1), range(sizes["rows"])
 
-        def scattered(array: Any) -> Any:
-            found = numpy.zeros(x.shape, array.dtype)
-            found[rows, places] = array
-            return found
+        def spread(array: Any) -> Any:
+            matrix = numpy.zeros(x.shape, array.dtype)
+            matrix[rows, places] = array
+            return matrix
 
-        return (c.store(c.select(scattered, upstream)),)
+        return (c.store(c.select(spread, upstream)),)
 
 
 def _along_rows(c: Calculator, sizes: Sizes, x: Any) -> Any:
     import numpy
 
     shape = (sizes["rows"], sizes["columns"])
-    return c.select(lambda each: numpy.broadcast_to(each[:, None], shape), x)
+    return c.select(lambda array: numpy.broadcast_to(array[:, None], shape), x)
 
 
-OPERATORS = {each.name: each for each in (ReduceSum(), ReduceMean(), ReduceMax())}
+OPERATORS = {operator.name: operator for operator in (ReduceSum(), ReduceMean(), ReduceMax())}

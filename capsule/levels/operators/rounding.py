@@ -27,7 +27,7 @@ numpy documents at most 2.52 ulp for its float32 exponential, CUDA 2, SLEEF's u1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 FUNCTION_ULPS = 4
 
@@ -74,6 +74,43 @@ ARITHMETIC = {
     "bfloat16": Arithmetic(2.0**-8, 2.0**-23, 0.0, 2.0**-126, 8, "float32", "float64", 2),
     "float16": Arithmetic(2.0**-11, 2.0**-23, 0.0, 2.0**-25, 11, "float16", "float64", 2),
 }
+
+
+class Calculator(Protocol):
+    """What a formula is written against: `Exact` on arrays, `Rounding` on `Rounded` ones."""
+
+    def exp(self, x: Any) -> Any:
+        """Exponential."""
+
+    def log(self, x: Any) -> Any:
+        """Natural logarithm."""
+
+    def tanh(self, x: Any) -> Any:
+        """Hyperbolic tangent."""
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+
+    def erf(self, x: Any) -> Any:
+        """Error function."""
+
+    def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:
+        """`function(x, y)`, of which each element is a sum of at most `terms` products."""
+
+    def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Any:
+        """`function(x)`, of which each element is a sum of at most `terms` elements of x."""
+
+    def select(self, function: Linear, x: Any) -> Any:
+        """`function(x)`, which only picks, copies, repeats or moves elements, or writes zeros."""
+
+    def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:
+        """Sum over axes, which stay with length 1."""
+
+    def store(self, x: Any) -> Any:
+        """The value as a tensor in memory has it, rounded to the dtype."""
+
+    def value(self, x: Any) -> Any:
+        """The bare array, for decisions: a mask, a maximum."""
 
 
 class Exact:
@@ -176,10 +213,10 @@ class Rounded:
         return self._new(self.value + value, self.error + error)
 
     def __sub__(self, other: Any) -> Rounded:
-        return self + -other
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Rounded:
-        return -self + other
+        return self.__neg__().__add__(other)
 
     def __mul__(self, other: Any) -> Rounded:
         value, error = _parts(other)
@@ -212,8 +249,8 @@ class Rounding:
         self._inside = arithmetic.inside + extra
         self._arithmetic = arithmetic
 
-    def given(self, x: Any) -> Rounded:
-        """An exact input."""
+    def enter(self, x: Any) -> Rounded:
+        """An input, which is exact."""
         import numpy
 
         value = numpy.asarray(x, dtype=numpy.float64)
@@ -251,7 +288,7 @@ class Rounding:
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
         """A sum of products; see the module's rules."""
-        x, y = self._rounded(x), self._rounded(y)
+        x, y = self._with_error(x), self._with_error(y)
         growth = self._gamma(terms) + 2 * self._arithmetic.operand
         growth += passes * self._arithmetic.storage
         ax, ay = abs(x.value), abs(y.value)
@@ -264,28 +301,28 @@ class Rounding:
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
         """A sum; see the module's rules."""
-        x = self._rounded(x)
+        x = self._with_error(x)
         growth = self._gamma(terms) + passes * self._arithmetic.storage
         error = function(x.error) + growth * function(abs(x.value) + x.error)
         return Rounded(function(x.value), error, self._inside)
 
     def select(self, function: Linear, x: Any) -> Rounded:
         """The same selection from values and errors."""
-        x = self._rounded(x)
+        x = self._with_error(x)
         return Rounded(function(x.value), abs(function(x.error)), self._inside)
 
     def total(self, x: Any, axis: Any = None, passes: int = 0) -> Rounded:
         """Sum over axes, which stay with length 1."""
 
-        def summed(array: Any) -> Any:
+        def add_up(array: Any) -> Any:
             return array.sum(axis=axis, keepdims=True)
 
-        terms = x.value.size // max(1, summed(x.value).size)
-        return self.linear(summed, x, terms, passes)
+        terms = x.value.size // max(1, add_up(x.value).size)
+        return self.linear(add_up, x, terms, passes)
 
     def store(self, x: Any) -> Rounded:
         """The value rounded to the dtype in memory."""
-        x = self._rounded(x)
+        x = self._with_error(x)
         rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
         return Rounded(x.value, x.error + rounding, self._inside)
 
@@ -293,8 +330,8 @@ class Rounding:
         """The value without its error."""
         return x.value if isinstance(x, Rounded) else x
 
-    def _rounded(self, x: Any) -> Rounded:
-        return x if isinstance(x, Rounded) else self.given(x)
+    def _with_error(self, x: Any) -> Rounded:
+        return x if isinstance(x, Rounded) else self.enter(x)
 
     def _function(self, value: Any, error: Any) -> Rounded:
         error = error + 2 * FUNCTION_ULPS * self._inside * abs(value)
@@ -305,7 +342,3 @@ class Rounding:
         if share >= 1:
             raise ValueError(f"no error bound for k = {terms} at unit roundoff {self._inside:g}")
         return share / (1 - share)
-
-
-Calculator = Any
-"""`Exact` or `Rounding`: they have the same methods, on arrays and on `Rounded`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class _Change(Operator):
@@ -13,12 +14,12 @@ class _Change(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The same elements in the new shape."""
         (shape,) = self.outputs(sizes)
-        return c.store(c.select(lambda each: each.reshape(shape), inputs[0]))
+        return c.store(c.select(lambda array: array.reshape(shape), inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """The upstream gradient in the old shape."""
         shape = self.tensors(sizes)["x"].shape
-        return (c.store(c.select(lambda each: each.reshape(shape), upstream)),)
+        return (c.store(c.select(lambda array: array.reshape(shape), upstream)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
         """None."""
@@ -32,7 +33,7 @@ class Reshape(_Change):
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x of shape (n, c, h, w)."""
-        return {"x": Tensor(tuple(sizes[each] for each in ("n", "c", "h", "w")))}
+        return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, c h w)."""
@@ -67,4 +68,4 @@ class Unsqueeze(_Change):
         return ((sizes["rows"], 1, sizes["columns"]),)
 
 
-OPERATORS = {each.name: each for each in (Reshape(), Squeeze(), Unsqueeze())}
+OPERATORS = {operator.name: operator for operator in (Reshape(), Squeeze(), Unsqueeze())}

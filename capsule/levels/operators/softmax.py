@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Calculator, Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor
+from .rounding import Calculator
 
 
 class Softmax(Operator):

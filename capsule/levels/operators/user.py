@@ -45,7 +45,8 @@ from typing import Any, Callable
 from .. import catalog
 from ..catalog import users
 from ..sources import import_file
-from .base import Calculator, Call, Operator, Sizes, Tensor
+from .base import Call, Operator, Sizes, Tensor
+from .rounding import Calculator
 
 _COMPILER = os.environ.get("CXX", "c++")
 
@@ -63,13 +64,13 @@ class UserOperator(Operator):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """The file's, with shapes made into `Tensor`s."""
         return {
-            name: Tensor(**each) if isinstance(each, dict) else Tensor(tuple(each))
-            for name, each in self._module.tensors(sizes).items()
+            name: Tensor(**form) if isinstance(form, dict) else Tensor(tuple(form))
+            for name, form in self._module.tensors(sizes).items()
         }
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """The file's."""
-        return tuple(tuple(each) for each in self._module.outputs(sizes))
+        return tuple(tuple(shape) for shape in self._module.outputs(sizes))
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The file's."""
@@ -101,11 +102,11 @@ class Context:
             FileNotFoundError: The source is not there.
             RuntimeError: The image has no compiler, or it fails; its words are in the message.
         """
-        path = self._found(source)
+        path = self._find(source)
         if path.suffix == ".so":
             return ctypes.CDLL(str(path))
         _check_tools([path], _COMPILER)
-        with _folder() as folder:
+        with _make_folder() as folder:
             built = f"{folder}/{path.stem}.so"
             words = [_COMPILER, "-O3", "-shared", "-fPIC", "-o", built, str(path)]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -120,26 +121,26 @@ class Context:
             FileNotFoundError: A source is not there.
             RuntimeError: The image has no compiler, no ninja or no nvcc, or they fail.
         """
-        paths = [self._found(each) for each in sources]
+        paths = [self._find(source) for source in sources]
         cuda = any(path.suffix == ".cu" for path in paths)
         _check_tools(paths, _COMPILER, "ninja", *(["nvcc"] if cuda else []))
         from torch.utils import cpp_extension
 
-        with _folder() as folder:
+        with _make_folder() as folder:
             return cpp_extension.load(
                 name="capsule_user_" + "_".join(path.stem for path in paths),
                 sources=[str(path) for path in paths],
                 build_directory=folder,
             )
 
-    def _found(self, source: str) -> Path:
+    def _find(self, source: str) -> Path:
         path = self.folder / source
         if not path.is_file():
             raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
         return path
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
+def _make_folder() -> tempfile.TemporaryDirectory[str]:
     """For what is built: a library that is loaded stays when its file goes."""
     return tempfile.TemporaryDirectory(prefix="capsule-build-")
 
@@ -169,6 +170,6 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
 
 
 def _check_tools(paths: list[Path], *needed: str) -> None:
-    if missing := [each for each in needed if shutil.which(each) is None]:
-        told = ", ".join(path.name for path in paths)
-        raise RuntimeError(f"this image cannot build {told}: it has no {', no '.join(missing)}")
+    if missing := [tool for tool in needed if shutil.which(tool) is None]:
+        names = ", ".join(path.name for path in paths)
+        raise RuntimeError(f"this image cannot build {names}: it has no {', no '.join(missing)}")

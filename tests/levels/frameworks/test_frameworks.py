@@ -26,7 +26,7 @@ def trials(framework, names=tuple(catalog.OPERATORS)):
         operator = catalog.OPERATORS[name]
         case, parameters = operator.cases["quick"][-1]
         for dtype in DTYPES.get(framework, operator.dtypes):
-            if catalog.unsupported(catalog.OPERATORS[name], framework, dtype, "cpu") is None:
+            if catalog.refusal(catalog.OPERATORS[name], framework, dtype, "cpu") is None:
                 found.append(
                     {
                         "id": f"{name}/{dtype}/{framework}/17",

@@ -270,12 +270,12 @@ def test_the_catalogue_keeps_levels_apart():
     assert all("torch-compile" not in entry.frameworks for entry in catalog.OPERATORS.values())
     for entry in catalog.NETWORKS.values():
         assert entry.frameworks == tuple(catalog.FRAMEWORKS)
-        assert catalog.unsupported(entry, "torch-compile", "float32", "cpu") is None
-    assert catalog.unsupported(catalog.OPERATORS["relu"], "torch-compile", "float32", "cpu")
-    assert "lenet has no float64" in catalog.unsupported(
+        assert catalog.refusal(entry, "torch-compile", "float32", "cpu") is None
+    assert catalog.refusal(catalog.OPERATORS["relu"], "torch-compile", "float32", "cpu")
+    assert "lenet has no float64" in catalog.refusal(
         catalog.NETWORKS["lenet"], "torch", "float64", "cpu"
     )
-    assert catalog.unsupported(catalog.NETWORKS["lenet"], "numpy", "bfloat16", "cpu").startswith(
+    assert catalog.refusal(catalog.NETWORKS["lenet"], "numpy", "bfloat16", "cpu").startswith(
         "numpy has no bfloat"
     )
     lenet = catalog.NETWORKS["lenet"]

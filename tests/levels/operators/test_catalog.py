@@ -126,7 +126,7 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
     ],
 )
 def test_what_a_framework_cannot_run_is_told(framework, dtype, device, message):
-    found = catalog.unsupported(catalog.OPERATORS["gemm"], framework, dtype, device)
+    found = catalog.refusal(catalog.OPERATORS["gemm"], framework, dtype, device)
     assert found == message or found.startswith(message)
 
 

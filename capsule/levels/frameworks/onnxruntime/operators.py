@@ -30,7 +30,7 @@ class OnnxRuntimeOperators:
         model = models.serialize(
             graph.nodes,
             inputs,
-            {f"o{place}": tensors[0].dtype for place in range(graph.outputs)},
+            {f"o{place}": tensors[0].dtype.name for place in range(graph.outputs)},
             {name: _as_input(value, tensors[0]) for name, value in graph.constants.items()},
         )
         return self._start(model).run, (None, inputs)

@@ -22,7 +22,7 @@ _TRANSPOSE = {
 }
 
 
-def plain(rank: int) -> Callable[[Case], Operation]:
+def make_plain(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.conv1d`, `conv2d` or `conv3d`."""
 
     def native(case: Case) -> Operation:
@@ -36,18 +36,18 @@ def plain(rank: int) -> Callable[[Case], Operation]:
             if padding:
                 x = tensorflow.pad(x, [[0, 0], *[[padding, padding]] * rank, [0, 0]])
             if groups == 1:
-                found = one(x, w)
+                result = one(x, w)
             else:
                 pairs = zip(tensorflow.split(x, groups, -1), tensorflow.split(w, groups, -1))
-                found = tensorflow.concat([one(*pair) for pair in pairs], -1)
-            return tensorflow.nn.bias_add(found, bias[0]) if bias else found
+                result = tensorflow.concat([one(*pair) for pair in pairs], -1)
+            return tensorflow.nn.bias_add(result, bias[0]) if bias else result
 
-        return _laid(rank, sizes["bias"], function)
+        return _lay_out(rank, sizes["bias"], function)
 
     return native
 
 
-def transposed(rank: int) -> Callable[[Case], Operation]:
+def make_transpose(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`.
 
     They are run without padding; what padding cuts off is cut off afterwards.
@@ -62,30 +62,34 @@ def transposed(rank: int) -> Callable[[Case], Operation]:
         def function(x: Any, w: Any, *bias: Any) -> Any:
             pairs = zip(tensorflow.split(x, groups, -1), tensorflow.split(w, groups, -1))
             parts = [one(*pair) for pair in pairs] if groups > 1 else [one(x, w)]
-            found = tensorflow.concat(parts, -1) if groups > 1 else parts[0]
+            result = tensorflow.concat(parts, -1) if groups > 1 else parts[0]
             if padding:
-                found = found[inner]
-            return tensorflow.nn.bias_add(found, bias[0]) if bias else found
+                result = result[inner]
+            return tensorflow.nn.bias_add(result, bias[0]) if bias else result
 
-        return _laid(rank, sizes["bias"], function)
+        return _lay_out(rank, sizes["bias"], function)
 
     return native
 
 
-def _laid(rank: int, bias: int, function: Callable[..., Any]) -> Operation:
+def _lay_out(rank: int, bias: int, function: Callable[..., Any]) -> Operation:
     inputs = (channels_last(rank), window_first(rank), *[None] * bias)
     return Operation(function, inputs, channels_second(rank))
 
 
 def _convolve(rank: int, stride: int, dilation: int, kernel: bool) -> Callable[[Any, Any], Any]:
-    conv, strides, dilations = _CONV[rank], _each(rank, stride), _each(rank, dilation)
+    conv, strides, dilations = _CONV[rank], _along_axes(rank, stride), _along_axes(rank, dilation)
     if kernel or dilation == 1:
         return lambda x, w: conv(x, w, strides, "VALID", dilations=dilations)
     return lambda x, w: conv(x, _with_zeros(w, rank, dilation), strides, "VALID")
 
 
 def _spread(rank: int, stride: int, dilation: int, kernel: bool) -> Callable[[Any, Any], Any]:
-    conv, strides, dilations = _TRANSPOSE[rank], _each(rank, stride), _each(rank, dilation)
+    conv, strides, dilations = (
+        _TRANSPOSE[rank],
+        _along_axes(rank, stride),
+        _along_axes(rank, dilation),
+    )
 
     def shape(x: Any, w: Any) -> list[int]:
         spatial = zip(x.shape[1:-1], w.shape[:-2])
@@ -97,7 +101,7 @@ def _spread(rank: int, stride: int, dilation: int, kernel: bool) -> Callable[[An
     return lambda x, w: conv(x, _with_zeros(w, rank, dilation), shape(x, w), strides, "VALID")
 
 
-def _each(rank: int, step: int) -> Any:
+def _along_axes(rank: int, step: int) -> Any:
     return step if rank == 1 else (1, *[step] * rank, 1)
 
 

@@ -26,7 +26,7 @@ def batch(case: Case) -> Operation:  # noqa: ARG001
         if x.dtype == tensorflow.float64:
             mean, variance = tensorflow.nn.moments(x, (0, 1, 2))
             return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
-        return _fused(x, w, b, (), (), is_training=True)
+        return _call_kernel(x, w, b, (), (), is_training=True)
 
     return Operation(function, (_IMAGE, None, None), channels_second(2))
 
@@ -37,7 +37,7 @@ def batch_inference(case: Case) -> Operation:  # noqa: ARG001
     def function(x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
         if x.dtype == tensorflow.float64:
             return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
-        return _fused(x, w, b, mean, variance, is_training=False)
+        return _call_kernel(x, w, b, mean, variance, is_training=False)
 
     return Operation(function, (_IMAGE, None, None, None, None), channels_second(2))
 
@@ -46,32 +46,32 @@ def layer(case: Case) -> Operation:  # noqa: ARG001
     """Moments of each row, and `tensorflow.nn.batch_normalization`."""
 
     def function(x: Any, w: Any, b: Any) -> Any:
-        wide, w, b = _widened(x, w, b)
+        wide, w, b = _widen(x, w, b)
         mean, variance = tensorflow.nn.moments(wide, (1,), keepdims=True)
-        found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
-        return tensorflow.cast(found, x.dtype)
+        normal = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
+        return tensorflow.cast(normal, x.dtype)
 
     return Operation(function)
 
 
 def group(case: Case) -> Operation:
     """Moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
-    n, c, h, w = (case.sizes[each] for each in ("n", "c", "h", "w"))
+    n, c, h, w = (case.sizes[name] for name in ("n", "c", "h", "w"))
     groups = case.sizes["groups"]
     apart, together = (n, h, w, groups, c // groups), (n, h, w, c)
 
     def function(x: Any, w: Any, b: Any) -> Any:
-        wide, w, b = _widened(tensorflow.reshape(x, apart), w, b)
+        wide, w, b = _widen(tensorflow.reshape(x, apart), w, b)
         mean, variance = tensorflow.nn.moments(wide, (1, 2, 4), keepdims=True)
-        w, b = (tensorflow.reshape(each, apart[3:]) for each in (w, b))
-        found = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
-        return tensorflow.cast(tensorflow.reshape(found, together), x.dtype)
+        w, b = (tensorflow.reshape(vector, apart[3:]) for vector in (w, b))
+        normal = tensorflow.nn.batch_normalization(wide, mean, variance, b, w, EPSILON)
+        return tensorflow.cast(tensorflow.reshape(normal, together), x.dtype)
 
     return Operation(function, (_IMAGE, None, None), channels_second(2))
 
 
-def _fused(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: bool) -> Any:
-    parameters = [tensorflow.cast(each, "float32") for each in (w, b, mean, variance)]
+def _call_kernel(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: bool) -> Any:
+    parameters = [tensorflow.cast(vector, "float32") for vector in (w, b, mean, variance)]
     return tensorflow.raw_ops.FusedBatchNormV3(
         x=x,
         scale=parameters[0],
@@ -83,5 +83,7 @@ def _fused(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: boo
     ).y
 
 
-def _widened(*tensors: Any) -> tuple[Any, ...]:
-    return tuple(tensorflow.cast(each, _WIDER.get(each.dtype, each.dtype)) for each in tensors)
+def _widen(*tensors: Any) -> tuple[Any, ...]:
+    return tuple(
+        tensorflow.cast(tensor, _WIDER.get(tensor.dtype, tensor.dtype)) for tensor in tensors
+    )

@@ -147,8 +147,8 @@ def _reshape(case: Case) -> Operation:
 OPERATIONS: dict[str, Chooser] = {
     "gemm": _gemm,
     "matmul": _plain(tensorflow.matmul),
-    **{f"conv{rank}d": convolution.plain(rank) for rank in (1, 2, 3)},
-    **{f"conv_transpose{rank}d": convolution.transposed(rank) for rank in (1, 2, 3)},
+    **{f"conv{rank}d": convolution.make_plain(rank) for rank in (1, 2, 3)},
+    **{f"conv_transpose{rank}d": convolution.make_transpose(rank) for rank in (1, 2, 3)},
     "max_pool2d": pooling.maximum,
     "average_pool2d": pooling.average,
     "global_average_pool": pooling.over_all,

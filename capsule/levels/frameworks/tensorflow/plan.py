@@ -1,4 +1,4 @@
-"""Networks in TensorFlow: a graph's nodes one after the other, activations with channels last.
+"""The calls of a network: its nodes one after the other, activations with channels last.
 
 Every value has a layout, the order in which its axes are held; None is the graph's own. An
 operation with channels last takes and yields values so held, others keep what they are given, and
@@ -15,8 +15,8 @@ from typing import Any, Callable
 import tensorflow
 
 from ...graphs.graph import Graph, Node
-from ..base import FrameworkError
-from .operations import Axes, Case, Transposed, inverse
+from ..base import FrameworkError, NativeTensor
+from .operations import Axes, Case, Operation, Transposed, inverse
 from .operators import OPERATIONS
 
 _ANY_ORDER: dict[str, Callable[..., Any] | None] = {
@@ -47,7 +47,7 @@ class Plan:
     """The calls of a network, and how its values are held.
 
     Attributes:
-        given: Names of the inputs and parameters that a call takes, in order.
+        taken: Names of the inputs and parameters that a call takes, in order.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Plan:
             FrameworkError: TensorFlow lacks an operator.
         """
         read = {*trained, *results, *(name for node in nodes for name in node.inputs)}
-        self.given = tuple(name for name in (*graph.inputs, *graph.parameters) if name in read)
+        self.taken = tuple(name for name in (*graph.inputs, *graph.parameters) if name in read)
         self._parameters = frozenset(graph.parameters)
-        self._laid: dict[str, tuple[Any, Any]] = {}
+        self._laid_out: dict[str, tuple[NativeTensor, NativeTensor]] = {}
         self._trained = trained
         self._results = results
         self._compiled = compiled
@@ -84,45 +84,45 @@ class Plan:
             self._add(node)
         self._release()
 
-    def operands(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What a call takes, laid out; parameters that it is given again, once for all calls."""
-        return tuple(self._operand(name, values[name]) for name in self.given)
+    def operands(self, values: Mapping[str, NativeTensor]) -> tuple[NativeTensor, ...]:
+        """What a call takes, laid out; parameters that come again, once for all calls."""
+        return tuple(self._operand(name, values[name]) for name in self.taken)
 
-    def _operand(self, name: str, tensor: Any) -> Any:
+    def _operand(self, name: str, tensor: NativeTensor) -> NativeTensor:
         if name not in self._parameters:
-            return _turned(tensor, self._layouts.get(name))
-        source, _ = self._laid.get(name, (None, None))
+            return _transpose(tensor, self._layouts.get(name))
+        source, _ = self._laid_out.get(name, (None, None))
         if source is not tensor:
-            self._laid[name] = tensor, _turned(tensor, self._layouts.get(name))
-        return self._laid[name][1]
+            self._laid_out[name] = tensor, _transpose(tensor, self._layouts.get(name))
+        return self._laid_out[name][1]
 
-    def forward(self, *operands: Any) -> tuple[Any, ...]:
+    def forward(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
         """The results, as they are held."""
-        held = dict(zip(self.given, operands))
+        held = dict(zip(self.taken, operands))
         for step in self._steps:
             held[step.output] = step.function(*[held[name] for name in step.inputs])
             for name in step.spent:
                 del held[name]
         return tuple(held[name] for name in self._results)
 
-    def gradients(self, *operands: Any) -> tuple[Any, ...]:
+    def gradients(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
         """The first result, and its gradients by the trained parameters, from a tape of its own."""
-        by = dict(zip(self.given, operands))
+        by = dict(zip(self.taken, operands))
         sources = [by[name] for name in self._trained]
         with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             (loss,) = self.forward(*operands)
-        found = tape.gradient(loss, sources, unconnected_gradients="zero")
+        gradients = tape.gradient(loss, sources, unconnected_gradients="zero")
         # the gradient of a table comes as rows and their numbers
-        return (loss, *map(tensorflow.convert_to_tensor, found))
+        return (loss, *map(tensorflow.convert_to_tensor, gradients))
 
-    def in_order(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+    def in_order(self, results: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
         """Results, and gradients behind them, to be read in the graph's order of axes."""
         names = (*self._results, *self._trained)
         layouts = (self._layouts.get(name) for name in names)
         return tuple(
             tensor if axes is None else Transposed(tensor, inverse(axes))
-            for tensor, axes in zip(found, layouts)
+            for tensor, axes in zip(results, layouts)
         )
 
     def _add(self, node: Node) -> None:
@@ -130,13 +130,13 @@ class Plan:
             self._structural(node)
         elif node.operator in _ANY_ORDER:
             axes = self._common(node.inputs)
-            function = _ANY_ORDER[node.operator] or self._native(node).function
+            function = _ANY_ORDER[node.operator] or self._choose(node).function
             self._call(function, node, [axes] * len(node.inputs), axes if node.shape else None)
         else:
-            native = self._native(node)
-            yielded = None if native.output is None else inverse(native.output)
-            wanted = native.layouts(range(len(node.inputs)))
-            self._call(native.function, node, wanted, yielded)
+            operation = self._choose(node)
+            yielded = None if operation.output is None else inverse(operation.output)
+            wanted = operation.layouts(range(len(node.inputs)))
+            self._call(operation.function, node, wanted, yielded)
 
     def _structural(self, node: Node) -> None:
         axes = self._common(node.inputs)
@@ -151,9 +151,9 @@ class Plan:
             self._call(lambda x: tensorflow.reshape(x, shape), node, [kept], None)
         else:
             order = _between(axes, tuple(node.sizes["axes"]))
-            self._call(lambda x: _turned(x, order), node, [axes], None)
+            self._call(lambda x: _transpose(x, order), node, [axes], None)
 
-    def _native(self, node: Node) -> Any:
+    def _choose(self, node: Node) -> Operation:
         if node.operator not in OPERATIONS:
             raise FrameworkError(f"tensorflow has no operator {node.operator} for {node.name}")
         case = Case(node.sizes, self._compiled, bool(self._trained))
@@ -166,23 +166,23 @@ class Plan:
     def _call(
         self, function: Callable[..., Any], node: Node, wanted: Iterable[Axes], yielded: Axes
     ) -> None:
-        inputs = tuple(map(self._held, node.inputs, wanted))
+        inputs = tuple(map(self._hold, node.inputs, wanted))
         self._steps.append(Step(function, inputs, node.name))
         self._layouts[node.name] = yielded
 
-    def _held(self, name: str, wanted: Axes) -> str:
+    def _hold(self, name: str, wanted: Axes) -> str:
         """The name of a value in a layout; an input or a weight takes that of its first reader."""
-        if name in self.given:
+        if name in self.taken:
             self._layouts.setdefault(name, wanted)
         axes = self._layouts[name]
         if axes == wanted:
             return name
-        turned = f"{name} {wanted or 'in order'}"
-        if turned not in self._layouts:
+        moved = f"{name} {wanted or 'in order'}"
+        if moved not in self._layouts:
             order = _between(axes, wanted)
-            self._steps.append(Step(lambda x: _turned(x, order), (name,), turned))
-            self._layouts[turned] = wanted
-        return turned
+            self._steps.append(Step(lambda x: _transpose(x, order), (name,), moved))
+            self._layouts[moved] = wanted
+        return moved
 
     def _release(self) -> None:
         """Let each step end what it reads last, or memory would hold every activation."""
@@ -197,15 +197,15 @@ class Plan:
 _STRUCTURE = ("view", "transpose", "concat")
 
 
-def _turned(tensor: Any, axes: Axes) -> Any:
+def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:
     return tensor if axes is None else tensorflow.transpose(tensor, axes)
 
 
 def _between(axes: Axes, wanted: Axes) -> Axes:
-    """What turns a tensor held in the order `axes` into the order `wanted`; None for nothing."""
+    """What moves a tensor held in the order `axes` into the order `wanted`; None for nothing."""
     order = tuple(range(len(axes or wanted or ())))
-    found = tuple((axes or order).index(axis) for axis in wanted or order)
-    return None if found == order else found
+    moves = tuple((axes or order).index(axis) for axis in wanted or order)
+    return None if moves == order else moves
 
 
 def _in_order(axes: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -8,7 +8,7 @@ import tensorflow
 
 from .operations import Case, Operation, channels_last, channels_second
 
-_LAID = (channels_last(2),)
+_LAYOUTS = (channels_last(2),)
 
 
 def maximum(case: Case) -> Operation:
@@ -24,7 +24,7 @@ def maximum(case: Case) -> Operation:
         how = padding if edge and not lowest else "VALID"
         return tensorflow.nn.max_pool2d(x, window, stride, how)
 
-    return Operation(function, _LAID, channels_second(2))
+    return Operation(function, _LAYOUTS, channels_second(2))
 
 
 def average(case: Case) -> Operation:
@@ -34,11 +34,11 @@ def average(case: Case) -> Operation:
     """
     window, stride, edge = _how(case)
     spatial = (case.sizes["h"], case.sizes["w"])
-    same = all(_same(*each, stride, edge) for each in zip(spatial, window))
+    same = all(_is_same(*lengths, stride, edge) for lengths in zip(spatial, window))
     if edge == 0 or same:
         how = "SAME" if edge else "VALID"
         return Operation(
-            lambda x: tensorflow.nn.avg_pool2d(x, window, stride, how), _LAID, channels_second(2)
+            lambda x: tensorflow.nn.avg_pool2d(x, window, stride, how), _LAYOUTS, channels_second(2)
         )
     frame = [[0, 0], [edge, edge], [edge, edge], [0, 0]]
     ones = tensorflow.pad(tensorflow.ones((1, *spatial, 1), "float64"), frame)
@@ -48,13 +48,13 @@ def average(case: Case) -> Operation:
         means = tensorflow.nn.avg_pool2d(tensorflow.pad(x, frame), window, stride, "VALID")
         return means / tensorflow.cast(share, x.dtype)
 
-    return Operation(function, _LAID, channels_second(2))
+    return Operation(function, _LAYOUTS, channels_second(2))
 
 
 def over_all(case: Case) -> Operation:  # noqa: ARG001
     """`tensorflow.reduce_mean` over height and width."""
     return Operation(
-        lambda x: tensorflow.reduce_mean(x, (1, 2), keepdims=True), _LAID, channels_second(2)
+        lambda x: tensorflow.reduce_mean(x, (1, 2), keepdims=True), _LAYOUTS, channels_second(2)
     )
 
 
@@ -63,7 +63,7 @@ def _how(case: Case) -> tuple[tuple[int, int], int, int]:
     return (sizes["r"], sizes["s"]), sizes["stride"], sizes["padding"]
 
 
-def _same(length: int, window: int, stride: int, edge: int) -> bool:
+def _is_same(length: int, window: int, stride: int, edge: int) -> bool:
     """Whether TensorFlow's `SAME` puts `edge` places on either side, and nothing else."""
     positions = -(-length // stride)
     frame = max((positions - 1) * stride + window - length, 0)
