@@ -1,15 +1,19 @@
 """Fixtures that many modules use, and what holds for every session of tests."""
 
 import os
+import re
 import signal
 import types
+from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.support import long_run
 from tests.support import session as sessions
 from tests.support.command import User
+from tests.support.properties import LONG, scaled
 
 _SESSION = pytest.StashKey[sessions.Session]()
 _LEFT = pytest.StashKey[list[str]]()
@@ -23,6 +27,12 @@ hypothesis.settings.register_profile(
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile(
+    LONG,
+    hypothesis.settings.get_profile("capsule"),
+    derandomize=False,
+    max_examples=scaled(2000),
+)
 hypothesis.settings.load_profile("capsule")
 
 # Whoever is started by a shell's `&` or by nohup ignores SIGINT, and so would all that tests start.
@@ -33,11 +43,46 @@ def _terminate(_number: int, _frame: types.FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `tests/run --long` says."""
+    parser.addoption("--long", action="store_true", help="the long tests, and those alone")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long are the tests that are marked so, and every property, of which more is tried then."""
+
+    def wanted(item: pytest.Item) -> bool:
+        if config.option.long:
+            return any(item.get_closest_marker(name) for name in ("long", "hypothesis"))
+        return item.get_closest_marker("long") is None
+
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a property's report how many examples it held for."""
+    report = yield
+    if report.when == "call" and (statistics := getattr(item, "hypothesis_statistics", None)):
+        tried = sum(map(int, re.findall(r"(\d+) passing", statistics)))
+        covers = f"properties of {item.path.relative_to(item.config.rootpath)}"
+        report.user_properties += [(long_run.COVERS, covers), (long_run.COUNT, tried)]
+    return report
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the session, in the process that hands out tests and not in its workers."""
+    if config.option.long:
+        hypothesis.settings.load_profile(LONG)
     if hasattr(config, "workerinput"):
         return
+    if config.option.long:
+        config.pluginmanager.register(long_run.Table())
     signal.signal(signal.SIGTERM, _terminate)
     session = sessions.begin()
     config.stash[_SESSION] = session

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from capsule import archive, digest
@@ -18,10 +18,11 @@ from tests.support.capsules import (
     sample_files,
     write_folder,
 )
+from tests.support.properties import examples
 from tests.support.records import make_record
 
 # every example writes one and the same file anew, so that it may share its folder
-LIGHT = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = [HealthCheck.function_scoped_fixture]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def files():
     return dict(sample_files())
 
 
-@settings(LIGHT, max_examples=60)
+@examples(60, times=200, allowed=SHARED)
 @given(data=st.data())
 def test_a_capsule_cut_short_is_damaged(tmp_path, whole, data):
     end = data.draw(st.integers(0, len(whole) - 1))
@@ -44,7 +45,7 @@ def test_a_capsule_cut_short_is_damaged(tmp_path, whole, data):
         archive.read(path)
 
 
-@settings(LIGHT, max_examples=150)
+@examples(150, times=200, allowed=SHARED)
 @given(data=st.data())
 def test_any_changed_byte_is_damage(tmp_path, whole, data):
     position = data.draw(st.integers(0, len(whole) - 1))
@@ -57,7 +58,7 @@ def test_any_changed_byte_is_damage(tmp_path, whole, data):
         archive.read(path)
 
 
-@settings(LIGHT, max_examples=40)
+@examples(40, times=200, allowed=SHARED)
 @given(data=st.data())
 def test_any_changed_byte_of_a_folder_is_damage(tmp_path, files, data):
     folder = tmp_path / "folder"

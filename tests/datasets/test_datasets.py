@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import datasets
@@ -21,6 +21,7 @@ from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.levels.data import generators
 from capsule.manifest import DatasetSpec
 from capsule.site import Site
+from tests.support.properties import examples
 
 PIPELINE = """cd "$1" && find -L . -type f -printf '%P\\0' | LC_ALL=C sort -z \\
     | xargs -0 sha256sum -- | sha256sum"""
@@ -63,7 +64,7 @@ def test_the_documented_pipeline_is_the_tested_one():
     assert squeezed in " ".join(datasets.__doc__.split())
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(trees)
 def test_coreutils_give_the_same_digest(tree):
     with tempfile.TemporaryDirectory() as name:
@@ -79,7 +80,7 @@ def test_coreutils_give_the_same_digest_of_awkward_names(tmp_path):
     assert str(digest(written(tree, tmp_path)).digest) == by_hand(tmp_path)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(trees, st.data())
 def test_any_change_changes_the_digest(tree, data):
     name = data.draw(st.sampled_from(sorted(tree)))
@@ -99,7 +100,7 @@ def test_any_change_changes_the_digest(tree, data):
 
 
 @given(trees, st.randoms(use_true_random=False))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_the_order_of_making_does_not_count(tree, random):
     shuffled = list(tree.items())
     random.shuffle(shuffled)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from capsule.execute import journal, results
 from capsule.execute.reports import Journal, Series, TrialReport, merge
 from capsule.manifest import Benchmark, Case, Metric, Operator
 from capsule.plan import Trial
+from tests.support.properties import examples
 
 METRICS = (Metric(name="loss"), Metric(name="time", unit="s", kind="machine", resolution=1e-9))
 CASE = Case(name="default", parameters={})
@@ -162,7 +163,7 @@ def test_a_metric_that_is_no_number_fails_the_trial_and_is_kept(tmp_path, value)
         max_size=8,
     ).map(lambda lines: b"".join(json.dumps(x).encode() + b"\n" for x in lines))
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, times=200, allowed=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_can_break_the_reader(tmp_path, data):
     path = tmp_path / "journal.jsonl"
     path.write_bytes(data)

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import inventory
 from capsule.inventory.tree import compress, expand
 from tests.support import machines
+from tests.support.properties import examples
 
 GIB = 1 << 30
 
@@ -266,7 +267,7 @@ def test_an_empty_machine_is_all_reasons(tmp_path):
     assert node["missing"]["/class/memory/total_bytes"] == "absent: /proc/meminfo"
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, times=100)
 @given(data=st.data())
 def test_no_content_of_a_file_can_break_the_inventory(data):
     with tempfile.TemporaryDirectory() as folder:

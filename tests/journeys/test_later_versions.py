@@ -39,9 +39,10 @@ def later(tmp_path):
         ("catalog/operators.py", '"relu", sizes=(1_000, 100_000, 1_000_000)', '"relu", sizes=(7,)'),
         ("catalog/operators.py", '_activation("sigmoid"),', ""),
         (
-            "catalog/types.py",
+            "catalog/metrics.py",
             '    MetricFacts("l1_error"',
-            '    MetricFacts("new", "1", "none", "portable", 0.0),\n    MetricFacts("l1_error"',
+            '    MetricFacts("new", "1", "none", "portable", 0.0, "trial"),\n'
+            '    MetricFacts("l1_error"',
         ),
     ):
         path = copy / "levels" / name

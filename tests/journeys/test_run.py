@@ -234,13 +234,6 @@ def test_init_lint_and_a_dry_run_execute_nothing(author):
 
 
 @pytest.mark.torch
-def test_the_quickstart_reproduces_itself(author):
-    ended = author.run("run", ROOT / "manifests" / "quickstart.json")
-    assert ended.returncode == 0, ended.stderr
-    assert author.run("verify", sealed(author)[0]).returncode == 0
-
-
-@pytest.mark.torch
 def test_a_plain_training_loop_reproduces_its_final_loss_with_fresh_seeds(author):
     ended = author.run("run", ROOT / "manifests" / "training.json", "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from capsule.levels import streams as words
 from capsule.levels.data import generators
+from tests.support.properties import examples
 
 GOLDEN = [
     (
@@ -156,7 +157,7 @@ plain_arrays = arrays_of.arrays(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), plain_arrays))
 def test_what_is_written_is_read_again(tmp_path_factory, arrays):
     folder = tmp_path_factory.mktemp("data")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import lint, manifest, schema
 from capsule.errors import ManifestError, UsageError
+from tests.support.properties import examples
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 GEMM = {
@@ -309,7 +310,7 @@ def test_any_bytes_give_a_manifest_error(data):
     told(data)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300, times=100)
 @given(data=st.data())
 def test_any_change_gives_a_manifest_or_a_manifest_error(data):
     """Replace one value anywhere in a right manifest by any JSON whatever."""

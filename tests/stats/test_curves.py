@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule.stats import Curve, Region, Runs, curve_shift, decide, shift
 from capsule.stats.curves import common_grid
+from tests.support.properties import examples
 
 POINTS = 100
 BUMP = np.exp(-(((np.arange(POINTS) - 50) / 3) ** 2) / 2)
@@ -167,7 +168,7 @@ def test_one_run_against_several_is_held_against_the_prediction_interval():
 # properties
 
 LINES = st.lists(st.lists(st.integers(-50, 50), min_size=4, max_size=4), min_size=2, max_size=6)
-FAST = settings(max_examples=40, deadline=None)
+FAST = examples(40)
 
 
 @FAST

@@ -6,13 +6,14 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from capsule.stats import Region, Runs, decide, fisher_more, holm, location, runs_to_decide, shift
 from capsule.stats.margin import c4
 from capsule.stats.ranks import critical_rank
 from capsule.stats.ranks import interval as rank_interval
+from tests.support.properties import examples
 
 SAMPLES = [(3, 3), (2, 5), (5, 5), (10, 3), (5, 30), (30, 30), (60, 60)]
 
@@ -217,7 +218,7 @@ def test_one_run_needs_twice_the_evidence_to_differ():
 
 VALUE = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
 SIDE = st.lists(VALUE, min_size=2, max_size=12)
-FAST = settings(max_examples=60, deadline=None)
+FAST = examples(60)
 
 
 def word(a, b, lower, upper):

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.meta_analysis import combine_effects
 
 from capsule.stats import Runs
 from capsule.stats.reproducibility import paule_mandel, precision, random_effects_mean
+from tests.support.properties import examples
 
 # sulfur in coal, ISO 5725-2:1994 B.1, level 1, in percent; printed there: s_r 0.015, s_R 0.026
 COAL = (
@@ -176,7 +177,7 @@ SIDE = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, max
 SIDES = st.lists(SIDE, min_size=3, max_size=5).filter(lambda all_: max(map(len, all_)) > 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SIDES, st.randoms(use_true_random=False))
 def test_neither_the_order_of_machines_nor_that_of_runs_matters(values, chance):
     sides = machines(values)
@@ -186,7 +187,7 @@ def test_neither_the_order_of_machines_nor_that_of_runs_matters(values, chance):
     assert random_effects_mean(shuffled, alpha=0.05) == random_effects_mean(sides, alpha=0.05)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SIDES)
 def test_estimates_lie_within_their_limits_and_common_seeds_never_narrow_them(values):
     apart, together = (
@@ -203,7 +204,7 @@ def test_estimates_lie_within_their_limits_and_common_seeds_never_narrow_them(va
     assert together[1].standard_error >= apart[1].standard_error * (1 - 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SIDES, st.sampled_from([0.5, 2.0, 64.0]), st.integers(-50, 50))
 def test_another_unit_changes_nothing_but_the_unit(values, factor, offset):
     there = machines(values)

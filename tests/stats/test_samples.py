@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule.stats import effective_sample_size, kolmogorov, median_interval, mser5, variation
+from tests.support.properties import examples
 
-FAST = settings(max_examples=60, deadline=None)
+FAST = examples(60)
 VALUE = st.floats(-1e9, 1e9).map(lambda v: round(v, 1))
 SAMPLES = st.lists(VALUE, min_size=1, max_size=40)
 AT_LEAST_TWO = st.lists(VALUE, min_size=2, max_size=40)

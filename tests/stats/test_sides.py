@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
@@ -24,8 +24,9 @@ from capsule.stats import (
     summary_shift,
     superiority,
 )
+from tests.support.properties import examples
 
-FAST = settings(max_examples=60, deadline=None)
+FAST = examples(60)
 VALUE = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
 SIDE = st.lists(VALUE, min_size=2, max_size=12)
 

@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import diff, report, schema, verdict
@@ -13,6 +13,7 @@ from capsule.diff import Pair
 from capsule.manifest import Margin, Published
 from capsule.summary import MetricRuns
 from tests.support.judging import PATH, curves, frozen, metric
+from tests.support.properties import examples
 from tests.support.records import LOSS, STEP_TIME, make_record
 
 CLAIMS = (
@@ -60,7 +61,7 @@ def curves_or_failed(found, seed, resolution):
     return dataclasses.replace(whole, runs=tuple(runs))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(CLAIMS), sides, sides | st.none(), sides)
 def test_every_claim_on_anything_has_an_outcome_and_a_sentence(claim, there, here, frozen_on):
     one = frozen(frozen_on, **claim)
@@ -75,7 +76,7 @@ def test_every_claim_on_anything_has_an_outcome_and_a_sentence(claim, there, her
     assert report.draw_verdict(found)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(sides, sides)
 def test_swapping_the_sides_of_a_shift_mirrors_its_interval(there, here):
     claim = frozen(there, type="equivalence", margin=Margin(absolute=1.0))

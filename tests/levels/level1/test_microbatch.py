@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from capsule.levels import frameworks, networks
@@ -23,6 +23,7 @@ from tests.support.jobs import (
     needs_torch,
     samples,
 )
+from tests.support.properties import examples
 
 
 def cheapest(batch, seconds):
@@ -35,7 +36,7 @@ def cheapest(batch, seconds):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     some.integers(1, 9),
     some.dictionaries(some.integers(2, 9), some.integers(1, 50), max_size=3),
@@ -49,7 +50,7 @@ def test_no_other_sizes_are_faster(batch, seconds, single):
     assert list(sizes) == sorted(sizes, reverse=True)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(some.integers(1, 300), some.integers(0, 500), some.integers(1, 50), some.integers(0, 3000))
 def test_nothing_is_run_that_is_foretold_to_exceed_the_limit(batch, fixed, example, room):
     run = []

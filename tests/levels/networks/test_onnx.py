@@ -5,13 +5,14 @@ from math import prod
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule.levels import frameworks
 from capsule.levels.graphs import reference, values
 from capsule.levels.networks import Builder, build
 from tests.support.networks import NETWORKS, distance, ran
+from tests.support.properties import examples
 
 onnx = pytest.importorskip("onnx")
 torch = pytest.importorskip("torch")
@@ -105,7 +106,7 @@ def networks(draw):
     return g.graph([x], loss)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(networks())
 def test_a_random_network_survives(graph):
     weights = values.parameters(graph, "float64", 3)

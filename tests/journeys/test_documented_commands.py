@@ -1,0 +1,307 @@
+"""Every command that README, docs and `--help` show is executed: here, or by the test named here.
+
+A command that is shown and has no entry below fails; so does an entry that nothing shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import documented
+from tests.support.command import User, write_manifest, write_script
+from tests.support.documented import ROOT
+from tests.support.engines import engine_cache, registry_host, small_image, torch_image
+from tests.support.patience import PATIENCE_SECONDS
+
+COPIED = (
+    "README.md",
+    "LICENSE",
+    "pyproject.toml",
+    "benchmarks",
+    "docs",
+    "images",
+    "manifests",
+    "tools",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """Executed here.
+
+    Attributes:
+        command: What is executed instead, where the shown one has placeholders or takes too long.
+            `{image}`, `{torch}` and `{registry}` are those of the tests.
+        before: Commands that must have been executed.
+        codes: The exit codes that it may end with.
+        says: A part of what it prints.
+        needs: Marks of its test.
+    """
+
+    command: str | None = None
+    before: tuple[str, ...] = ()
+    codes: tuple[int, ...] = (0,)
+    says: str = ""
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class There:
+    """Executed by another test, `file::function` below tests/, or by a script of tests/."""
+
+    test: str
+
+
+QUICKSTART = (
+    "python3 -m venv .venv && .venv/bin/pip install '.[torch]'"
+    " && .venv/bin/capsule run manifests/quickstart.json"
+)
+OPERATORS = (
+    "capsule run manifests/operators.json --image docker://registry.example/torch@sha256:…"
+    " --runtime apptainer"
+)
+OPERATORS_HERE = "capsule run small/operators.json --image {torch} --runtime apptainer"
+SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
+
+COMMANDS: dict[str, Here | There] = {
+    # README
+    QUICKSTART: Here(says="sealed quickstart-", needs=("torch",)),
+    ".venv/bin/capsule verify quickstart-*.capsule.zip": Here(
+        before=(QUICKSTART,), says="REPRODUCED", needs=("torch",)
+    ),
+    OPERATORS: Here(command=OPERATORS_HERE, needs=("engines",)),
+    "capsule verify operators-….capsule.zip --runtime docker": Here(
+        command="capsule verify operators-*.capsule.zip --runtime docker",
+        before=(OPERATORS,),
+        says="REPRODUCED",
+        needs=("engines",),
+    ),
+    "capsule image build images/torch --push docker://localhost:5000/torch:1": Here(
+        command="capsule image build small/recipe --push docker://{registry}/documented:1",
+        says="pinned: ",
+        needs=("engines",),
+    ),
+    "capsule run manifests/level0.json --frameworks torch,numpy"
+    " --image docker://registry.example/torch@sha256:…": SWEEP,
+    "capsule run manifests/level1.json --frameworks tensorflow,onnxruntime"
+    " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
+    "python tools/catalogue.py": Here(),
+    "capsule init mine.json": Here(),
+    "capsule lint mine.json": Here(before=("capsule init mine.json",)),
+    "capsule verify --until-decided": There(
+        test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
+    ),
+    "capsule diff A B C": Here(
+        command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip",
+        says="s_R",
+    ),
+    "capsule run --resume NAME-….run": There(
+        test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
+    ),
+    "capsule VERB --help": Here(
+        command=" && ".join(f"capsule {' '.join(words)} --help" for words in documented.verbs()),
+        says="example",
+    ),
+    # they end with 1 where a time or a rate misses its limit, as with so few repetitions it may
+    "python benchmarks/harness/startup.py": Here(
+        command="python benchmarks/harness/startup.py --repetitions 1",
+        codes=(0, 1),
+        says="ratio",
+    ),
+    "python benchmarks/harness/overhead.py": Here(
+        command="python benchmarks/harness/overhead.py --rounds 2",
+        codes=(0, 1),
+        says="numpy matmul 8^3",
+        needs=("torch",),
+    ),
+    "python benchmarks/statistics/verdicts.py": Here(
+        command="python benchmarks/statistics/verdicts.py --repetitions 5",
+        codes=(0, 1),
+        says="5 repetitions a cell",
+    ),
+    # docs
+    "capsule check NAME.capsule.zip": Here(command="capsule check a.capsule.zip"),
+    "python3 -m zipfile -t NAME.capsule.zip": Here(command="python3 -m zipfile -t a.capsule.zip"),
+    "python3 -c '": There(
+        test="journeys/test_format.py::test_a_whole_capsule_passes_every_command"
+    ),
+    "python tools/features.py": Here(command="python tools/features.py --check"),
+    "python tools/statistics_docs.py --computed": Here(),
+    "python tools/statistics_docs.py": There(
+        test="long/test_tables.py::test_the_page_of_statistics_is_written_anew"
+    ),
+    # images
+    "python3.11 -m pip download --only-binary :all: --require-hashes -r"
+    " images/torch/requirements-cpu.txt -d images/torch/wheelhouse": There(test="engines-images"),
+    "python3.11 -m pip download --only-binary :all: --require-hashes -r"
+    " images/tensorflow/requirements-cpu.txt -d images/tensorflow/wheelhouse": There(
+        test="engines-images"
+    ),
+    # --help
+    "capsule run manifests/quickstart.json": There(
+        test="journeys/test_documented_commands.py::test_a_shown_command_does_what_it_should"
+    ),
+    "capsule run manifest.json --image docker://registry.example/torch@sha256:...": Here(
+        command="capsule run tiny.json --image {image}", needs=("engines",), says="sealed tiny-"
+    ),
+    "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...": SWEEP,
+    "capsule run --resume quickstart-1a2b3c4d.run": There(
+        test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
+    ),
+    "capsule verify stranger.capsule.zip --trust": Here(
+        # it was sealed without a container
+        command="capsule verify a.capsule.zip --trust --allow-host",
+        says="REPRODUCED",
+    ),
+    "capsule verify mine.capsule.zip --until-decided": There(
+        test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
+    ),
+    "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run": There(
+        test="journeys/test_resume.py::test_a_killed_verification_goes_on_and_reaches_its_verdict"
+    ),
+    "capsule diff original.capsule.zip rerun.verification.zip": Here(
+        command="capsule diff a.capsule.zip here.capsule.zip", says="REPRODUCED"
+    ),
+    "capsule diff original.capsule.zip here.verification.zip there.verification.zip": Here(
+        command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip"
+    ),
+    "capsule check a.capsule.zip": Here(),
+    "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
+    "capsule init my-benchmark.json": Here(),
+    "capsule lint manifests/quickstart.json": Here(),
+    "capsule inventory --json": Here(says='"class"'),
+    "capsule data hash corpus/": Here(says="sha256:"),
+    "capsule data generate regression out/ samples=256 features=8 seed=7": Here(says="sha256:"),
+    "capsule image resolve docker://registry.example/torch:1.0": Here(
+        command="capsule image resolve {image}", says="config_digest: ", needs=("engines",)
+    ),
+    "capsule image build images/torch --wheelhouse wheels/"
+    " --push docker://localhost:5000/torch:1.0": Here(
+        command="capsule image build small/recipe --wheelhouse corpus/"
+        " --push docker://{registry}/documented:2",
+        says="pinned: ",
+        needs=("engines",),
+    ),
+}
+
+
+def test_every_command_that_is_shown_has_its_entry_and_every_entry_is_shown():
+    assert documented.commands() == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in COMMANDS.values() if isinstance(entry, There)], ids=repr
+)
+def test_the_test_that_is_named_is_there(entry):
+    name, _, function = entry.test.partition("::")
+    assert f"def {function}(" in (ROOT / "tests" / name).read_text() or not function
+
+
+def test_every_verb_shows_an_example_of_itself():
+    for words in documented.verbs():
+        shown = [*documented.examples(words), *documented.examples(words[:1])]
+        assert any(each.startswith(f"capsule {words[0]} ") for each in shown), words
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory) -> Path:
+    """A folder of small capsules, and what else the commands name."""
+    user = User.make(tmp_path_factory.mktemp("sealed"))
+    write_script(user.folder)
+    manifest = write_manifest(user.folder)
+    for name in ("a", "here", "there"):
+        ended = user.run("run", manifest, "--output", f"{name}.capsule.zip")
+        assert ended.returncode == 0, ended.stderr
+    (user.folder / "corpus").mkdir()
+    (user.folder / "corpus" / "text").write_text("some words\n")
+    recipe = user.folder / "small" / "recipe"
+    recipe.mkdir(parents=True)
+    (recipe / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /content\n")
+    write_small_operators(user.folder / "small" / "operators.json")
+    return user.folder
+
+
+def write_small_operators(path: Path) -> None:
+    """The example's first benchmark, with three seeds and two calls."""
+    whole = json.loads((ROOT / "manifests" / "operators.json").read_text())
+    benchmark = {**whole["benchmarks"][0], "repetitions": 2}
+    claims = [claim for claim in whole["claims"] if claim["metric"].split("/")[0] in ("*", "gemm")]
+    changes = {"seeds": [1, 2, 3], "benchmarks": [benchmark], "claims": claims}
+    path.write_text(json.dumps({**whole, **changes}))
+
+
+@pytest.fixture
+def reader(sealed, tmp_path) -> User:
+    """Somebody with a copy of this repository who does what is written."""
+    user = User.make(tmp_path)
+    shutil.copytree(sealed, user.folder, dirs_exist_ok=True)
+    for name in COPIED:
+        copy = shutil.copy if (ROOT / name).is_file() else copy_folder
+        copy(ROOT / name, user.folder / name)
+    (user.folder / "tests").symlink_to(ROOT / "tests")
+    return user
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """All of it but for what Python keeps beside its modules."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def read_package(user: User) -> None:
+    """The package itself, and an environment that has what it depends on: nothing is fetched."""
+    copy_folder(ROOT / "capsule", user.folder / "capsule")
+    subprocess.run([sys.executable, "-m", "venv", user.folder / ".venv"], check=True)
+    (packages,) = (user.folder / ".venv").glob("lib/*/site-packages")
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
+
+
+def execute(user: User, entry: Here, command: str) -> subprocess.CompletedProcess[str]:
+    """As somebody would at a shell, where `capsule` and `python` are those of the tests."""
+    command = entry.command or command
+    if "engines" in entry.needs:
+        registry = registry_host()
+        command = command.format(image=small_image(), torch=torch_image(), registry=registry)
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return subprocess.run(
+        ["bash", "-euc", command],
+        cwd=user.folder,
+        env={**user.environment(), "PATH": path},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+EXECUTED = {command: entry for command, entry in COMMANDS.items() if isinstance(entry, Here)}
+FIRST = {command for entry in EXECUTED.values() for command in entry.before}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[getattr(pytest.mark, name) for name in entry.needs])
+        for command, entry in EXECUTED.items()
+        if command not in FIRST
+    ],
+)
+def test_a_shown_command_does_what_it_should(reader, monkeypatch, command):
+    entry = EXECUTED[command]
+    if "engines" in entry.needs:
+        monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    if ".venv/" in command:
+        read_package(reader)
+    for one in (*entry.before, command):
+        ended = execute(reader, EXECUTED[one], one)
+        assert ended.returncode in EXECUTED[one].codes, ended.stdout + ended.stderr
+        assert EXECUTED[one].says in ended.stdout + ended.stderr

@@ -1,0 +1,71 @@
+"""The command lines that README, docs and `--help` show."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "images").glob("*/README.md")),
+)
+_COMMAND = re.compile(r"(?:\.venv/bin/)?(?:capsule|python(?:3(?:\.\d+)?)?) \S")
+_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.M | re.S)
+_INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.M)
+
+
+def commands() -> set[str]:
+    """Every command that is shown anywhere, each once."""
+    helps = (example for words in verbs() for example in examples(words))
+    return {*helps, *(each for page in PAGES for each in in_page(page.read_text()))}
+
+
+def in_page(text: str) -> Iterator[str]:
+    """The commands of a page: lines of its code, and what stands in the text between backticks.
+
+    A verb alone, as in "`capsule lint` says", is a name.
+
+    >>> list(in_page("Try `capsule lint a.json`:\\n\\n    capsule show a.zip    prints\\n"))
+    ['capsule show a.zip', 'capsule lint a.json']
+    """
+    for pattern in (_FENCED, _INDENTED):
+        for block in pattern.findall(text):
+            for line in block.splitlines():
+                if _COMMAND.match(line.strip()):
+                    yield re.split(r" {3,}", line.strip())[0]
+        text = pattern.sub("", text)
+    for span in re.findall(r"`([^`]+)`", text):
+        command = " ".join(span.split())
+        if _COMMAND.match(command) and tuple(command.split()[1:]) not in verbs():
+            yield command
+
+
+def examples(words: tuple[str, ...]) -> list[str]:
+    """The examples of a verb's help."""
+    _, _, epilog = usage(*words).rpartition("\nexample")
+    return [line.strip() for line in epilog.splitlines() if _COMMAND.match(line.strip())]
+
+
+@cache
+def verbs() -> tuple[tuple[str, ...], ...]:
+    """Every verb, and of those that have kinds every kind."""
+    return tuple(_below(()))
+
+
+def _below(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name in re.findall(r"^ {4}([a-z][a-z-]*)(?: {2,}|$)", usage(*words), re.M):
+        yield (*words, name)
+        yield from _below((*words, name))
+
+
+@cache
+def usage(*words: str) -> str:
+    """What `capsule WORDS --help` prints."""
+    command = [sys.executable, "-m", "capsule", *words, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
