@@ -20,6 +20,7 @@ NAMED = (
     "diff",
     "digest.py",
     "errors.py",
+    "image",
     "inventory",
     "lint",
     "notes.py",

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from capsule import process
 from capsule.digest import Digest, expect, of_bytes, of_stream
-from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError
+from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image, Layer, registry
 from capsule.image.reference import Reference, parse
 from capsule.schema import parse as parse_json
@@ -32,8 +32,7 @@ def build(
     base: str | None = None,
     wheelhouse: Path | None = None,
     arguments: Mapping[str, str] | None = None,
-    tag: str | None = None,
-    push: bool = False,
+    push: str | None = None,
 ) -> Image:
     """Build the folder's Dockerfile with Docker.
 
@@ -42,37 +41,60 @@ def build(
         base: Value of the build argument BASE, when the Dockerfile's own default cannot be pulled.
         wheelhouse: Folder of wheels that takes the place of the recipe's `wheelhouse/`.
         arguments: More build arguments.
-        tag: `docker://HOST/NAME:TAG`; by default a name made from the folder's.
-        push: Push it to the registry of `tag`; the image is then pinned by what that one serves.
+        push: `docker://HOST/NAME:TAG` to push it to; the image is then pinned by what that
+            registry serves. None leaves it in Docker, under a name made from the folder's.
 
     Raises:
+        UsageError: Nothing can be pushed to `push`; said before anything is built.
         CannotRunError: No Dockerfile, no Docker, or the push is refused.
         ExecutionError: The build fails; carries its last words.
     """
+    target = _target(push) if push is not None else None
     if not (folder / "Dockerfile").is_file():
         raise CannotRunError("a recipe folder holds a Dockerfile", where=str(folder))
-    named = parse(tag) if tag else None
-    name = _engine_name(named) if named else f"capsule/{_word(folder.resolve().name)}:latest"
-    options = {**(arguments or {}), **({"BASE": base} if base else {})}
+    name = f"capsule/{_word(folder.resolve().name)}:latest"
+    if target is not None:
+        name = str(target).removeprefix("docker://")
+    identity = _build(
+        folder, name, wheelhouse, {**(arguments or {}), **({"BASE": base} if base else {})}
+    )
+    if target is None:
+        return _describe(identity, written=f"build {folder}")
+    _docker(["push", name], timeout_seconds=_SAVE_SECONDS, failed=CannotRunError, where=str(target))
+    return registry.resolve(target)
+
+
+def _target(text: str) -> Reference:
+    """Where to push to: a reference with a tag, in a registry that takes what users push."""
+    target = parse(text, where="--push")
+    if target.digest is not None:
+        raise UsageError(
+            f"{text!r} names a digest, which only follows from what is pushed",
+            where="--push",
+            advice=f"name a tag: {text.partition('@')[0]}",
+        )
+    if target.is_official:
+        raise UsageError(
+            f"{text!r} means {target}, where only Docker itself may push",
+            where="--push",
+            advice="name the registry, or your account there: docker://HOST/NAME:TAG",
+        )
+    return target
+
+
+def _build(folder: Path, name: str, wheelhouse: Path | None, arguments: Mapping[str, str]) -> str:
+    """Build under a name in Docker; returns the id that Docker gives the image."""
+    words = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
     with tempfile.TemporaryDirectory(prefix="capsule-build-") as work:
         context = folder if wheelhouse is None else _context(folder, wheelhouse, Path(work))
         number = Path(work) / "id"
-        words = [
-            word for key, value in options.items() for word in ("--build-arg", f"{key}={value}")
-        ]
         command = ["build", "--iidfile", str(number), "--tag", name, *words, str(context)]
         _docker(command, timeout_seconds=_BUILD_SECONDS, failed=ExecutionError, where=str(folder))
-        identity = number.read_text().strip()
-    if not push:
-        return _local(identity, written=f"build {folder}")
-    if named is None:
-        raise CannotRunError("a push needs a tag: docker://HOST/NAME:TAG", where=str(folder))
-    _docker(["push", name], timeout_seconds=_SAVE_SECONDS, failed=CannotRunError, where=str(named))
-    return registry.resolve(named)
+        return number.read_text().strip()
 
 
 @contextmanager
-def saved(identity: Digest | str) -> Iterator[Path]:
+def save(identity: Digest | str) -> Iterator[Path]:
     """A `docker save` archive of a local image, for as long as the block runs.
 
     Raises:
@@ -117,12 +139,8 @@ def _docker(
         limit_bytes=256 << 20,
     )
     if answer.exit_code != 0:
-        said = (answer.stdout[-2000:] + answer.stderr[-2000:]).decode(errors="replace").strip()
-        raise failed(f"docker {words[0]} failed: {said[-2000:]}", where=where)
-
-
-def _engine_name(reference: Reference) -> str:
-    return str(reference).removeprefix("docker://")
+        talk = (answer.stdout[-2000:] + answer.stderr[-2000:]).decode(errors="replace").strip()
+        raise failed(f"docker {words[0]} failed: {talk[-2000:]}", where=where)
 
 
 def _word(name: str) -> str:
@@ -131,9 +149,9 @@ def _word(name: str) -> str:
     )
 
 
-def _local(identity: str, *, written: str) -> Image:
+def _describe(identity: str, *, written: str) -> Image:
     """Describe an image that no registry has, from the bytes that Docker saves of it."""
-    with saved(identity) as path, tarfile.open(path) as archive:
+    with save(identity) as path, tarfile.open(path) as archive:
         names, config = _config(archive)
         described = parse_json(config, where="image configuration")
         diff_ids = [Digest.parse(text) for text in described["rootfs"]["diff_ids"]]

@@ -21,6 +21,22 @@ _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _MAX_NAME = 255
 _FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
+_PINNED = "docker://HOST/NAME@sha256:DIGEST"
+_SIF = (".sif", ".simg")
+_SIF_ADVICE = (
+    f"a SIF file cannot be verified by a digest yet: name the image that it was made from,"
+    f" {_PINNED} (`apptainer inspect FILE` tells it); one that is in no registry is pushed by"
+    " `docker push HOST/NAME:TAG`"
+)
+_STORES = ("docker-archive", "docker-daemon", "oci-archive", "oci", "containers-storage", "dir")
+_STORE_ADVICE = (
+    f"archives and local stores cannot be verified elsewhere: push the image to a registry"
+    f" (`docker load -i FILE`, `docker push HOST/NAME:TAG`) and name it {_PINNED}"
+)
+_FOLDER_ADVICE = (
+    "files and folders are no references; a recipe folder is built and pushed by"
+    " `capsule image build DIR --push docker://HOST/NAME:TAG`"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +70,12 @@ class Reference:
         )
 
     @property
-    def asked(self) -> str:
+    def is_official(self) -> bool:
+        """Whether it lies in the part of Docker's own registry that has no owner's name."""
+        return self.registry == _HUB and self.repository.startswith("library/")
+
+    @property
+    def tag_or_digest(self) -> str:
         """What the registry is asked for: the digest where there is one, else the tag."""
         return str(self.digest) if self.digest else str(self.tag)
 
@@ -84,8 +105,7 @@ def parse(text: str, *, where: str | None = None) -> Reference:
     'http://localhost:5000'
     """
     if not text.startswith(_SCHEME):
-        hint = f"did you mean {_SCHEME}{text}?" if "://" not in text else _FORM
-        raise UsageError(f"not an image reference: {text!r}", where=where, advice=hint)
+        raise UsageError(f"not an image reference: {text!r}", where=where, advice=_advise(text))
     rest, at, digest_text = text.removeprefix(_SCHEME).partition("@")
     digest = Digest.parse(digest_text, where=where) if at else None
     registry, path = _split_registry(rest)
@@ -99,6 +119,24 @@ def parse(text: str, *, where: str | None = None) -> Reference:
         tag=tag if colon else (None if digest else "latest"),
         digest=digest,
     )
+
+
+def _advise(text: str) -> str:
+    """What to write instead of something that names no registry."""
+    scheme = re.match(r"[a-z][a-z+.-]*(?=:)", text)
+    if text.endswith(_SIF) and (scheme is None or scheme[0] == "file"):
+        return _SIF_ADVICE
+    if scheme and scheme[0] in _STORES:
+        return _STORE_ADVICE
+    if "://" in text:
+        return f"{_FORM}; registries of another kind than Docker's are not supported"
+    if text.startswith(("/", "./", "../", "~")):
+        return _FOLDER_ADVICE
+    try:
+        parse(f"{_SCHEME}{text}")
+    except UsageError:
+        return _FORM
+    return f"did you mean {_SCHEME}{text}?"
 
 
 def is_loopback(host: str) -> bool:

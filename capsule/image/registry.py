@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import platform as machine
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from capsule.digest import Digest, expect, of_bytes
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.image import Image, Layer
 from capsule.image.reference import Reference
 from capsule.image.transfer import Answer, Transfer
-from capsule.schema import parse
+from capsule.schema import Json, parse
 
 _OCI = "application/vnd.oci.image"
 _DOCKER = "application/vnd.docker"
@@ -45,7 +45,7 @@ def resolve(
     wanted = _platform(platform)
     with Transfer(reference) as transfer:
         served = transfer.get(
-            f"manifests/{reference.asked}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
+            f"manifests/{reference.tag_or_digest}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
         )
         digest = of_bytes(served.body)
         if reference.digest:
@@ -63,15 +63,15 @@ def resolve(
             f"blobs/{config_digest}", accept="*/*", limit_bytes=_MAX_CONFIG_BYTES
         ).body
     expect(of_bytes(config), config_digest, what="the served configuration", where=str(reference))
-    found = _parsed(config, f"configuration of {reference}")
+    described = _object(config, f"configuration of {reference}")
     return Image(
         reference=written or str(reference),
         pinned=reference.pin(digest),
         index_digest=index_digest,
         manifest_digest=digest,
-        platform=_same_platform(found, wanted, reference),
+        platform=_same_platform(described, wanted, reference),
         config_digest=config_digest,
-        layers=_layers(document, found, reference),
+        layers=_layers(document, described, reference),
         manifest=served.body,
         config=config,
     )
@@ -87,34 +87,34 @@ def _platform(text: str | None) -> tuple[str, ...]:
     return parts
 
 
-def read_document(served: Answer, reference: Reference) -> dict[str, Any]:
+def read_document(served: Answer, reference: Reference) -> Mapping[str, Json]:
     """The parsed manifest or index; its own fields alone decide which of the two it is.
 
     Raises:
         DamagedError: Not JSON, or not an object.
         CannotRunError: Neither of the two, or both at once.
     """
-    document = _parsed(served.body, f"manifest of {reference}")
+    document = _object(served.body, f"manifest of {reference}")
     is_index, is_manifest = "manifests" in document, "layers" in document
-    said = document.get("mediaType") or served.media_type
+    kind = document.get("mediaType") or served.media_type
     known = _INDEXES if is_index else _MANIFESTS
-    if is_index == is_manifest or said not in known:
+    if is_index == is_manifest or kind not in known:
         # both at once is how one digest is made to mean two images
         raise CannotRunError(
-            f"the registry serves {said or 'something'} here, which is no image of schema 2 or OCI",
+            f"the registry serves {kind or 'something'} here, which is no image of schema 2 or OCI",
             where=str(reference),
         )
     return document
 
 
-def _parsed(data: bytes, where: str) -> dict[str, Any]:
+def _object(data: bytes, where: str) -> Mapping[str, Json]:
     document = parse(data, where=where)
     if not isinstance(document, dict):
         raise DamagedError("not a JSON object", where=where)
     return document
 
 
-def _well_formed(read: Callable[[], _T], reference: Reference, what: str) -> _T:
+def _take(read: Callable[[], _T], reference: Reference, what: str) -> _T:
     try:
         return read()
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
@@ -123,56 +123,59 @@ def _well_formed(read: Callable[[], _T], reference: Reference, what: str) -> _T:
         ) from None
 
 
-def _choose(index: dict[str, Any], wanted: tuple[str, ...], reference: Reference) -> Digest:
-    def offered() -> list[tuple[tuple[str, ...], Digest]]:
+def _choose(index: Mapping[str, Json], wanted: tuple[str, ...], reference: Reference) -> Digest:
+    def offers() -> list[tuple[tuple[str, ...], Digest]]:
         return [
-            (_platform_of(entry.get("platform") or {}), Digest.parse(entry["digest"]))
-            for entry in index["manifests"]
+            (_platform_of(_part(entry, "platform")), _digest(entry))
+            for entry in _entries(index["manifests"])
         ]
 
-    offers = _well_formed(offered, reference, "index")
-    for offer, digest in offers:
+    listed = _take(offers, reference, "index")
+    for offer, digest in listed:
         if offer[: len(wanted)] == wanted:
             return digest
     # attestations are listed as unknown/unknown
-    listed = sorted({"/".join(offer) for offer, _ in offers if "unknown" not in offer})
+    there = sorted({"/".join(offer) for offer, _ in listed if "unknown" not in offer})
     raise CannotRunError(
-        f"the image is not there for {'/'.join(wanted)}, only for {', '.join(listed) or 'nothing'}",
+        f"the image is not there for {'/'.join(wanted)}, only for {', '.join(there) or 'nothing'}",
         where=str(reference),
     )
 
 
-def _platform_of(found: dict[str, Any]) -> tuple[str, ...]:
-    parts = (found.get("os"), found.get("architecture"), found.get("variant"))
+def _platform_of(entry: Mapping[str, Json]) -> tuple[str, ...]:
+    parts = (entry.get("os"), entry.get("architecture"), entry.get("variant"))
     return tuple(str(part) for part in parts if part)
 
 
-def _same_platform(config: dict[str, Any], wanted: tuple[str, ...], reference: Reference) -> str:
-    found = _platform_of(config)
-    if found[: len(wanted)] != wanted:
+def _same_platform(
+    config: Mapping[str, Json], wanted: tuple[str, ...], reference: Reference
+) -> str:
+    platform = _platform_of(config)
+    if platform[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {'/'.join(found) or 'no platform'}, wanted is {'/'.join(wanted)}",
+            f"the image is for {'/'.join(platform) or 'no platform'}, wanted is {'/'.join(wanted)}",
             where=str(reference),
         )
-    return "/".join(found)
+    return "/".join(platform)
 
 
-def _config_digest(manifest: dict[str, Any], reference: Reference) -> Digest:
-    kind = _well_formed(lambda: str(manifest["config"]["mediaType"]), reference, "manifest")
+def _config_digest(manifest: Mapping[str, Json], reference: Reference) -> Digest:
+    config = _take(lambda: _part(manifest, "config"), reference, "manifest")
+    kind = _take(lambda: config["mediaType"], reference, "manifest")
     if kind not in _CONFIGS:
         raise CannotRunError(
             f"this is not a container image: its configuration is {kind}", where=str(reference)
         )
-    return _well_formed(lambda: Digest.parse(manifest["config"]["digest"]), reference, "manifest")
+    return _take(lambda: _digest(config), reference, "manifest")
 
 
 def _layers(
-    manifest: dict[str, Any], config: dict[str, Any], reference: Reference
+    manifest: Mapping[str, Json], config: Mapping[str, Json], reference: Reference
 ) -> tuple[Layer, ...]:
     def diff_ids() -> list[Digest]:
-        return [Digest.parse(text) for text in config["rootfs"]["diff_ids"]]
+        return [Digest.parse(str(text)) for text in _entries(_part(config, "rootfs")["diff_ids"])]
 
-    ids = _well_formed(diff_ids, reference, "configuration")
+    ids = _take(diff_ids, reference, "configuration")
     entries = manifest["layers"]
     if not isinstance(entries, list) or len(entries) != len(ids):
         raise DamagedError(
@@ -180,7 +183,7 @@ def _layers(
             f" ({len(ids)} in the configuration)",
             where=str(reference),
         )
-    return _well_formed(
+    return _take(
         lambda: tuple(
             _layer(entry, diff_id, reference) for entry, diff_id in zip(entries, ids, strict=True)
         ),
@@ -189,16 +192,33 @@ def _layers(
     )
 
 
-def _layer(entry: dict[str, Any], diff_id: Digest, reference: Reference) -> Layer:
+def _layer(entry: Json, diff_id: Digest, reference: Reference) -> Layer:
+    if not isinstance(entry, Mapping) or not isinstance(size := entry["size"], int):
+        raise TypeError("a layer is an object with a size in bytes")
     kind = str(entry["mediaType"])
     if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
         raise DamagedError(
             "a layer lies outside the registry (a foreign layer); nobody could keep this image",
             where=str(reference),
         )
-    return Layer(
-        digest=Digest.parse(entry["digest"]),
-        size_bytes=int(entry["size"]),
-        media_type=kind,
-        diff_id=diff_id,
-    )
+    return Layer(digest=_digest(entry), size_bytes=size, media_type=kind, diff_id=diff_id)
+
+
+def _digest(entry: Json) -> Digest:
+    return Digest.parse(str(entry["digest"] if isinstance(entry, Mapping) else entry))
+
+
+def _part(whole: Json, name: str) -> Mapping[str, Json]:
+    """An object inside another, empty where there is none of that name."""
+    part = whole.get(name) if isinstance(whole, Mapping) else whole
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise TypeError(f"{name} is no object")
+    return part
+
+
+def _entries(value: Json) -> Sequence[Json]:
+    if not isinstance(value, list):
+        raise TypeError("what should be a list is none")
+    return value

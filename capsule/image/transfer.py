@@ -10,12 +10,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import Reference, is_loopback
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 30
@@ -82,7 +85,7 @@ class Transfer:
 
     def _request(
         self, url: str, accept: str, *, authorization: str | None = None, **query: str
-    ) -> Any:
+    ) -> Response:
         import requests
 
         headers = {"Accept": accept}
@@ -99,15 +102,15 @@ class Transfer:
         except requests.RequestException as error:
             raise self._unreachable(error) from None
 
-    def _body(self, response: Any, limit_bytes: int) -> bytes:
+    def _body(self, response: Response, limit_bytes: int) -> bytes:
         import requests
 
         deadline = time.monotonic() + _TOTAL_SECONDS
-        found = bytearray()
+        body = bytearray()
         try:
             for piece in response.iter_content(1 << 16):
-                found += piece
-                if len(found) > limit_bytes:
+                body += piece
+                if len(body) > limit_bytes:
                     raise DamagedError(
                         f"the registry's answer is longer than {limit_bytes} bytes",
                         where=str(self._reference),
@@ -119,17 +122,17 @@ class Transfer:
                     )
         except requests.RequestException as error:
             raise self._unreachable(error) from None
-        return bytes(found)
+        return bytes(body)
 
-    def _check_header(self, response: Any, body: bytes) -> None:
-        said = response.headers.get("Docker-Content-Digest", "")
-        if said.startswith("sha256:") and said != str(of_bytes(body)):
+    def _check_header(self, response: Response, body: bytes) -> None:
+        name = response.headers.get("Docker-Content-Digest", "")
+        if name.startswith("sha256:") and name != str(of_bytes(body)):
             raise DamagedError(
-                f"the registry sent bytes of {of_bytes(body)} and calls them {said}",
+                f"the registry sent bytes of {of_bytes(body)} and calls them {name}",
                 where=str(self._reference),
             )
 
-    def _check_status(self, response: Any, path: str) -> None:
+    def _check_status(self, response: Response, path: str) -> None:
         host, status = self._reference.registry, response.status_code
         if status == 200:
             return
@@ -195,14 +198,14 @@ def _is_private(url: str) -> bool:
         return False
 
 
-def _no_login(request: Any) -> Any:
+def _no_login(request: PreparedRequest) -> PreparedRequest:
     return request
 
 
 def _token(body: bytes) -> str | None:
     try:
-        found = json.loads(body)
-        token = found.get("token") or found.get("access_token")
+        answer = json.loads(body)
+        token = answer.get("token") or answer.get("access_token")
     except (ValueError, AttributeError):
         return None
     return token if isinstance(token, str) and token.isascii() and token.isprintable() else None
@@ -222,11 +225,11 @@ def _stored_login(registry: str) -> str | None:
 
 def _reason(error: Exception) -> str:
     """The innermost cause: requests wraps the one useful sentence three times."""
-    reason: Any = error
-    while inner := getattr(reason, "reason", None) or (
-        reason.args[0]
-        if getattr(reason, "args", None) and isinstance(reason.args[0], Exception)
-        else None
-    ):
-        reason = inner
-    return str(reason).rpartition(": ")[2] or type(reason).__name__
+    while inner := _cause(error):
+        error = inner
+    return str(error).rpartition(": ")[2] or type(error).__name__
+
+
+def _cause(error: Exception) -> Exception | None:
+    candidates = (getattr(error, "reason", None), *error.args[:1])
+    return next((one for one in candidates if isinstance(one, Exception)), None)

@@ -234,8 +234,18 @@ def _pull(pinned: str, target: Path) -> None:
         raise CannotRunError(
             f"Apptainer cannot pull the image: {fault}",
             where=pinned,
-            advice="a full temporary folder is a common cause: APPTAINER_TMPDIR moves it",
+            advice=_pull_advice(fault, pinned),
         )
+
+
+def _pull_advice(fault: str, pinned: str) -> str:
+    """What mends a failed pull: Apptainer tells apart neither by its exit code."""
+    if "no space left on device" in fault or "quota exceeded" in fault:
+        return "its temporary folder is full: APPTAINER_TMPDIR names another one"
+    if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
+        host = parse(f"docker://{pinned}").registry
+        return f"{host} cannot be reached: check its name and port, and this machine's network"
+    return f"`apptainer pull docker://{pinned}` repeats it without capsule"
 
 
 def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
@@ -256,9 +266,9 @@ def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
 
 def _build(image: Image, target: Path) -> None:
     """Make a SIF of an image that only the local Docker engine has."""
-    from capsule.image.build import saved
+    from capsule.image.build import save
 
-    with saved(image.config_digest) as archive:
+    with save(image.config_digest) as archive:
         answer = process.run(
             [str(_program()), "build", str(target), f"docker-archive:{archive}"],
             timeout_seconds=3600,

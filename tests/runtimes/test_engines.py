@@ -50,6 +50,35 @@ def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_
 
 
 @pytest.mark.engines
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "registry.invalid"])
+def test_a_registry_out_of_reach_is_told_as_such(image, tmp_path, host):
+    away = replace(image, pinned=f"{host}/numpy@{image.manifest_digest}")
+    with pytest.raises(CannotRunError, match="cannot pull the image") as caught:
+        Apptainer().prepare(away, cache=tmp_path)
+    assert caught.value.advice == (
+        f"{host} cannot be reached: check its name and port, and this machine's network"
+    )
+
+
+@pytest.mark.engines
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file system that is full")
+def test_a_full_temporary_folder_is_told_as_such(image, tmp_path, monkeypatch):
+    full = tmp_path / "full"
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(full)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine mounts nothing")
+    monkeypatch.setenv("APPTAINER_TMPDIR", str(full))
+    try:
+        with pytest.raises(CannotRunError, match="no space left") as caught:
+            Apptainer().prepare(image, cache=tmp_path)
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert caught.value.advice is not None
+    assert "APPTAINER_TMPDIR" in caught.value.advice
+
+
+@pytest.mark.engines
 def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
     label = f"memory-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))

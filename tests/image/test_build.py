@@ -1,0 +1,115 @@
+"""Images built from recipe folders by a real Docker, and pushed to a real registry."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from capsule import image
+from capsule.digest import Digest, of_bytes
+from capsule.errors import CannotRunError, ExecutionError
+from capsule.image import build, reference, registry
+from capsule.manifest import ImageSpec
+from tests.support.engines import docker, registry_host, small_image
+
+README = Path(__file__).parents[2] / "README.md"
+SOME = of_bytes(b"some")
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    folder = tmp_path / "Recipe one"
+    (folder / "wheelhouse").mkdir(parents=True)
+    (folder / "wheelhouse/.gitignore").write_text("*\n")
+    (folder / "Dockerfile").write_text(
+        "ARG BASE=scratch\nFROM ${BASE}\nARG WORD=none\nCOPY wheelhouse/ /wheels/\n"
+        "LABEL word=${WORD}\n"
+    )
+    return folder
+
+
+@pytest.mark.engines
+def test_a_real_registry_serves_what_the_reference_pins():
+    found = image.resolve(ImageSpec(reference=small_image()), folder=None)
+    assert small_image() == f"docker://{found.pinned}"
+    assert found.platform == "linux/amd64"
+    assert found.layers
+
+
+@pytest.mark.engines
+def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(recipe, tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    (wheels / "some-1.whl").write_bytes(b"wheel")
+    (wheels / "notes.txt").write_bytes(b"no wheel")
+    found = build.build(recipe, wheelhouse=wheels, arguments={"WORD": "a b"})
+    assert (found.pinned, found.manifest_digest, found.manifest) == (None, None, None)
+    assert found.config_digest == of_bytes(found.config)
+    described = json.loads(found.config)
+    assert described["config"]["Labels"]["word"] == "a b"
+    assert docker("inspect", "--format", "{{.Id}}", "capsule/recipe-one") == str(
+        found.config_digest
+    )
+    assert [str(layer.diff_id) for layer in found.layers] == described["rootfs"]["diff_ids"]
+    assert sorted(path.name for path in (recipe / "wheelhouse").iterdir()) == [".gitignore"]
+
+
+@pytest.mark.engines
+def test_a_pushed_recipe_is_pinned_by_what_the_registry_serves(recipe):
+    found = build.build(recipe, push=f"docker://{registry_host()}/capsule-test/recipe:1")
+    assert found.pinned == f"{registry_host()}/capsule-test/recipe@{found.manifest_digest}"
+    assert registry.resolve(reference.parse(f"docker://{found.pinned}")).config == found.config
+
+
+@pytest.mark.engines
+def test_the_documented_line_builds_and_pushes(author):
+    (line,) = re.findall(r"`capsule (image build \S+ --push \S+)`", README.read_text())
+    folder = author.folder / "recipe"
+    folder.mkdir()
+    base = small_image().removeprefix("docker://")
+    (folder / "Dockerfile").write_text(f"FROM {base}\nLABEL capsule.test=documented\n")
+    tag = f"docker://{registry_host()}/capsule-test/documented:1"
+    words = line.replace("images/torch", str(folder)).replace(
+        "docker://localhost:5000/torch:1", tag
+    )
+    facts = author.json(*words.split())
+    assert facts["pinned"] == (
+        f"{registry_host()}/capsule-test/documented@{facts['manifest_digest']}"
+    )
+    # what was pushed is what the next line of the documentation names
+    assert (
+        author.json("image", "resolve", f"docker://{facts['pinned']}")["pinned"] == facts["pinned"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("localhost:5000/torch:1", "did you mean docker://localhost:5000/torch:1"),
+        (f"docker://localhost:5000/torch@{SOME}", "name a tag: docker://localhost:5000/torch"),
+        ("docker://torch:1", "name the registry"),
+        ("docker://docker.io/torch:1", "only Docker itself may push"),
+        ("docker://localhost:5000/Torch:1", "not an image name"),
+        ("", "not an image reference"),
+    ],
+)
+def test_what_cannot_be_pushed_is_refused_before_anything_is_built(author, target, said):
+    # neither a Dockerfile nor an engine is needed to learn it
+    ended = author.run("image", "build", author.folder, "--push", target, PATH="")
+    assert ended.returncode == 2
+    assert "--push" in ended.stderr
+    assert said in ended.stderr
+
+
+@pytest.mark.engines
+def test_a_build_that_fails_says_its_last_words(recipe):
+    (recipe / "Dockerfile").write_text("FROM scratch\nCOPY no-such-file /\n")
+    with pytest.raises(ExecutionError, match="no-such-file"):
+        build.build(recipe)
+
+
+@pytest.mark.engines
+def test_an_image_that_docker_lost_is_named():
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), build.save(Digest(hex=SOME.hex)):
+        pass
