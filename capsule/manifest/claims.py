@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from capsule.manifest.model import Benchmark, Claim, Command, Margin, Metric, Published
-from capsule.manifest.paths import SEGMENTS, claimed, names
+from capsule.manifest.paths import SEGMENTS, claimed, metric_paths, names
 from capsule.manifest.problems import Problems, nearest, shown
+
+# difflib takes about 20 microseconds a path
+_MOST_PATHS = 200
 
 
 def claim(raw: Mapping[str, Any]) -> Claim:
@@ -82,15 +86,27 @@ def _number(raw: float | None) -> float | None:
 
 
 def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
+    """What a pattern lacks, with one that names a metric of this manifest."""
     parts = pattern.split("/")
-    told = f"{shown(pattern)} has {len(parts)} of the four segments {'/'.join(SEGMENTS)}"
+    count = f"{len(parts)} segment{'s' * (len(parts) != 1)}"
+    message = f"{shown(pattern)} has {count}, not the four of {'/'.join(SEGMENTS)}"
     if len(parts) == len(SEGMENTS) - 1:
-        is_command = any(
-            each.id == parts[0] and isinstance(each.subject, Command) for each in benchmarks
-        )
-        whole = [parts[0], "default" if is_command else "*", *parts[1:]]
-        told = f"{told}: the case is missing, for example {shown('/'.join(whole))}"
-    return told
+        for place in (1, 2, 0, 3):
+            whole = [*parts[:place], "*", *parts[place:]]
+            matched = [benchmark for benchmark, _ in claimed("/".join(whole), benchmarks)]
+            if matched:
+                whole[place] = _only(matched, place)
+                example = shown("/".join(whole))
+                return f"{message}: the {SEGMENTS[place]} is missing, for example {example}"
+    paths = [path for path, _ in islice(metric_paths(benchmarks), _MOST_PATHS)]
+    near = difflib.get_close_matches(pattern[:200], paths, n=1, cutoff=0)
+    return f"{message}, for example {shown(near[0])}" if near else message
+
+
+def _only(benchmarks: Sequence[Benchmark], place: int) -> str:
+    """The one name that stands at a place of these benchmarks' metric paths, else `*`."""
+    there = {name for benchmark in benchmarks for name in names(benchmark, place)}
+    return there.pop() if len(there) == 1 else "*"
 
 
 def _no_match(pattern: str, benchmarks: Sequence[Benchmark]) -> str:

@@ -131,6 +131,11 @@ def _worded(error: Any) -> list[tuple[str, str]]:
 def _sentence(error: Any) -> str:
     kind, expected, value = error.validator, error.validator_value, error.instance
     own = error.schema.get("errorMessage") if isinstance(error.schema, dict) else None
+    if kind == "type" and "typeErrorMessage" in error.schema:
+        # a number is probably meant to stand inside; of anything else only the form is shown
+        number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        inside = shown(value) if number else "0.1"
+        return f"{shown(value)}: {error.schema['typeErrorMessage'].replace('{value}', inside)}"
     if own:
         return f"{shown(value)}: {own}"
     if kind == "enum" and isinstance(value, str):

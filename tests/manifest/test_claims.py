@@ -52,6 +52,29 @@ MISTAKES = {
         claimed(metric="gemm/torch/l2_error"),
         ["/claims/0/metric", "the case is missing", '"gemm/*/torch/l2_error"'],
     ),
+    "three segments without the framework": (
+        claimed(metric="train/default/loss"),
+        ["the framework is missing", 'for example "train/default/command/loss"'],
+    ),
+    "three segments without the benchmark": (
+        claimed(metric="default/command/loss"),
+        ["the benchmark is missing", 'for example "train/default/command/loss"'],
+    ),
+    "three segments of which one is misspelled": (
+        claimed(metric="traim/default/loss"),
+        [
+            "not the four of benchmark/case/framework/metric,",
+            'for example "train/default/command/loss"',
+        ],
+    ),
+    "one segment": (claimed(metric="loss"), ["has 1 segment,", '"train/default/command/loss"']),
+    "five segments": (claimed(metric="a/b/c/d/e"), ["has 5 segments,", "for example"]),
+    "a number for a margin": (
+        on_loss(margin=0.02),
+        ['0.02: write {"absolute": 0.02} for so much', '{"relative": 0.02} for such a part'],
+    ),
+    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} for so much']),
+    "a truth for a margin": (on_loss(margin=True), ['true: write {"absolute": 0.1}']),
     "three segments of a command": (
         claimed(metric="train/command/loss"),
         ['"train/default/command/loss"'],
@@ -158,6 +181,11 @@ def test_a_mistake_is_told(name):
     document, expected = MISTAKES[name]
     message = told(document)
     assert [part for part in expected if part not in message] == [], message
+
+
+@pytest.mark.parametrize("margin", [0.1, 3, "5 %", None, [0.1], True])
+def test_only_a_claim_on_a_distribution_hears_of_one(margin):
+    assert "a distance is the margin of" not in told(on_loss(margin=margin))
 
 
 def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some():
