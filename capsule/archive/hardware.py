@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from capsule import inventory
-from capsule.schema import Json
+from capsule.jsons import Json
 
 
 def summaries(nodes: Sequence[Mapping[str, Json]]) -> list[str]:

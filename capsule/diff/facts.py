@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from capsule import inventory
 from capsule.digest import canonical_json
+from capsule.jsons import Json
 from capsule.record import Record
-from capsule.schema import Json
 
 Topic = Literal[
     "image",

@@ -11,7 +11,8 @@ from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.image import Image, Layer
 from capsule.image.reference import Reference
 from capsule.image.transfer import Answer, Transfer
-from capsule.schema import Json, parse
+from capsule.jsons import Json
+from capsule.schema import parse
 
 _OCI = "application/vnd.oci.image"
 _DOCKER = "application/vnd.docker"

@@ -15,33 +15,20 @@ another machine is read by the same code.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
 
 from capsule.inventory import cpu, gpu, memory, network, system
 from capsule.inventory.compare import differences
 from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
-from capsule.inventory.words import describe
-from capsule.schema import Json
+from capsule.inventory.words import at, describe, entries_at
+from capsule.jsons import Json
 
-__all__ = ["Node", "describe", "differences", "node"]
+__all__ = ["at", "describe", "differences", "entries_at", "node"]
 
 _HASH_DIGITS = 16
 
 
-Node = TypedDict(
-    "Node",
-    {
-        "identity": Mapping[str, Json],
-        "class": Mapping[str, Json],
-        "state": Mapping[str, Json],
-        "missing": Mapping[str, str],
-    },
-)
-
-
-def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> Node:
+def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict[str, Json]:
     """Describe one node; the fields of each section are documented with its reader.
 
     `class` holds `machine`, `cpu`, `memory`, `network`, `gpus`; `state` holds `machine`, `cpu`,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from capsule import schema
-from capsule.schema import Json
+from capsule.jsons import Json
 
 Difference = tuple[str, Json, Json]
 

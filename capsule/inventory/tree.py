@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from capsule import schema
-from capsule.schema import Json
+from capsule.jsons import Json
 
 Reason = Literal["absent", "not permitted", "tool missing"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from capsule.schema import Json
+from capsule.jsons import Json
 
 _GIB = 1 << 30
 

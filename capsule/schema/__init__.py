@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from capsule.errors import DamagedError, NotJsonError
+from capsule.jsons import Json
 
 if TYPE_CHECKING:
     from jsonschema import Draft7Validator, ValidationError
-
-# what a document holds; covariant, so that a list of texts is one too
-Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
 _MAX_DEPTH = 64
 

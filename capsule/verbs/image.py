@@ -70,8 +70,7 @@ def _build(arguments: BuildArguments, console: Console) -> int:
         base=arguments.base,
         wheelhouse=arguments.wheelhouse,
         arguments=dict(arguments.arg),
-        tag=arguments.push,
-        push=arguments.push is not None,
+        push=arguments.push,
     )
     return _print(image, arguments.json, console)
 

@@ -1,17 +1,16 @@
 """The judgement of a kept set of runs is the same to the digit as it was when it was kept.
 
-    pytest test_kept.py                       compare
-    python test_kept.py                       the same without pytest, names what differs
-    python test_kept.py --write FILE          write what this code says into FILE
+    pytest tests/verdict/test_kept.py                         compare
+    python -m tests.verdict.test_kept                         the same, names what differs
+    python -m tests.verdict.test_kept --write FILE            write what this code says into FILE
 
 `runs.json` says what was claimed and what ran, `judgements.json` what commit c473676 made of it.
 Neither is ever written again for a change that is not meant to move a judgement.
 
-Everything that depends on how records are built stands in `record_of` and what it calls; what is
-taken out of a judgement, always by attribute, stands in the tables of names below it.
+What depends on how records are built stands in `tests.support.kept`; what is taken out of a
+judgement, always by attribute, stands in the tables of names here.
 """
 
-import dataclasses
 import functools
 import importlib
 import json
@@ -22,142 +21,13 @@ from pathlib import Path
 
 import pytest
 
-from capsule import diff, plan, stats, summary, verdict
-from capsule import manifest as manifests
+from capsule import diff, stats, summary, verdict
 from capsule.diff.several import compare_several
 from capsule.lint.outlook import outlook
-from capsule.origin import Original, Verification
-from capsule.record import Samples
 from capsule.verdict import wording
 from capsule.verdict.several import exit_code as exit_code_of_several
 from capsule.verdict.several import judge_several
-from tests.support import records
-
-KEPT = Path(__file__).parents[1] / "data" / "kept"
-SCENARIOS = {each["id"]: each for each in json.loads((KEPT / "runs.json").read_text())["scenarios"]}
-ORIGINAL_ID = "a" * 64
-
-
-# building records: adapt this part when records change, and nothing else
-
-
-def record_of(scenario, index):
-    """The record of one side of a scenario; side 0 is the original, whose claims are frozen."""
-    side = scenario["sides"][index]
-    manifest = manifest_of(scenario, side)
-    trials = [trial_of(manifest, run) for run in side["runs"]]
-    verifies = ORIGINAL_ID if side.get("verifies") else None
-    laid_out = plan_of(manifest, trials, verifies)
-    attempts, samples = [], []
-    for run, trial in zip(side["runs"], trials, strict=True):
-        own = attempts_of(run, trial)
-        attempts += own
-        if own and run.get("metrics"):
-            samples += samples_of(run, trial, own[-1].attempt)
-    record = dataclasses.replace(
-        records.make_record(),
-        uuid=f"6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c{index:02x}",
-        origin=Verification(of=verifies, runs=1) if verifies else Original(),
-        manifest=manifest,
-        plan=plan.to_json(laid_out),
-        plan_digest=str(laid_out.digest),
-        attempts=tuple(attempts),
-        samples=tuple(sorted(samples, key=lambda each: (each.metric, each.seed, each.attempt))),
-        claims=(),
-        notes=(),
-    )
-    if index:
-        return record
-    claims = verdict.freeze(manifest.claims, summary.run_values(record))
-    return dataclasses.replace(record, claims=claims)
-
-
-def manifest_of(scenario, side):
-    """The manifest as its reader makes it, of whole JSON; a side may have other benchmarks."""
-    document = records.manifest_document()
-    planned = side if "benchmarks" in side else scenario["sides"][0]
-    seeds = [run["seed"] for run in planned["runs"] if not run.get("fresh")]
-    document["seeds"] = list(dict.fromkeys(seeds)) or list(records.SEEDS)
-    document["benchmarks"] = side.get("benchmarks", scenario["benchmarks"])
-    document["claims"] = [] if "benchmarks" in side else scenario["claims"]
-    return manifests.read(json.dumps(document).encode(), where="manifest.json", folder=None)
-
-
-def trial_of(manifest, run):
-    unit = run.get("unit", "train/default/command")
-    name, case, framework = unit.split("/")
-    (benchmark,) = (each for each in manifest.benchmarks if each.id == name)
-    (point,) = (each for each in benchmark.cases if each.name == case)
-    return plan.Trial(
-        id=f"{unit}/{run['seed']}",
-        benchmark=benchmark,
-        case=point,
-        framework=framework,
-        seed=run["seed"],
-        seed_source="fresh" if run.get("fresh") else "manifest",
-    )
-
-
-def plan_of(manifest, trials, verifies):
-    """One process start a trial."""
-    groups = tuple(
-        plan.Group(
-            id=f"{number:04d}-{trial.framework}-{trial.seed}",
-            framework=trial.framework,
-            seed=trial.seed,
-            trials=(trial,),
-        )
-        for number, trial in enumerate(trials, 1)
-    )
-    made = plan.Plan(manifest=manifest, groups=groups, verifies=verifies, digest=None)
-    return dataclasses.replace(made, digest=records.digest.of_json(plan.to_json(made)))
-
-
-def attempts_of(run, trial):
-    """Attempts that settled nothing, then the one that did."""
-    status = run.get("status", "ok")
-    fates = [("interrupted", "killed")] * run.get("interrupted", 0)
-    if status == "ok":
-        fates.append(("completed", None))
-    elif status == "failed":
-        fates.append(("failed", run.get("reason", "exit")))
-    elif run.get("reason", "killed"):
-        fates.append(("interrupted", run.get("reason", "killed")))
-    return [
-        records.make_attempt(
-            trial.seed,
-            trial.seed_source == "fresh",
-            trial=trial.id,
-            group=f"{trial.framework}-{trial.seed}",
-            attempt=number,
-            outcome=outcome,
-            reason=reason,
-            exit_code=0 if outcome == "completed" else None,
-        )
-        for number, (outcome, reason) in enumerate(fates, 1)
-    ]
-
-
-def samples_of(run, trial, attempt):
-    facts = {each.name: each for each in trial.benchmark.metrics}
-    # what a line of samples repeats of its metric: unit, direction, kind, resolution, ...
-    told = {each.name for each in dataclasses.fields(Samples)}
-    told &= {each.name for each in dataclasses.fields(manifests.Metric)}
-    for name, each in run["metrics"].items():
-        values = each["values"]
-        if "repeated" in each:  # over and over, up to so many
-            values = [values[i % len(values)] for i in range(each["repeated"])]
-        yield Samples(
-            metric=f"{trial.id.rpartition('/')[0]}/{name}",
-            trial=trial.id,
-            attempt=attempt,
-            seed=trial.seed,
-            warmup=each.get("warmup", 0),
-            values=tuple(values),
-            steps=tuple(each["steps"]) if "steps" in each else None,
-            **{field: getattr(facts[name], field) for field in told},
-        )
-
+from tests.support.kept import KEPT, ORIGINAL_ID, SCENARIOS, record_of
 
 # what is compared: attributes by name, so that documents may change their form
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict
 
 from capsule import __version__
+from capsule.jsons import Json
 from capsule.notes import Note
 from capsule.record import FrozenClaim
-from capsule.schema import Json
 from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code
 
 FORMAT = "capsule-comparison/1"

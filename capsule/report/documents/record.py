@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from capsule import stats, summary
+from capsule.jsons import Json
 from capsule.record import Record
 from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
-from capsule.schema import Json
 
 FORMAT = "capsule-show/1"
 _LEVEL = 0.95

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from capsule import __version__, stats
 from capsule.diff.several import label
+from capsule.jsons import Json
 from capsule.report.documents.comparison import notes_to_json, round_digits, verdict_to_json
-from capsule.schema import Json
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict, exit_code
 from capsule.verdict.spread import Spread

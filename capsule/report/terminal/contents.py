@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule import inventory, stats, summary
 from capsule.record import Record
-from capsule.report.terminal.style import Path, table, text
+from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import wording
 from capsule.verdict.wording import number
@@ -45,14 +45,10 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
 
 def head(record: Record, capsule_id: str | None) -> Table:
     """The facts of a record as names and values."""
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
+    rows = grid()
     for name, value in _head(record, capsule_id):
-        grid.add_row(name, text(value))
-    return grid
+        rows.add_row(name, text(value))
+    return rows
 
 
 def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:

@@ -43,6 +43,16 @@ def word(verdict: ClaimWord) -> Text:
     return text(verdict, STYLES[verdict])
 
 
+def grid() -> Table:
+    """Names and values without a rule, one below the other."""
+    from rich.table import Table
+
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="bold", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    return drawn
+
+
 def table(*columns: tuple[str, Mapping[str, object]], title: str | None = None) -> Table:
     """An open table: a rule below the heading and nothing else.
 
