@@ -12,27 +12,29 @@ PACKAGE = Path(capsule.__file__).parent
 REPOSITORY = PACKAGE.parent
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 65
-MOST_ANY = 0.12
+MOST_ANY = 0.1
 
 # the rooms whose names have been gone through; the others follow
 NAMED = (
+    "api.py",
+    "cli.py",
     "datasets",
     "diff",
     "digest.py",
     "errors.py",
     "image",
     "inventory",
-    "levels/catalog",
-    "levels/data",
-    "levels/frameworks",
-    "levels/level0",
-    "levels/level1",
-    "levels/networks",
-    "levels/operators",
+    "jsons.py",
+    "launch",
+    "levels",
     "lint",
     "notes.py",
+    "options.py",
     "process.py",
+    "record.py",
     "report",
+    "rerun.py",
+    "resolve.py",
     "schema",
     "site.py",
     "stats",

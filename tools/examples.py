@@ -34,12 +34,12 @@ class Example:
     claim: Mapping[str, Any] = field(default_factory=dict)
     lesson: str
 
-    def judged(self) -> Judged:
+    def judge(self) -> Judged:
         """The product's judgement of the only claim."""
         original = product.metric(self.original)
         settings = dict(self.claim)
-        claim = product.frozen(original, settings.pop("margin", None), **settings)
-        return product.judged({product.PATH: (claim, self.original, self.rerun)}).claims[0]
+        claim = product.freeze_one(original, settings.pop("margin", None), **settings)
+        return product.judge_all({product.PATH: (claim, self.original, self.rerun)}).claims[0]
 
 
 _PUBLISHED = (75.91, 76.18, 75.62, 76.40, 75.84)
@@ -106,19 +106,19 @@ _IN_CHART = ("the same", "another number", "too few runs", "advice followed")
 
 def text() -> str:
     """The examples as Markdown, with the product's words in them."""
-    return "\n\n".join(_told(number, example) for number, example in enumerate(EXAMPLES, 1))
+    return "\n\n".join(_block(number, example) for number, example in enumerate(EXAMPLES, 1))
 
 
 def chart() -> str:
     """The intervals of the examples that share their claim, across the band of its margin."""
     shown = [one for one in EXAMPLES if one.title in _IN_CHART]
-    found = [one.judged() for one in shown]
+    judgements = [one.judge() for one in shown]
     bars = [
         Bar(label=example.title, lower=one.lower, estimate=one.estimate, upper=one.upper,
             word=one.word)
-        for example, one in zip(shown, found, strict=True)
+        for example, one in zip(shown, judgements, strict=True)
     ]  # fmt: skip
-    margin = found[0].claim.upper
+    margin = judgements[0].claim.upper
     return interval_chart(
         f"Five published runs, margin {margin:.3g}: where the interval lies decides",
         bars,
@@ -128,16 +128,16 @@ def chart() -> str:
     )
 
 
-def _told(number: int, example: Example) -> str:
-    found = example.judged()
+def _block(number: int, example: Example) -> str:
+    judged = example.judge()
     lines = [
         f"original      {_values(example.original)}",
         f"re-execution  {_values(example.rerun)}",
-        f"{found.word}: {found.sentence}",
+        f"{judged.word}: {judged.sentence}",
     ]
-    if found.advice:
-        lines.append(f"advice: {found.advice.sentence}")
-    lines += [f"note: {note.sentence}" for note in found.notes]
+    if judged.advice:
+        lines.append(f"advice: {judged.advice.sentence}")
+    lines += [f"note: {note.sentence}" for note in judged.notes]
     block = "\n".join(
         part
         for line in lines

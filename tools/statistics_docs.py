@@ -57,19 +57,19 @@ def cells() -> list[Any]:
     return [*table, *rivals.cells(), *selection.cells(), *_power_cells()]
 
 
-def simulated(found: Mapping[Any, Figures], repetitions: int) -> dict[str, str]:
+def simulated_parts(results: Mapping[Any, Figures], repetitions: int) -> dict[str, str]:
     """The parts that are counted, each with its repetitions, seed and command."""
     stamp = (
         f"{repetitions} repetitions a cell (standard error"
         f" {verdicts.standard_error(5, repetitions):.2f} points at 5 %), seed {populations.SEED}."
     )
     parts = {
-        "acceptance": _acceptance(found),
-        "rivals": _rivals(found),
-        "selection": _selection(found),
-        "again": _again(found),
-        "power": _power(found, "REPRODUCED"),
-        "power-different": _power(found, "DIFFERENT"),
+        "acceptance": _acceptance(results),
+        "rivals": _rivals(results),
+        "selection": _selection(results),
+        "again": _again(results),
+        "power": _power(results, "REPRODUCED"),
+        "power-different": _power(results, "DIFFERENT"),
     }
     return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
 
@@ -90,19 +90,19 @@ def figures(page: str) -> dict[str, str]:
 
 def part(page: str, name: str) -> str:
     """What stands between the two markers of that name, with the command left out."""
-    found = re.search(_pattern(name), page, re.DOTALL)
-    if found is None:
+    block = re.search(_pattern(name), page, re.DOTALL)
+    if block is None:
         raise ValueError(f"the page has no markers for {name}")
-    return found[2].removesuffix(_command(name)).strip("\n")
+    return block[2].removesuffix(_command(name)).strip("\n")
 
 
-def replaced(page: str, parts: Mapping[str, str]) -> str:
+def replace_parts(page: str, parts: Mapping[str, str]) -> str:
     """The page with these parts put between their markers."""
     for name, text in parts.items():
         part(page, name)
 
-        def fill(found: re.Match[str], name: str = name, text: str = text) -> str:
-            return f"{found[1]}\n{text}{_command(name)}{found[3]}"
+        def fill(block: re.Match[str], name: str = name, text: str = text) -> str:
+            return f"{block[1]}\n{text}{_command(name)}{block[3]}"
 
         page = re.sub(_pattern(name), fill, page, flags=re.DOTALL)
     return page
@@ -135,8 +135,10 @@ def _presets() -> str:
 
 def _narrowest() -> str:
     def line(name: str, other: Callable[[int], int | None], power: float) -> tuple[str, ...]:
-        found = (stats.narrowest_margin(n, other(n), alpha=_ALPHA, power=power) for n in _NARROWEST)
-        return (name, *(f"{margin:.2f}" for margin in found))
+        margins = (
+            stats.narrowest_margin(n, other(n), alpha=_ALPHA, power=power) for n in _NARROWEST
+        )
+        return (name, *(f"{margin:.2f}" for margin in margins))
 
     lines = [line(f"as many on both sides, power {p}", lambda n: n, p) for p in _POWERS]
     lines += [line(f"any number of re-runs, power {p}", lambda _: None, p) for p in _POWERS]
@@ -168,33 +170,33 @@ COMPUTED: Mapping[str, Callable[[], str]] = {
 }
 
 
-def _acceptance(found: Mapping[Any, Figures]) -> str:
+def _acceptance(results: Mapping[Any, Figures]) -> str:
     lines = []
     for row in verdicts.rows():
         if row.name.startswith("time of"):
             continue  # that of one machine
-        figure, cell = row.worst(found)
-        shown = verdicts.shown(figure, row.unit)
+        figure, cell = row.worst(results)
+        shown = verdicts.show(figure, row.unit)
         lines.append((row.name, f"{cell}", row.bound or "shown only", shown))
     return table(("what is counted", "worst case", "limit", "measured"), lines, words=2)
 
 
-def _rivals(found: Mapping[Any, Figures]) -> str:
+def _rivals(results: Mapping[Any, Figures]) -> str:
     lines = [
         (line.rule, *(" / ".join(f"{share:.1f}" for share in column) for column in line.columns))
-        for line in rivals.table(found)
+        for line in rivals.table(results)
     ]
     return table(("rule", *rivals.COLUMNS), lines)
 
 
-def _selection(found: Mapping[Any, Figures]) -> str:
+def _selection(results: Mapping[Any, Figures]) -> str:
     head = ("margin", "fresh seeds", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
-    return table(head, selection.fresh_table(found))
+    return table(head, selection.fresh_table(results))
 
 
-def _again(found: Mapping[Any, Figures]) -> str:
+def _again(results: Mapping[Any, Figures]) -> str:
     head = ("rule, on the published seeds trained again", *selection.AUTHORS)
-    return table(head, selection.again_table(found))
+    return table(head, selection.again_table(results))
 
 
 _WORDS = " / ".join(selection.WORDS)
@@ -204,9 +206,9 @@ def _power_cells() -> list[Power]:
     return [Power(n, _MARGINS) for n in _RUNS]
 
 
-def _power(found: Mapping[Any, Figures], word: str) -> str:
+def _power(results: Mapping[Any, Figures], word: str) -> str:
     lines = [
-        (f"{k:g} sd", *(f"{found[cell][f'{word} {k:g}']:.1f}" for cell in _power_cells()))
+        (f"{k:g} sd", *(f"{results[cell][f'{word} {k:g}']:.1f}" for cell in _power_cells()))
         for k in _MARGINS
     ]
     return table((f"{word}, margin", *map(str, _RUNS)), lines)
@@ -221,7 +223,7 @@ def _read(page: str, name: str) -> tuple[list[str], dict[str, list[str]]]:
 
 def _power_chart(page: str, name: str, title: str) -> str:
     head, lines = _read(page, name)
-    runs = [float(each) for each in head[1:]]
+    runs = list(map(float, head[1:]))
     series = []
     for margin, shares in lines.items():
         points = list(zip(runs, map(float, shares), strict=True))
@@ -264,10 +266,10 @@ def main() -> int:
     parts = {name: write() for name, write in COMPUTED.items()}
     missed: list[str] = []
     if not arguments.computed:
-        found = verdicts.measure(cells(), arguments.repetitions, arguments.jobs)
-        parts |= simulated(found, arguments.repetitions)
-        missed = [row.name for row in verdicts.rows() if not row.passes(row.worst(found)[0])]
-    page = replaced(PAGE.read_text(), parts)
+        results = verdicts.measure(cells(), arguments.repetitions, arguments.jobs)
+        parts |= simulated_parts(results, arguments.repetitions)
+        missed = [row.name for row in verdicts.rows() if not row.passes(row.worst(results)[0])]
+    page = replace_parts(PAGE.read_text(), parts)
     PAGE.write_text(page)
     FIGURES.mkdir(exist_ok=True)
     for name, text in figures(page).items():

@@ -92,11 +92,11 @@ def line_chart(
     parts.append(_text((left + WIDTH - _RIGHT) / 2, HEIGHT - 10, x, "quiet", "middle"))
     parts.append(_text(left, _TOP - 18, y, "quiet"))
     for number, one in enumerate(series):
-        parts += _drawn(number, [(across(a), up(b)) for a, b in one.points], one)
+        parts += _draw_line(number, [(across(a), up(b)) for a, b in one.points], one)
     return _document(title, parts, HEIGHT)
 
 
-def _drawn(number: int, points: Sequence[tuple[float, float]], one: Series) -> list[str]:
+def _draw_line(number: int, points: Sequence[tuple[float, float]], one: Series) -> list[str]:
     colour, dash = number % 5, _DASHES[number % len(_DASHES)]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
     drawn = [f'<polyline class="line s{colour}" stroke-dasharray="{dash}" points="{path}"/>']

@@ -57,14 +57,16 @@ class Equivalence:
         b = populations.runs(random, self.shape, (repetitions, self.n_b))
         if self.margin is not None:
             margin = Margin(absolute=self.margin)
-            claim = product.frozen(product.metric(a[0]), margin)
-            found = [product.decision(x, y + self.truth, claim) for x, y in zip(a, b, strict=True)]
+            claim = product.freeze_one(product.metric(a[0]), margin)
+            decisions = [
+                product.decision(x, y + self.truth, claim) for x, y in zip(a, b, strict=True)
+            ]
         else:
-            found = []
+            decisions = []
             for x, y in zip(a, b, strict=True):
-                claim = product.frozen(product.metric(x), None)
-                found.append(product.decision(x, y + self.truth * claim.upper, claim))
-        return percent(Counter(one.word for one in found if one), repetitions)
+                claim = product.freeze_one(product.metric(x), None)
+                decisions.append(product.decision(x, y + self.truth * claim.upper, claim))
+        return percent(Counter(one.word for one in decisions if one), repetitions)
 
 
 @dataclass(frozen=True)
@@ -90,15 +92,15 @@ class OneSided:
         random = populations.random(self)
         margin = 2.0
         truth = margin if self.direction == "lower" else -margin
-        a = self._scaled(random, self.shape_a, (repetitions, self.n_a), self.spread_a)
-        b = self._scaled(random, self.shape_b, (repetitions, self.n_b), self.spread_b) + truth
+        a = self._sample(random, self.shape_a, (repetitions, self.n_a), self.spread_a)
+        b = self._sample(random, self.shape_b, (repetitions, self.n_b), self.spread_b) + truth
         original = product.metric(a[0], direction=self.direction)
-        claim = product.frozen(original, Margin(absolute=margin), type="noninferiority")
-        found = [product.decision(x, y, claim) for x, y in zip(a, b, strict=True)]
-        return percent(Counter(one.word for one in found if one), repetitions)
+        claim = product.freeze_one(original, Margin(absolute=margin), type="noninferiority")
+        decisions = [product.decision(x, y, claim) for x, y in zip(a, b, strict=True)]
+        return percent(Counter(one.word for one in decisions if one), repetitions)
 
     @staticmethod
-    def _scaled(
+    def _sample(
         random: np.random.Generator, shape: str, size: tuple[int, int], spread: float
     ) -> np.ndarray:
         mean = populations.MEAN
@@ -124,17 +126,17 @@ class Looks:
         a = populations.runs(random, self.shape, (repetitions, self.n_a))
         b = populations.runs(random, self.shape, (repetitions, self.at[-1]), at=self.truth)
         original = product.metric(a[0])
-        claim = product.frozen(original, Margin(absolute=self.margin))
+        claim = product.freeze_one(original, Margin(absolute=self.margin))
         level = nominal_alpha(claim.alpha, len(self.at))
         counts: Counter[str] = Counter()
         used = 0
         for x, y in zip(a, b, strict=True):
             for n in self.at:
-                found = product.decision(x, y[:n], claim, alpha=level)
-                if found is not None and found.word != "INCONCLUSIVE":
+                decision = product.decision(x, y[:n], claim, alpha=level)
+                if decision is not None and decision.word != "INCONCLUSIVE":
                     break
             used += n
-            counts[found.word if found else "INCONCLUSIVE"] += 1
+            counts[decision.word if decision else "INCONCLUSIVE"] += 1
         return {**percent(counts, repetitions), "runs": used / repetitions}
 
 
@@ -157,17 +159,17 @@ class Capsules:
         random = populations.random(self)
         truths = np.zeros(CLAIMS)
         truths[: self.moved] = self.truth
-        claim = product.frozen(product.metric([0.0]), Margin(absolute=3.0))
+        claim = product.freeze_one(product.metric([0.0]), Margin(absolute=3.0))
         allowed = product.region(claim)
         counts: Counter[str] = Counter()
         for _ in range(repetitions):
             a, b = self._runs(random), self._runs(random) + truths[:, None]
-            found = [
-                product.decided(product.runs(x), product.runs(y), allowed, claim.alpha)
+            pairs = [
+                product.decide_shift(product.runs(x), product.runs(y), allowed, claim.alpha)
                 for x, y in zip(a, b, strict=True)
             ]
-            counts[product.together([one for one in found if one], claim.alpha)] += 1
-            counts["raw"] += any(one[1].word == "DIFFERENT" for one in found if one)
+            counts[product.together([pair for pair in pairs if pair], claim.alpha)] += 1
+            counts["raw"] += any(pair[1].word == "DIFFERENT" for pair in pairs if pair)
         return {**percent(counts, repetitions), "raw": 100 * counts["raw"] / repetitions}
 
     def _runs(self, random: np.random.Generator) -> np.ndarray:
@@ -193,11 +195,11 @@ class Advice:
     def measure(self, repetitions: int) -> Figures:
         a, b = product.runs(_exactly_one_sd(self.n_a)), product.runs(_exactly_one_sd(3))
         original = product.metric(_exactly_one_sd(self.n_a))
-        claim = product.frozen(original, Margin(absolute=self.margin))
+        claim = product.freeze_one(original, Margin(absolute=self.margin))
         allowed = product.region(claim)
-        found = shift(a, b, alpha=claim.alpha)
-        assert found is not None
-        n_b = runs_to_decide(a, b, found, allowed, power=self.power)
+        interval = shift(a, b, alpha=claim.alpha)
+        assert interval is not None
+        n_b = runs_to_decide(a, b, interval, allowed, power=self.power)
         assert isinstance(n_b, int), n_b
         cell = Equivalence(self.n_a, n_b, "normal", 0.0, self.margin)
         reached = cell.measure(repetitions)["REPRODUCED"]
@@ -245,7 +247,7 @@ class Curves:
         steps = tuple(map(float, range(POINTS)))
         learning = populations.MEAN * np.exp(-np.arange(POINTS) / 20)
         values = learning + (offset + noise) / math.sqrt(2) + moved
-        return {seed: Curve(steps=steps, values=tuple(each)) for seed, each in enumerate(values)}
+        return {seed: Curve(steps=steps, values=tuple(line)) for seed, line in enumerate(values)}
 
 
 @dataclass(frozen=True)
@@ -264,12 +266,12 @@ class Power:
         b = populations.runs(random, "normal", (repetitions, self.n))
         counts: Counter[str] = Counter()
         for x, y in zip(a, b, strict=True):
-            found = shift(product.runs(x), product.runs(y), alpha=product.ALPHA)
-            assert found is not None
+            interval = shift(product.runs(x), product.runs(y), alpha=product.ALPHA)
+            assert interval is not None
             for k in self.margins:
-                equal = decide(found, Region(lower=-k, upper=k))
+                equal = decide(interval, Region(lower=-k, upper=k))
                 counts[f"REPRODUCED {k:g}"] += equal.word == "REPRODUCED"
                 # B moved by two margins is the same as a region moved the other way
-                moved = decide(found, Region(lower=-3 * k, upper=-k))
+                moved = decide(interval, Region(lower=-3 * k, upper=-k))
                 counts[f"DIFFERENT {k:g}"] += moved.word == "DIFFERENT"
         return {name: 100 * count / repetitions for name, count in counts.items()}

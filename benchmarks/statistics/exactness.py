@@ -67,8 +67,8 @@ def _with_scipy(random: np.random.Generator) -> Iterator[tuple[float, float]]:
     n_a, n_b = _SIZES[random.integers(len(_SIZES))]
     a, b = random.normal(10, 2, n_a), random.normal(11, 5, n_b)
     yield from _welch(a, b)
-    yield from _paired(a[: min(n_a, n_b)], b[: min(n_a, n_b)])
-    yield from _fisher(*(int(each) for each in random.integers(0, 12, 4)))
+    yield from _pairs(a[: min(n_a, n_b)], b[: min(n_a, n_b)])
+    yield from _fisher(*map(int, random.integers(0, 12, 4)))
     rounded = np.round(a, 1), np.round(b, 1)  # with ties
     for x, y in ((a, b), rounded):
         band = kolmogorov(x, y, effective_a=n_a, effective_b=n_b, alpha=ALPHA)
@@ -80,27 +80,27 @@ def _with_scipy(random: np.random.Generator) -> Iterator[tuple[float, float]]:
 def _welch(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
     """The envelope is Welch's interval widened by ranks; its p values are those of two t-tests."""
     x, y = product.runs(a), product.runs(b)
-    found = shift(x, y, alpha=ALPHA)
-    assert found is not None
+    interval = shift(x, y, alpha=ALPHA)
+    assert interval is not None
     oracle = scipy.stats.ttest_ind(b, a, equal_var=False)
-    yield found.df, float(oracle.df)
-    limits = oracle.confidence_interval(1 - 2 * found.alpha)
+    yield interval.df, float(oracle.df)
+    limits = oracle.confidence_interval(1 - 2 * interval.alpha)
     by_rank = rank_interval(x, y, ALPHA) or (math.inf, -math.inf)
-    yield found.lower, min(float(limits.low), by_rank[0])
-    yield found.upper, max(float(limits.high), by_rank[1])
-    decision = decide(found, Region(lower=-2, upper=2))
+    yield interval.lower, min(float(limits.low), by_rank[0])
+    yield interval.upper, max(float(limits.high), by_rank[1])
+    decision = decide(interval, Region(lower=-2, upper=2))
     above_lower, below_upper = _tests(scipy.stats.ttest_ind, a, b, equal_var=False)
     yield decision.p_reproduced, max(above_lower, below_upper)
     yield decision.p_different, min(1 - above_lower, 1 - below_upper)
 
 
-def _paired(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
-    found = paired_shift(product.runs(b - a), alpha=ALPHA)
-    assert found is not None
+def _pairs(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
+    interval = paired_shift(product.runs(b - a), alpha=ALPHA)
+    assert interval is not None
     limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * ALPHA)
-    yield found.lower, float(limits.low)
-    yield found.upper, float(limits.high)
-    p = decide(found, Region(lower=-2, upper=2)).p_reproduced
+    yield interval.lower, float(limits.low)
+    yield interval.upper, float(limits.high)
+    p = decide(interval, Region(lower=-2, upper=2)).p_reproduced
     yield p, max(_tests(scipy.stats.ttest_rel, a, b))
 
 
@@ -130,10 +130,10 @@ def _closed_testing(p_values: Sequence[float]) -> list[float]:
 
 def rank_brackets(random: np.random.Generator, cases: int) -> float:
     """Hodges-Lehmann limits that exact Mann-Whitney tests do not bracket."""
-    return float(sum(not _bracketed(random) for _ in range(cases)))
+    return float(sum(not _brackets(random) for _ in range(cases)))
 
 
-def _bracketed(random: np.random.Generator) -> bool:
+def _brackets(random: np.random.Generator) -> bool:
     sizes = [size for size in _SIZES if size != (2, 5)] + [(4, 7), (12, 9)]
     n_a, n_b = sizes[random.integers(len(sizes))]
     a, b = random.standard_normal(n_a), random.standard_normal(n_b)
@@ -178,17 +178,17 @@ def _symmetric(random: np.random.Generator) -> Iterator[bool]:
 
 def _decide(a: Sequence[float], b: Sequence[float], margin: float) -> Decision:
     region = Region(lower=-margin, upper=margin)
-    found = product.decided(product.runs(a), product.runs(b), region, ALPHA)
-    assert found is not None
-    return found[1]
+    judged = product.decide_shift(product.runs(a), product.runs(b), region, ALPHA)
+    assert judged is not None
+    return judged[1]
 
 
 def _decide_ratio(a: Sequence[float], b: Sequence[float], ratio: float) -> str:
-    logs: list[Runs] = [product.runs(np.abs(each)).log() for each in (a, b)]
+    logs: list[Runs] = [product.runs(np.abs(side)).log() for side in (a, b)]
     region = Region(lower=-math.log(ratio), upper=math.log(ratio))
-    found = product.decided(*logs, region, ALPHA)
-    assert found is not None
-    return found[1].word
+    judged = product.decide_shift(*logs, region, ALPHA)
+    assert judged is not None
+    return judged[1].word
 
 
 def report_bytes(random: np.random.Generator, cases: int) -> float:
@@ -197,9 +197,9 @@ def report_bytes(random: np.random.Generator, cases: int) -> float:
     for _ in range(cases):
         a = populations.runs(random, "lognormal", (int(random.integers(2, 40)),))
         b = populations.runs(random, "lognormal", (int(random.integers(2, 40)),))
-        claim = product.frozen(product.metric(a), Margin(absolute=2.0))
+        claim = product.freeze_one(product.metric(a), Margin(absolute=2.0))
         one, other = (
-            json.dumps(report.verdict_to_json(product.judged({product.PATH: (claim, x, y)})))
+            json.dumps(report.verdict_to_json(product.judge_all({product.PATH: (claim, x, y)})))
             for x, y in ((a, b), (random.permutation(a), random.permutation(b)))
         )
         changed += one != other
@@ -208,10 +208,10 @@ def report_bytes(random: np.random.Generator, cases: int) -> float:
 
 def judgements(random: np.random.Generator, cases: int) -> float:
     """Capsules whose verdict, or any claim of it, this benchmark's short way decides otherwise."""
-    return float(sum(not _as_judged(random) for _ in range(cases)))
+    return float(sum(not _agrees(random) for _ in range(cases)))
 
 
-def _as_judged(random: np.random.Generator) -> bool:
+def _agrees(random: np.random.Generator) -> bool:
     claims, short = {}, []
     looks = _LOOKS if random.random() < 0.3 else ()
     level = nominal_alpha(ALPHA, len(looks) or 1)
@@ -222,14 +222,14 @@ def _as_judged(random: np.random.Generator) -> bool:
         a = populations.runs(random, "lognormal", (n_a,))
         b = populations.runs(random, "lognormal", (n_b,), at=float(random.choice([0, 2, 5, -9])))
         margin = None if random.random() < 0.5 else Margin(absolute=3.0)
-        claim = product.frozen(product.metric(a, path=path), margin, looks=looks)
+        claim = product.freeze_one(product.metric(a, path=path), margin, looks=looks)
         claims[path] = (claim, a, b)
         sides = product.runs(a), product.runs(b)
-        short.append(product.decided(*sides, product.region(claim), level))
-    whole = product.judged(claims)
-    found = [one for one in short if one is not None]
-    words = [one.word for _, one in found]
-    return whole.word == product.together(found, ALPHA) and words == [
+        short.append(product.decide_shift(*sides, product.region(claim), level))
+    whole = product.judge_all(claims)
+    judged = [pair for pair in short if pair is not None]
+    words = [decision.word for _, decision in judged]
+    return whole.word == product.together(judged, ALPHA) and words == [
         one.word for one in whole.claims
     ]
 
@@ -237,7 +237,7 @@ def _as_judged(random: np.random.Generator) -> bool:
 def milliseconds(random: np.random.Generator, cases: int) -> float:
     """Time of one decision on 10 + 10 runs, without its sentence and advice."""
     a, b = populations.runs(random, "normal", (2, cases, 10))
-    claim = product.frozen(product.metric(a[0]), Margin(absolute=2.0))
+    claim = product.freeze_one(product.metric(a[0]), Margin(absolute=2.0))
     began = time.perf_counter()
     for x, y in zip(a, b, strict=True):
         product.decision(x, y, claim)

@@ -68,7 +68,7 @@ def metric(
     )
 
 
-def frozen(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:
+def freeze_one(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:
     """The claim as sealing freezes it; None is the default margin of two standard deviations."""
     claim = {"type": "equivalence", "alpha": ALPHA, **claim}
     (one,) = verdict.freeze(
@@ -87,19 +87,25 @@ def decision(
     a: Sequence[float], b: Sequence[float], claim: FrozenClaim, *, alpha: float | None = None
 ) -> Decision | None:
     """The product's decision on one claim; None where one run a side tells no spread."""
-    found = decided(runs(a), runs(b, first_seed=FIRST_FRESH), region(claim), alpha or claim.alpha)
-    return None if found is None else found[1]
+    judged = decide_shift(
+        runs(a), runs(b, first_seed=FIRST_FRESH), region(claim), alpha or claim.alpha
+    )
+    return None if judged is None else judged[1]
 
 
-def decided(a: Runs, b: Runs, allowed: Region, alpha: float) -> tuple[Interval, Decision] | None:
+def decide_shift(
+    a: Runs, b: Runs, allowed: Region, alpha: float
+) -> tuple[Interval, Decision] | None:
     """The same with the interval, for sides and a region that are made already."""
-    found = shift(a, b, alpha=alpha)
-    return None if found is None else (found, decide(found, allowed))
+    interval = shift(a, b, alpha=alpha)
+    return None if interval is None else (interval, decide(interval, allowed))
 
 
 def together(claims: Sequence[tuple[Interval, Decision]], alpha: float) -> str:
     """The word of a capsule of primary claims of one level: all of them, or any after Holm."""
-    adjusted = holm([min(1.0, alpha * one.p_different / found.alpha) for found, one in claims])
+    adjusted = holm(
+        [min(1.0, alpha * one.p_different / interval.alpha) for interval, one in claims]
+    )
     words = [one.word for _, one in claims]
     pairs = zip(words, adjusted, strict=True)
     if any(word == "DIFFERENT" and p <= alpha for word, p in pairs):
@@ -107,7 +113,7 @@ def together(claims: Sequence[tuple[Interval, Decision]], alpha: float) -> str:
     return "REPRODUCED" if set(words) == {"REPRODUCED"} else "INCONCLUSIVE"
 
 
-def judged(
+def judge_all(
     claims: Mapping[str, tuple[FrozenClaim, Sequence[float | None], Sequence[float | None]]],
 ) -> verdict.Verdict:
     """A whole verdict by `verdict.judge`, of metric path to claim, original's and fresh values."""

@@ -135,23 +135,23 @@ class Cell:
             reference[:, : self.n],
             populations.runs(random, self.shape, (repetitions, self.n), at=self.truth),
         )
-        claim = product.frozen(product.metric(a[0]), Margin(absolute=MARGIN))
+        claim = product.freeze_one(product.metric(a[0]), Margin(absolute=MARGIN))
         words = Counter(product.decision(x, y, claim).word for x, y in zip(a, b, strict=True))
-        found = {
+        figures = {
             f"{OURS} same": 100 * words["REPRODUCED"] / repetitions,
             f"{OURS} different": 100 * words["DIFFERENT"] / repetitions,
         }
         for name, rule in RULES.items():
             same = 100 * float(rule(a, b, reference).mean())
-            found |= {f"{name} same": same, f"{name} different": 100 - same}
-        return found
+            figures |= {f"{name} same": same, f"{name} different": 100 - same}
+        return figures
 
 
 def cells(runs: Sequence[int] = RUNS) -> list[Cell]:
     """Everything that the table needs."""
     shapes = list(populations.SHAPES)
-    found = [Cell(n, shape, truth) for n in runs for shape in shapes for truth in (-2.0, 0.0, 2.0)]
-    return found + [Cell(n, "normal", truth) for n in runs for truth in (-4.0, 4.0)]
+    cells = [Cell(n, shape, truth) for n in runs for shape in shapes for truth in (-2.0, 0.0, 2.0)]
+    return cells + [Cell(n, "normal", truth) for n in runs for truth in (-4.0, 4.0)]
 
 
 @dataclass(frozen=True)
@@ -170,26 +170,26 @@ COLUMNS = (
 )
 
 
-def table(found: Mapping[Cell, Figures], runs: Sequence[int] = RUNS) -> list[Line]:
+def table(figures: Mapping[Cell, Figures], runs: Sequence[int] = RUNS) -> list[Line]:
     """Our rule first, then each rival; worst over shapes and signs where something goes wrong."""
     lines = []
     for rule in (OURS, *RULES):
         if rule == _ONE_DIRECTION:
             lines += [
-                _line(f"{rule}, B faster", rule, found, runs, signs=(-1,)),
-                _line(f"{rule}, B slower", rule, found, runs, signs=(1,)),
+                _line(f"{rule}, B faster", rule, figures, runs, signs=(-1,)),
+                _line(f"{rule}, B slower", rule, figures, runs, signs=(1,)),
             ]
         else:
-            lines.append(_line(rule, rule, found, runs, signs=(-1, 1)))
+            lines.append(_line(rule, rule, figures, runs, signs=(-1, 1)))
     return lines
 
 
 def _line(
-    name: str, rule: str, found: Mapping[Cell, Figures], runs: Sequence[int], signs: Sequence[int]
+    name: str, rule: str, figures: Mapping[Cell, Figures], runs: Sequence[int], signs: Sequence[int]
 ) -> Line:
     def worst(n: int, word: str, truth: float, shapes: Sequence[str], pick=max) -> float:
         truths = {sign * truth for sign in signs}
-        picked = (found[Cell(n, shape, t)][f"{rule} {word}"] for shape in shapes for t in truths)
+        picked = (figures[Cell(n, shape, t)][f"{rule} {word}"] for shape in shapes for t in truths)
         return pick(picked)
 
     shapes, normal = list(populations.SHAPES), ["normal"]

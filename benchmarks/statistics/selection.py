@@ -52,13 +52,13 @@ class Fresh:
         """Percentage of each word."""
         random = populations.random(self)
         counts: Counter[str] = Counter()
-        published = _published(random, self.author, repetitions)
+        published = _publish(random, self.author, repetitions)
         fresh = populations.runs(random, "normal", (repetitions, self.n_b))
         for a, b in zip(published, fresh, strict=True):
             size = MARGINS[self.margin]
             margin = None if size is None else Margin(absolute=size)
-            found = product.decision(a, b, product.frozen(product.metric(a), margin))
-            counts[found.word if found else "INCONCLUSIVE"] += 1
+            decision = product.decision(a, b, product.freeze_one(product.metric(a), margin))
+            counts[decision.word if decision else "INCONCLUSIVE"] += 1
         return {word: 100 * counts[word] / repetitions for word in WORDS}
 
 
@@ -71,20 +71,20 @@ class Again:
     def measure(self, repetitions: int) -> Figures:
         """Percentage that each rule calls the same; ours through the default margin."""
         random = populations.random(self)
-        a = _published(random, self.author, repetitions)
+        a = _publish(random, self.author, repetitions)
         b = a + _SAME_SEED_SD * random.standard_normal(a.shape)
         words = Counter(
-            product.decision(x, y, product.frozen(product.metric(x), None)).word
+            product.decision(x, y, product.freeze_one(product.metric(x), None)).word
             for x, y in zip(a, b, strict=True)
         )
-        found = {
+        shares = {
             name: 100 * float(rivals.RULES[name](a, b, a).mean())
             for name in ("within 5 % of the mean", "95 % intervals overlap", RULE_T)
         }
-        return {**found, OURS_AGAIN: 100 * words["REPRODUCED"] / repetitions}
+        return {**shares, OURS_AGAIN: 100 * words["REPRODUCED"] / repetitions}
 
 
-def _published(random: np.random.Generator, author: str, repetitions: int) -> np.ndarray:
+def _publish(random: np.random.Generator, author: str, repetitions: int) -> np.ndarray:
     launched = populations.runs(random, "normal", (repetitions, LAUNCHED))
     if author == AUTHORS[0]:
         launched = -np.sort(-launched, axis=1)  # the metric is an accuracy: the highest are kept
@@ -97,21 +97,23 @@ def cells() -> list[Fresh | Again]:
     return [*fresh, *map(Again, AUTHORS)]
 
 
-def fresh_table(found: Mapping[object, Figures]) -> list[tuple[str, ...]]:
+def fresh_table(figures: Mapping[object, Figures]) -> list[tuple[str, ...]]:
     """Lines of margin, fresh seeds, and for each author the three shares in percent."""
     lines = []
     for margin in MARGINS:
         for n_b in FRESH:
-            shares = [found[Fresh(author, margin, n_b)] for author in AUTHORS]
+            shares = [figures[Fresh(author, margin, n_b)] for author in AUTHORS]
             words = (" / ".join(f"{share[word]:.1f}" for word in WORDS) for share in shares)
             lines.append((margin, str(n_b), *words))
     return lines
 
 
-def again_table(found: Mapping[object, Figures]) -> list[tuple[str, ...]]:
+def again_table(figures: Mapping[object, Figures]) -> list[tuple[str, ...]]:
     """Lines of rule and for each author the share in percent that the rule confirms."""
-    rules: Sequence[str] = list(found[Again(AUTHORS[0])])
-    return [(rule, *(f"{found[Again(author)][rule]:.1f}" for author in AUTHORS)) for rule in rules]
+    rules: Sequence[str] = list(figures[Again(AUTHORS[0])])
+    return [
+        (rule, *(f"{figures[Again(author)][rule]:.1f}" for author in AUTHORS)) for rule in rules
+    ]
 
 
 def main() -> int:
@@ -121,13 +123,13 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=verdicts.REPETITIONS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    found = verdicts.measure(cells(), arguments.repetitions, arguments.jobs)
+    figures = verdicts.measure(cells(), arguments.repetitions, arguments.jobs)
     print(f"fresh seeds, {' / '.join(WORDS)} in percent")
     print(f"{'margin':38} {'seeds':>5}  {AUTHORS[0]:>20}  {AUTHORS[1]:>20}")
-    for margin, n_b, *words in fresh_table(found):
+    for margin, n_b, *words in fresh_table(figures):
         print(f"{margin:38} {n_b:>5}  {words[0]:>20}  {words[1]:>20}")
     print(f"\nthe published seeds trained again, noise {_SAME_SEED_SD} sd: confirmed, in percent")
-    for rule, *shares in again_table(found):
+    for rule, *shares in again_table(figures):
         print(f"{rule:54} {shares[0]:>10} {shares[1]:>10}")
     print(f"\n{arguments.repetitions} repetitions a cell, seed {populations.SEED}")
     return 0

@@ -52,10 +52,10 @@ class Row:
     pick: Callable[..., tuple[float, int]] | None = None
     unit: str = " %"
 
-    def worst(self, found: Mapping[Any, Figures]) -> tuple[float, Any]:
+    def worst(self, figures: Mapping[Any, Figures]) -> tuple[float, Any]:
         """The figure farthest towards the limit, and its cell."""
         figures = [
-            (found[cell][word], index)
+            (figures[cell][word], index)
             for index, cell in enumerate(self.cells)
             for word in self.words
         ]
@@ -125,11 +125,11 @@ def _other_designs() -> Iterable[Row]:
     both = ("REPRODUCED", "DIFFERENT")
     skewed = [shape for shape in SHAPES if shape not in populations.SYMMETRIC]
     name = "any margin, truth on it: either wrong verdict"
-    even, odd = _uneven(populations.SYMMETRIC), _uneven(skewed)
+    even, odd = _uneven_cells(populations.SYMMETRIC), _uneven_cells(skewed)
     yield Row(f"spread 1:3, symmetric, {name}", even, both, 7.5)
-    yield Row(f"normal against another shape, {name}", _mixed(skewed), both, 7.5)
+    yield Row(f"normal against another shape, {name}", _mixed_cells(skewed), both, 7.5)
     yield Row(f"outside the promise: spread 1:3, skewed, {name}", odd, both, None)
-    far = _mixed([populations.FAR])
+    far = _mixed_cells([populations.FAR])
     yield Row(f"outside the promise: normal against far modes, {name}", far, both, None)
     looks = [Looks(n, s, truth) for n in (5, 10) for s in SHAPES for truth in (-2.0, 2.0)]
     yield Row("three looks, truth on the margin: either wrong verdict", looks, both, 6)
@@ -138,7 +138,7 @@ def _other_designs() -> Iterable[Row]:
     yield Row("three looks, normal, no shift: runs used", equal, ("runs",), None, unit=" runs")
 
 
-def _uneven(shapes: Sequence[str]) -> list[OneSided]:
+def _uneven_cells(shapes: Sequence[str]) -> list[OneSided]:
     return [
         OneSided(*n, shape, shape, *spreads, direction)
         for n in _UNEQUAL
@@ -148,7 +148,7 @@ def _uneven(shapes: Sequence[str]) -> list[OneSided]:
     ]
 
 
-def _mixed(others: Sequence[str]) -> list[OneSided]:
+def _mixed_cells(others: Sequence[str]) -> list[OneSided]:
     return [
         OneSided(*n, *shapes, direction=direction)
         for n in _UNEQUAL
@@ -197,18 +197,18 @@ def measure(cells: Iterable[Any], repetitions: int, jobs: int) -> dict[Any, Figu
     # the long ones first, so that no process is left alone with one at the end
     slow = (Curves, Capsules, rivals.Cell)
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
-    work = partial(_measured, repetitions=repetitions)
+    work = partial(_measure_cell, repetitions=repetitions)
     if jobs == 1:
         return dict(zip(distinct, map(work, distinct), strict=True))
     with ProcessPoolExecutor(jobs) as pool:
         return dict(zip(distinct, pool.map(work, distinct), strict=True))
 
 
-def _measured(cell: Any, *, repetitions: int) -> Figures:
+def _measure_cell(cell: Any, *, repetitions: int) -> Figures:
     return cell.measure(repetitions)
 
 
-def shown(figure: float, unit: str) -> str:
+def show(figure: float, unit: str) -> str:
     """A figure as the tables print it."""
     if unit == "":
         return f"{figure:.0e}" if 0 < figure < 1 else f"{figure:g}"
@@ -228,28 +228,28 @@ def main() -> int:
     began = time.perf_counter()
     table = rows()
     cells = [*(cell for row in table for cell in row.cells), *rivals.cells()]
-    found = measure(cells, arguments.repetitions, arguments.jobs)
-    missed = _print_rows(table, found)
-    _print_rivals(rivals.table(found))
+    figures = measure(cells, arguments.repetitions, arguments.jobs)
+    missed = _print_rows(table, figures)
+    _print_rivals(rivals.table(figures))
     seconds = time.perf_counter() - began
     error = standard_error(5, arguments.repetitions)
     print(
         f"\n{arguments.repetitions} repetitions a cell (standard error {error:.2f} points at 5 %),"
-        f" seed {populations.SEED}, {len(found)} cells, {seconds:.0f} s"
+        f" seed {populations.SEED}, {len(figures)} cells, {seconds:.0f} s"
     )
     print(f"rows that miss their limit: {missed}")
     return int(missed > 0)
 
 
-def _print_rows(table: Sequence[Row], found: Mapping[Any, Figures]) -> int:
+def _print_rows(table: Sequence[Row], figures: Mapping[Any, Figures]) -> int:
     missed = 0
     width = max(len(row.name) for row in table)
     for row in table:
-        figure, cell = row.worst(found)
+        figure, cell = row.worst(figures)
         word = "" if row.limit is None else "ok" if row.passes(figure) else "MISSED"
         missed += word == "MISSED"
-        told = shown(figure, row.unit)
-        print(f"{row.name:{width}}  {told:>12}  {row.bound:14} {word:6}  {cell}")
+        value = show(figure, row.unit)
+        print(f"{row.name:{width}}  {value:>12}  {row.bound:14} {word:6}  {cell}")
     return missed
 
 
