@@ -27,6 +27,9 @@ Topic = Literal[
 _ORDER = {topic: place for place, topic in enumerate(get_args(Topic))}
 Leaf = str | int | float | bool | None
 
+_MEASURED = "/empty_call_ns"
+"""End of the pointer of what each process measures of itself, which is never the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
@@ -57,7 +60,12 @@ def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
         ("plan", _plan(original), _plan(rerun)),
         ("dataset", _datasets(original), _datasets(rerun)),
     )
-    facts = [fact for topic, a, b in topics for fact in _between(topic, a, b)]
+    facts = [
+        fact
+        for topic, a, b in topics
+        for fact in _between(topic, a, b)
+        if not fact.pointer.endswith(_MEASURED)
+    ]
     facts += _between_nodes(original, rerun)
     return tuple(sorted(facts, key=lambda fact: (_ORDER[fact.topic], fact.pointer)))
 

@@ -183,6 +183,12 @@ def test_the_name_of_a_run_is_no_difference():
     assert found.facts == ()
 
 
+def test_the_time_of_an_empty_call_is_no_difference():
+    sides = [{"effective": {"torch": {"empty_call_ns": time}}, "threads": 2} for time in (70, 80)]
+    comparison = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
+    assert comparison.facts == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "topic", "pointer", "values"),
     [

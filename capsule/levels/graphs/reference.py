@@ -86,8 +86,7 @@ def differentiate(
     """
     import numpy
 
-    # the loss depends on all others, and so is the last
-    loss = graph.training[-1].name
+    loss = graph.require_loss()
     gradients = {loss: numpy.ones_like(results[loss])}
     for node, passed in _backward_order(graph):
         operands = (gradients.pop(node.name), *_operands(node, values, results))

@@ -17,13 +17,14 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..frameworks import Framework
-from ..frameworks.base import Call, Networks, require
+from ..frameworks.base import Networks, require
 from ..graphs import structure, values
 from ..graphs.graph import Graph, Node
 from ..instruments import capacity, errors, memory
 from ..instruments.calls import Series, arrays, repeatable, report_due, time
 from ..job import Trial
 from ..operators import ARITHMETIC, several
+from ..operators.base import Call
 from ..report import Report
 from . import check, layers, microbatch
 from .microbatch import Cost, Part

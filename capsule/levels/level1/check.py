@@ -110,11 +110,10 @@ def gradient_check(
         parameters = {**doubles, **dict(zip(graph.trained, moved))}
         loss, size = 0.0, 0.0
         for part, arrays in zip(parts, inputs):
-            nodes = part.graph.training
-            results = evaluate(nodes, {**arrays, **parameters})
-            last = nodes[-1]
-            loss += part.share * float(results[last.name])
-            # the loss is a difference of numbers as large as what it is computed from
+            results = evaluate(part.graph.training, {**arrays, **parameters})
+            loss += part.share * float(results[part.graph.require_loss()])
+            # the loss is a difference of numbers as large as what its node reads
+            last = part.graph.training[-1]
             size += float(abs(results.get(last.inputs[0], 0.0)).max())
         return loss, abs(loss) + size
 
@@ -147,9 +146,8 @@ def _inferring(part: Part) -> Any:
 def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any]:
     """A part's share of the loss and of each gradient."""
     values = {**part.inputs, **parameters}
-    # the loss depends on all others, and so is the last
-    nodes = part.graph.training
-    loss = forward(replace(part.graph, nodes=nodes), values, dtype)[nodes[-1].name]
+    training = replace(part.graph, nodes=part.graph.training)
+    loss = forward(training, values, dtype)[part.graph.require_loss()]
     gradients = backward(part.graph, values, dtype)
     return [part.share * term for term in (loss, *map(gradients.get, part.graph.trained))]
 

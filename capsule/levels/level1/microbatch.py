@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ..frameworks.base import Call
 from ..graphs.graph import Graph
 from ..operators import several
+from ..operators.base import Call
 
 MIB = 2**20
 _COUPLED = "batch_norm"
