@@ -115,6 +115,7 @@ def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
     target = sessions.target(session, output)
     with sessions.follow(session, watch):
         execution = sessions.perform(session, watch)
+    execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
     return sessions.seal(session, execution, record, target)
 
@@ -184,6 +185,7 @@ def _finish_and_judge(
     target = sessions.target(session, output)
     with sessions.follow(session, watch):
         session, execution = rerun.perform(original, session, looks, watch)
+    execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
     sealed = sessions.seal(session, execution, record, target)
     return Verification(verdict=rerun.judge(original, record, sealed.id), rerun=sealed)

@@ -238,8 +238,8 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
 
 def _named_image(request: Request, reference: str) -> Note:
     if replace(request, image=None).has_image:
-        sentence = f"the image was replaced on the command line by {reference}"
+        sentence = f"the image was replaced on request by {reference}"
         return Note(code="image-replaced", sentence=sentence)
     whose = "the original ran without one" if request.used else "the manifest names none"
-    sentence = f"the image was named on the command line: {reference}; {whose}"
+    sentence = f"the image was chosen on request, {reference}: {whose}"
     return Note(code="image-named", sentence=sentence)

@@ -197,14 +197,19 @@ def perform(session: Session, watch: Watch) -> Execution:
     Raises:
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
-    workspace, plan = session.workspace, session.plan
-    loop.run(workspace, plan, session.setting, watch)
-    execution = session.gatherer.collect(plan)
-    if any(isinstance(group.subject, Command) for group in plan.groups):
-        software = dict(execution.software)
-        software["command"] = gather.probe(workspace, session.setting)
-        execution = replace(execution, software=software)
-    return execution
+    loop.run(session.workspace, session.plan, session.setting, watch)
+    return session.gatherer.collect(session.plan)
+
+
+def probe(session: Session, execution: Execution) -> Execution:
+    """Add what software the image holds, where commands ran, which do not tell it."""
+    if not any(isinstance(group.subject, Command) for group in session.plan.groups):
+        return execution
+    software = {
+        **execution.software,
+        "command": gather.probe(session.workspace, session.setting),
+    }
+    return replace(execution, software=software)
 
 
 @contextmanager

@@ -1,13 +1,19 @@
 """The command's own promises: fast help, one exit, no traceback, no colour where none is wanted."""
 
+import errno
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from capsule import cli, verbs
+from capsule import api, cli, verbs
+from capsule.verbs import author as author_verbs
+from capsule.verbs import data, diff, image, machine, read, run, verify
 from tests.support.capsules import seal
+from tests.support.command import write_manifest, write_script
 
 HEAVY = (
     "numpy",
@@ -39,8 +45,6 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
 
 
 def test_a_fault_of_ours_is_told_without_a_traceback(monkeypatch, capsys):
-    from capsule import api
-
     def broken(*_):
         raise ZeroDivisionError("one over nothing")
 
@@ -95,3 +99,154 @@ def test_a_reader_that_went_away_is_no_verdict(author, words, talk):
     )
     os.close(writing)
     assert ended.returncode == 141
+
+
+def test_an_interrupt_with_nothing_under_way_names_no_folder(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "open", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(["show", "x"]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("name", verbs.TABLE)
+def test_every_verb_of_the_table_is_there(name):
+    assert verbs.load(name).name == name
+
+
+TYPED = {
+    "run m.json": run.Arguments(manifest=Path("m.json")),
+    "run --resume a.run --output b.zip --json": run.Arguments(
+        resume=Path("a.run"), output=Path("b.zip"), json=True
+    ),
+    "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"
+    " --keep-hosts --dry-run": run.Arguments(
+        manifest=Path("m.json"),
+        frameworks=("numpy", "torch"),
+        runtime="docker",
+        image="docker://a",
+        work=Path("w"),
+        keep_hosts=True,
+        dry_run=True,
+    ),
+    "verify a.zip": verify.Arguments(capsule=Path("a.zip")),
+    "verify a.zip --trust --allow-host --levels own --runs 7": verify.Arguments(
+        capsule=Path("a.zip"), trust=True, allow_host=True, levels="own", runs=7
+    ),
+    "verify a.zip --until-decided --json": verify.Arguments(
+        capsule=Path("a.zip"), until_decided=True, json=True
+    ),
+    "diff a b c --json": diff.Arguments(
+        original=Path("a"), reruns=[Path("b"), Path("c")], json=True
+    ),
+    "check a": read.Arguments(capsule=Path("a")),
+    "init m.json": author_verbs.InitArguments(path=Path("m.json")),
+    "lint m.json --frameworks numpy": author_verbs.LintArguments(
+        manifest=Path("m.json"), frameworks=("numpy",)
+    ),
+    "inventory --keep-hosts": machine.Arguments(keep_hosts=True),
+    "data hash x --rehash": data.HashArguments(path=Path("x"), rehash=True),
+    "data generate g out n=3 name=x list=[1,2]": data.GenerateArguments(
+        generator="g",
+        target=Path("out"),
+        parameters=[("n", 3), ("name", "x"), ("list", [1, 2])],
+    ),
+    "image resolve docker://a": image.ResolveArguments(reference="docker://a"),
+    "image build d --arg A=1 --arg B=x=y --push docker://a --wheelhouse w": image.BuildArguments(
+        folder=Path("d"),
+        arg=[("A", "1"), ("B", "x=y")],
+        push="docker://a",
+        wheelhouse=Path("w"),
+    ),
+}
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_what_is_typed_becomes_typed_values(line):
+    command = cli._parse(line.split())
+    assert type(TYPED[line])(**command.values) == TYPED[line]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run m.json --runtime host --runtime docker", "argument --runtime: is given twice"),
+        ("verify a --output b --output b", "argument --output: is given twice"),
+        ("lint m.json --frameworks a --frameworks b", "argument --frameworks: is given twice"),
+        ("verify a --runs 0", "'0' is no number from 1 to 1000"),
+        ("verify a --runs 1e3", "'1e3' is no number from 1 to 1000"),
+        ("verify a --levels mine", "invalid choice: 'mine'"),
+        ("data generate g out n", "'n' is not NAME=VALUE"),
+        ("image build d --arg =x", "'=x' is not NAME=VALUE"),
+        ("verify a b --frobnicate", "unrecognized arguments: b --frobnicate"),
+        ("inventory everything", "unrecognized arguments: everything"),
+        ("verify --trus a", "--trus"),
+        ("data", "required"),
+        ("", "required"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(line, words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(line.split())
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["check", "none.zip"], 2),
+        (["show", "tiny.json"], 4),
+        (["diff", "none.zip", "none.zip"], 2),
+        (["verify", "none.zip"], 2),
+        (["run", "none.json"], 2),
+        (["run", "none.json", "--dry-run"], 2),
+        (["lint", "tiny.json"], 2),
+        (["data", "hash", "none"], 6),
+        (["image", "resolve", "none"], 2),
+    ],
+)
+def test_an_error_leaves_the_data_channel_empty(author, words, code):
+    (author.folder / "tiny.json").write_text("{}")
+    ended = author.run(*words, "--json")
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert ended.stderr.startswith("error: ")
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_inventory_for_people_fits_on_a_screen(author):
+    ended = author.run("inventory")
+    assert ended.returncode == 0, ended.stderr
+    assert 5 <= len(ended.stdout.splitlines()) <= 40
+    assert "cores" in ended.stdout
+    assert "apptainer" in ended.stdout
+
+
+def test_what_is_to_be_pushed_is_read_before_anything_is_built(author):
+    (author.folder / "Dockerfile").write_text("FROM scratch\n")
+    ended = author.run("image", "build", ".", "--push", "localhost:5000/x:1")
+    assert ended.returncode == 2, ended.stderr
+    assert "docker://localhost:5000/x:1" in ended.stderr
+
+
+def test_a_run_without_claims_tells_what_it_measured(author):
+    write_script(author.folder)
+    ended = author.run("run", write_manifest(author.folder, seeds=[1], claims=[]))
+    assert ended.returncode == 0, ended.stderr
+    assert "tiny/default/command/loss" in ended.stdout
+    assert "1 of 1" in ended.stdout
+    assert "nothing is claimed" in ended.stdout
+    assert "claimed metric" not in ended.stdout
+
+
+def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere")
+
+    monkeypatch.setattr(api, "open", full)
+    assert cli.main(["show", "x"]) == 5
+    assert "/somewhere: cannot write: No space left on device" in capsys.readouterr().err

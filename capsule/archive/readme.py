@@ -42,9 +42,14 @@ def _head(record: Record) -> Iterator[str]:
 def _verify(record: Record) -> Iterator[str]:
     yield "## Verify it"
     yield ""
-    yield "With Python 3.11 or later and a container engine (Apptainer, Docker):"
+    yield (
+        f"It was sealed by the program `capsule`, version {_plain(record.tool)} of the project"
+        " capsule-hpc (Apache-2.0). Take its source, this version or a later one, from where the"
+        " authors point to: a package index may hold something else under that name. With Python"
+        " 3.11 or later and a container engine (Apptainer, Docker), in the folder of the source:"
+    )
     yield ""
-    yield "    pip install capsule-hpc"
+    yield "    python3 -m pip install ."
     yield f"    capsule verify {record.manifest.name}.capsule.zip --trust"
     yield ""
     yield (

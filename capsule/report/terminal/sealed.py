@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from capsule import summary
@@ -10,6 +11,7 @@ from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
 from capsule.report.terminal.contents import head
 from capsule.report.terminal.style import Path, table, text
+from capsule.summary import MetricRuns
 from capsule.verdict import wording
 from capsule.verdict.wording import number
 
@@ -19,35 +21,54 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ROWS = 20
+_VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
+    ("median", {"justify": "right", "no_wrap": True}),
+    ("smallest to largest", {"justify": "right", "no_wrap": True}),
+    ("runs", {"justify": "right", "no_wrap": True}),
+)
 
 
 def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
-    """A newly sealed record in brief: primary claims first, `capsule show` has the rest."""
+    """A newly sealed record in brief: primary claims first, `capsule show` has the rest.
+
+    Where nothing is claimed, what was measured stands in their place.
+    """
+    drawn = [head(record, capsule_id), *(_claimed(record) if record.claims else _measured(record))]
+    return (*drawn, *(text(f"note: {note.sentence}") for note in record.notes))
+
+
+def _claimed(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     rows = table(
-        ("claimed metric", {"overflow": "fold"}),
-        ("median", {"justify": "right", "no_wrap": True}),
-        ("smallest to largest", {"justify": "right", "no_wrap": True}),
-        ("runs", {"justify": "right", "no_wrap": True}),
-        ("allowed", {"overflow": "fold"}),
+        ("claimed metric", {"overflow": "fold"}), *_VALUES, ("allowed", {"overflow": "fold"})
     )
     claims = sorted(record.claims, key=lambda claim: not claim.primary)
     for claim in claims[:_ROWS]:
         runs = metrics[claim.metric]
-        low, high = min(runs.values, default=None), max(runs.values, default=None)
-        rows.add_row(
-            Path(claim.metric),
-            number(summary.median(runs.values), 4) + ("" if runs.unit == "1" else f" {runs.unit}"),
-            f"{number(low, 3)} to {number(high, 3)}",
-            f"{len(runs.values)} of {len(runs.runs)}",
-            text(wording.region(claim, runs)),
-        )
-    parts: list[RenderableType] = [head(record, capsule_id)]
-    if claims:
-        parts.append(rows)
+        rows.add_row(Path(claim.metric), *_values(runs), text(wording.region(claim, runs)))
+    yield rows
     if len(claims) > _ROWS:
-        parts.append(text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim"))
-    return (*parts, *(text(f"note: {note.sentence}") for note in record.notes))
+        yield text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim")
+
+
+def _measured(record: Record) -> Iterator[RenderableType]:
+    metrics = summary.run_values(record)
+    rows = table(("metric", {"overflow": "fold"}), *_VALUES)
+    for path in sorted(metrics)[:_ROWS]:
+        rows.add_row(Path(path), *_values(metrics[path]))
+    yield rows
+    if len(metrics) > _ROWS:
+        yield text(f"and {len(metrics) - _ROWS} more metrics: capsule show", "dim")
+    yield text("nothing is claimed, so no re-execution of this capsule can be judged")
+
+
+def _values(runs: MetricRuns) -> tuple[str, str, str]:
+    low, high = min(runs.values, default=None), max(runs.values, default=None)
+    return (
+        number(summary.median(runs.values), 4) + ("" if runs.unit == "1" else f" {runs.unit}"),
+        f"{number(low, 3)} to {number(high, 3)}",
+        f"{len(runs.values)} of {len(runs.runs)}",
+    )
 
 
 def failure(record: Record, target: pathlib.Path) -> ExecutionError:

@@ -1,0 +1,111 @@
+"""Ctrl-C and SIGTERM: the command says with what command it goes on, and that command does."""
+
+import shlex
+import signal
+import time
+
+import pytest
+
+from tests.support.command import write_manifest
+from tests.support.patience import PATIENCE_SECONDS
+
+# a workload that waits for as long as there is a certain file
+SCRIPT = """
+if [ -e {hold} ]; then
+    : > "$CAPSULE_OUT/under-way"
+    while [ -e {hold} ]; do sleep 0.05; done
+fi
+printf '{{"metric": "loss", "value": 1.%s}}\\n' "$CAPSULE_SEED" >> "$CAPSULE_RESULTS"
+"""
+
+
+@pytest.fixture
+def hold(author):
+    """While it exists, workloads wait."""
+    hold = author.home / "hold"
+    (author.folder / "tiny.sh").write_text(SCRIPT.format(hold=shlex.quote(str(hold))))
+    benchmark = {
+        "id": "tiny",
+        "command": ["sh", "tiny.sh"],
+        "inputs": ["tiny.sh"],
+        "metrics": {"loss": {"direction": "lower"}},
+    }
+    claim = {
+        "metric": "tiny/default/command/loss",
+        "type": "equivalence",
+        "margin": {"absolute": 5},
+    }
+    write_manifest(author.folder, seeds=[1, 2, 3], benchmarks=[benchmark], claims=[claim])
+    return hold
+
+
+def interrupt(user, number, *words):
+    """Start a command, interrupt its first workload, and return its exit code and last words."""
+    running = user.start(*words)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not list(user.folder.glob("*.run/starts/*/out/under-way")):
+        assert running.poll() is None, user.talk.read_text()
+        assert time.monotonic() < deadline, "waited in vain for the first workload"
+        time.sleep(0.02)
+    running.send_signal(number)
+    code = running.wait(PATIENCE_SECONDS)
+    return code, user.talk.read_text().splitlines()[-1]
+
+
+def way_on(said):
+    """The words of the command line that was told, without `capsule`."""
+    program, *words = shlex.split(said.removeprefix("interrupted; go on with: "))
+    assert program == "capsule"
+    return words
+
+
+def test_an_interrupted_run_names_the_command_that_goes_on(author, hold):
+    hold.touch()
+    words = ("run", "tiny.json", "--output", "my capsule.zip")
+    code, said = interrupt(author, signal.SIGINT, *words)
+    assert code == 130
+    (folder,) = author.folder.glob("*.run")
+    assert way_on(said) == ["run", "--resume", folder.name, "--output", "my capsule.zip"]
+    hold.unlink()
+    ended = author.run(*way_on(said))
+    assert ended.returncode == 0, ended.stderr
+    assert author.run("check", "my capsule.zip").returncode == 0
+
+
+def test_an_interrupted_verification_names_the_command_that_goes_on(author, stranger, hold):
+    assert author.run("run", "tiny.json", "--output", "a.zip").returncode == 0
+    capsule = author.folder / "a.zip"
+    hold.touch()
+    words = ("verify", capsule, "--trust", "--allow-host", "--runs", "3")
+    code, said = interrupt(stranger, signal.SIGTERM, *words)
+    assert code == 143
+    hold.unlink()
+    ended = stranger.run(*way_on(said))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (rerun,) = stranger.folder.glob("*.verification.zip")
+    assert len(stranger.json("show", rerun)["metrics"]["tiny/default/command/loss"]["runs"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--image", "docker://debian:12"),
+        ("--runtime", "host"),
+        ("--work", "b.run"),
+        ("--keep-hosts", None),
+        ("--frameworks", "numpy"),
+        ("--dry-run", None),
+    ],
+)
+def test_what_a_run_was_begun_with_is_not_asked_for_again(author, option, value):
+    words = [option, value] if value else [option]
+    ended = author.run("run", "--resume", "a.run", *words)
+    assert ended.returncode == 2
+    assert f"--resume and {option} exclude each other" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [["--runs", "3"], ["--levels", "own"], ["--runtime", "docker"]])
+def test_what_a_verification_was_begun_with_is_not_asked_for_again(author, words):
+    ended = author.run("verify", "a.zip", "--resume", "a.run", *words)
+    assert ended.returncode == 2
+    assert f"--resume and {words[0]} exclude each other" in ended.stderr

@@ -1,0 +1,102 @@
+"""Where runs and capsules are put: known before anything runs, and never written over."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.support.command import REPORT, write_manifest, write_script
+
+# tells that it ran in a place that no run folder hides
+TELLING = 'open({ran!r}, "w").write("")\n' + REPORT + 'report("loss", 1.0)\n'
+
+
+@pytest.fixture
+def ran(author):
+    """What the workload makes when it runs."""
+    ran = author.home / "ran"
+    write_script(author.folder, TELLING.replace("{ran!r}", repr(str(ran))))
+    write_manifest(author.folder, seeds=[1])
+    return ran
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 256 KiB, which the measuring program alone overflows."""
+    if os.getuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--output", "none/a.zip"], 2, "none: there is no such folder"),
+        (["--output", "tiny.py/a.zip"], 2, "tiny.py: there is no such folder"),
+        (["--output", "tiny.json"], 2, "tiny.json: exists already"),
+        (["--output", "."], 2, "exists already"),
+        (["--output", "/proc/a.zip"], 5, "/proc: no capsule can be written here"),
+        (["--work", "."], 2, "exists already"),
+        (["--work", "tiny.json"], 2, "exists already"),
+        (["--work", "tiny.json/a.run"], 5, "the run folder cannot be made"),
+        (["--work", "/proc/a.run"], 5, "the run folder cannot be made"),
+    ],
+)
+def test_a_place_that_cannot_be_is_one_error_before_anything_runs(
+    author, ran, arguments, code, words
+):
+    before = sorted(author.folder.iterdir())
+    ended = author.run("run", "tiny.json", *arguments)
+    assert ended.returncode == code, ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not ran.exists()
+    assert sorted(author.folder.iterdir()) == before
+
+
+def test_a_full_disk_while_the_run_folder_is_made_is_one_clear_error(author, ran, small):
+    ended = author.run("run", "tiny.json", "--work", small / "a.run")
+    assert ended.returncode == 5, ended.stderr
+    assert f"{small / 'a.run'}: the run folder cannot be made" in ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert "--work" in ended.stderr
+    assert not ran.exists()
+    assert list(small.iterdir()) == []
+
+
+def test_a_run_folder_may_be_in_folders_that_are_still_to_be_made(author, ran):
+    ended = author.run("run", "tiny.json", "--work", "a/b/c.run", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    assert ran.exists()
+    assert not (author.folder / "a/b/c.run").exists()
+
+
+def test_the_readmes_pattern_means_the_original_alone_also_the_second_time(author, ran):
+    assert author.run("run", "tiny.json").returncode == 0
+    for _ in range(2):
+        (original,) = author.folder.glob("tiny-*.capsule.zip")
+        ended = author.run("verify", original)
+        assert ended.returncode in (0, 3), ended.stderr
+    assert len(list(author.folder.glob("tiny-*.verification.zip"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["verify"], "verify takes one capsule"),
+        (["check"], "check takes one capsule"),
+        (["show", "--json"], "show takes one capsule"),
+        (["lint"], "lint takes one manifest"),
+        (["run"], "run takes one manifest"),
+    ],
+)
+def test_several_files_where_one_is_meant_are_named(author, words, what):
+    ended = author.run(*words, "a.zip", "b.zip", "c.zip")
+    assert ended.returncode == 2
+    assert f"{what}; these match: a.zip, b.zip, c.zip" in ended.stderr
+    assert ended.stdout == ""

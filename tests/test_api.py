@@ -1,0 +1,410 @@
+"""The corridor as a program uses it: typed values, exceptions, not a word on the terminal."""
+
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from capsule import api, archive, manifest
+from capsule.errors import (
+    CapsuleError,
+    DamagedError,
+    ExecutionError,
+    ManifestError,
+    UntrustedError,
+    UsageError,
+)
+from capsule.execute import payload
+from tests.support.command import write_manifest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = sys.executable
+LOSS = "tiny/default/command/loss"
+SEEDS = [1, 2, 3]
+# 1.1, 1.2, 1.3: a number that its seed decides, from a program that starts in a millisecond
+SCRIPT = 'printf \'{"metric": "loss", "value": 1.%s}\\n\' "$CAPSULE_SEED" >> "$CAPSULE_RESULTS"\n'
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to work in and a home, both empty but for a manifest and its script."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    # a Python that answers at once: the host runtime looks for it beside capsule's own
+    python = tmp_path / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.chdir(folder)
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Call it to go on as somebody else."""
+    return lambda: monkeypatch.setenv("HOME", str(tmp_path / "stranger"))
+
+
+def write(folder, script=SCRIPT, **changes):
+    (folder / "tiny.sh").write_text(script)
+    benchmark = {
+        "id": "tiny",
+        "command": ["sh", "tiny.sh"],
+        "inputs": ["tiny.sh"],
+        "metrics": {"loss": {"direction": "lower"}},
+    }
+    claim = {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 5}}
+    fields = {"seeds": SEEDS, "benchmarks": [benchmark], "claims": [claim], **changes}
+    return write_manifest(folder, **fields)
+
+
+def values(record):
+    return {one.seed: one.values for one in record.samples}
+
+
+class Raises(api.Watch):
+    """Raises at one event, the first or a later one."""
+
+    def __init__(self, event, error=KeyboardInterrupt, after=0):
+        self._left = after
+        self._error = error
+        setattr(self, event, self._stop)
+
+    def _stop(self, *_):
+        if self._left == 0:
+            raise self._error
+        self._left -= 1
+
+
+class Follows(api.Watch):
+    """Remembers what it was told."""
+
+    def __init__(self):
+        self.events = []
+
+    def begin(self, folder, total, done):
+        assert folder.is_dir()
+        self.events.append(("begin", total, done))
+
+    def trial(self, trial):
+        self.events.append(("trial", trial))
+
+    def attempt(self, attempt):
+        self.events.append((attempt.outcome, attempt.trial))
+
+    def look(self, runs, verdict):
+        self.events.append(("look", runs, verdict.word))
+
+    def end(self):
+        self.events.append(("end",))
+
+
+# what one gets
+
+
+def test_a_run_returns_what_it_sealed(here):
+    sealed = api.run("tiny.json")
+    assert sealed.path.exists()
+    assert sealed.failures == ()
+    assert values(sealed.record) == {1: (1.1,), 2: (1.2,), 3: (1.3,)}
+    with api.open(sealed.path) as capsule:
+        assert (capsule.id, capsule.record.samples) == (sealed.id, sealed.record.samples)
+    assert sorted(path.name for path in here.iterdir()) == sorted(
+        ["tiny.json", "tiny.sh", sealed.path.name]
+    )
+
+
+def test_a_verification_returns_its_verdict_and_the_second_capsule(here):
+    sealed = api.run(here / "tiny.json")
+    verification = api.verify(sealed.path)
+    assert verification.verdict.word == "REPRODUCED"
+    rerun = verification.rerun
+    assert rerun.record.verifies == sealed.id
+    assert not set(values(rerun.record)) & set(SEEDS)
+    assert api.diff(sealed.path, rerun.path) == verification.verdict
+
+
+def test_several_re_executions_are_judged_together(here):
+    sealed = api.run("tiny.json")
+    first, second = (api.verify(sealed.path).rerun for _ in range(2))
+    judged = api.diff(sealed.path, first.path, second.path)
+    assert [pair.verdict.word for pair in judged.pairs] == ["REPRODUCED", "REPRODUCED"]
+    assert [side.id for side in judged.sides] == [sealed.id, first.id, second.id]
+    with pytest.raises(UsageError, match="one other or more"):
+        api.diff(sealed.path)
+
+
+def test_nothing_is_printed(here, stranger, capfd):
+    sealed = api.run("tiny.json")
+    stranger()
+    with pytest.raises(UntrustedError):
+        api.verify(sealed.path)
+    options = api.VerifyOptions(trust=True, allow_host=True)
+    api.diff(sealed.path, api.verify(sealed.path, options).rerun.path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failed_trial_is_an_outcome_and_no_exception(here):
+    write(here, f'[ "$CAPSULE_SEED" != 2 ] || exit 7\n{SCRIPT}')
+    sealed = api.run("tiny.json")
+    (failed,) = sealed.failures
+    assert (failed.seed, failed.reason, failed.exit_code) == (2, "exit", 7)
+    assert set(values(sealed.record)) == {1, 3}
+
+
+def test_a_manifest_may_be_a_value(here):
+    loaded = manifest.load(Path("tiny.json"))
+    assert values(api.run(loaded).record) == values(api.run(Path("tiny.json")).record)
+
+
+def test_paths_may_be_relative_or_absolute(here, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    for output, work in ((Path("../there/a.zip"), Path("a.run")), (there / "b.zip", there / "run")):
+        sealed = api.run(here / "tiny.json", api.RunOptions(output=output, work=work))
+        assert sealed.path == output
+        assert api.open(output).id == sealed.id
+        assert not work.exists()
+
+
+def test_it_runs_in_threads(here):
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(api.run, ["tiny.json", "tiny.json"])
+    assert first.id != second.id
+    assert values(first.record) == values(second.record)
+
+
+def test_a_watch_hears_of_every_trial(here):
+    watch = Follows()
+    api.run("tiny.json", watch=watch)
+    trials = [f"tiny/default/command/{seed}" for seed in SEEDS]
+    told = [event for trial in trials for event in (("trial", trial), ("completed", trial))]
+    assert watch.events == [("begin", 3, 0), *told, ("end",)]
+
+
+# what cannot be
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: api.run("none.json"), ManifestError),
+        (lambda: api.run("tiny.sh"), ManifestError),
+        (lambda: api.run("tiny.json", api.RunOptions(runtime="docker")), CapsuleError),
+        (lambda: api.run("tiny.json", api.RunOptions(runtime="none")), UsageError),
+        (lambda: api.verify("none.capsule.zip"), UsageError),
+        (lambda: api.verify("tiny.json"), DamagedError),
+        (lambda: api.open("none.capsule.zip"), UsageError),
+        (lambda: api.diff("none.capsule.zip", "tiny.json"), UsageError),
+        (lambda: api.resume("none.run"), UsageError),
+        (lambda: api.resume("."), UsageError),
+    ],
+)
+def test_what_cannot_be_is_an_exception_and_leaves_nothing(here, call, error):
+    before = sorted(here.iterdir())
+    with pytest.raises(error):
+        call()
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_strangers_capsule_wants_two_permissions_without_a_container(here, stranger):
+    sealed = api.run("tiny.json")
+    stranger()
+    for options in (api.VerifyOptions(), api.VerifyOptions(trust=True)):
+        with pytest.raises(UntrustedError):
+            api.verify(sealed.path, options)
+    options = api.VerifyOptions(trust=True, allow_host=True)
+    assert api.verify(sealed.path, options).verdict.word == "REPRODUCED"
+
+
+def test_an_image_that_no_engine_would_start_is_refused(here):
+    with pytest.raises(UsageError, match="would not be used"):
+        api.run("tiny.json", api.RunOptions(runtime="host", image="docker://debian:12"))
+
+
+def test_no_more_looks_than_planned(here):
+    sealed = api.run("tiny.json")
+    with pytest.raises(UsageError, match="plan no looks"):
+        api.verify(sealed.path, api.VerifyOptions(until_decided=True))
+
+
+# what was cut off
+
+
+@pytest.mark.parametrize("event", ["begin", "trial", "attempt", "end"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_run_goes_on_after_an_interrupt_at_any_event(here, event, error):
+    with pytest.raises(error):
+        api.run("tiny.json", watch=Raises(event, error))
+    (folder,) = here.glob("*.run")
+    assert not list(here.glob("*.zip"))
+    record = api.resume(folder).record
+    assert values(record) == {1: (1.1,), 2: (1.2,), 3: (1.3,)}
+    final = [one.trial for one in record.attempts if one.outcome == "completed"]
+    assert len(final) == len(set(final)) == 3
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("event", ["begin", "trial", "attempt", "end", "look"])
+def test_a_verification_goes_on_after_an_interrupt_at_any_event(here, event):
+    # so far apart that no few runs decide anything
+    script = SCRIPT.replace("1.%s", "%s").replace('"$CAPSULE_SEED"', "$((CAPSULE_SEED % 2 * 1000))")
+    claim = {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 1}, "looks": [3, 5]}
+    write(here, script, claims=[claim])
+    sealed = api.run("tiny.json")
+    options = api.VerifyOptions(until_decided=True)
+    # the fourth trial is one of the second look
+    after = 3 if event in ("trial", "attempt") else 0
+    with pytest.raises(KeyboardInterrupt):
+        api.verify(sealed.path, options, Raises(event, after=after))
+    (folder,) = here.glob("*.run")
+    with pytest.raises(UsageError, match="verifies capsule"):
+        api.resume(folder)
+    watch = Follows()
+    going_on = api.ResumeOptions(until_decided=True)
+    verification = api.resume_verification(sealed.path, folder, going_on, watch)
+    assert len(values(verification.rerun.record)) == 5
+    looks = [look for name, look, *_ in watch.events[:-1] if name == "look"]
+    assert looks == ([5] if event in ("trial", "attempt", "end") else [3, 5])
+
+
+def test_an_interrupt_while_the_folder_is_made_leaves_nothing(here, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    before = sorted(here.iterdir())
+    monkeypatch.setattr(payload, "fill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        api.run("tiny.json")
+    assert sorted(here.iterdir()) == before
+
+
+def test_an_interrupt_while_sealing_loses_nothing(here, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(archive, "write", interrupted)
+        api.run("tiny.json")
+    (folder,) = here.glob("*.run")
+    watch = Follows()
+    assert len(values(api.resume(folder, watch=watch).record)) == 3
+    assert watch.events == [("begin", 3, 3), ("end",)]
+
+
+def test_a_run_under_way_is_not_taken_up_and_not_disturbed(here):
+    class Second(api.Watch):
+        def trial(self, trial):
+            (folder,) = here.glob("*.run")
+            with pytest.raises(CapsuleError, match="another process"):
+                api.resume(folder)
+
+    record = api.run("tiny.json", watch=Second()).record
+    assert [one.outcome for one in record.attempts] == ["completed"] * 3
+
+
+def test_another_capsule_does_not_go_on_with_a_verification(here):
+    one, two = api.run("tiny.json"), api.run("tiny.json")
+    with pytest.raises(KeyboardInterrupt):
+        api.verify(one.path, watch=Raises("trial"))
+    (folder,) = here.glob("*.run")
+    with pytest.raises(UsageError, match=one.id):
+        api.resume_verification(two.path, folder)
+    assert api.resume_verification(one.path, folder).rerun.record.verifies == one.id
+
+
+def test_a_strangers_verification_asks_again_when_it_goes_on(here, stranger):
+    sealed = api.run("tiny.json")
+    stranger()
+    options = api.VerifyOptions(trust=True, allow_host=True)
+    with pytest.raises(KeyboardInterrupt):
+        api.verify(sealed.path, options, Raises("trial"))
+    (folder,) = here.glob("*.run")
+    for again in (api.ResumeOptions(), api.ResumeOptions(trust=True)):
+        with pytest.raises(UntrustedError):
+            api.resume_verification(sealed.path, folder, again)
+    again = api.ResumeOptions(trust=True, allow_host=True)
+    assert api.resume_verification(sealed.path, folder, again).verdict.word == "REPRODUCED"
+
+
+# what was there before
+
+
+def test_nothing_is_written_over(here):
+    taken = here / "taken.zip"
+    taken.write_text("precious")
+    watch = Follows()
+    with pytest.raises(UsageError, match="exists already"):
+        api.run("tiny.json", api.RunOptions(output=taken), watch)
+    sealed = api.run("tiny.json")
+    with pytest.raises(UsageError, match="exists already"):
+        api.verify(sealed.path, api.VerifyOptions(output=sealed.path), watch)
+    with pytest.raises(UsageError, match="exists already"):
+        api.run("tiny.json", api.RunOptions(work=here), watch)
+    assert watch.events == []
+    assert taken.read_text() == "precious"
+    assert api.open(sealed.path).id == sealed.id
+
+
+def test_what_appears_at_the_output_meanwhile_is_not_written_over(here):
+    class Meanwhile(api.Watch):
+        def end(self):
+            Path("a.zip").write_text("precious")
+
+    with pytest.raises(UsageError, match="exists already"):
+        api.run("tiny.json", api.RunOptions(output=Path("a.zip")), Meanwhile())
+    (folder,) = here.glob("*.run")
+    assert api.resume(folder, api.ResumeOptions(output=Path("b.zip"))).path == Path("b.zip")
+    assert Path("a.zip").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        (Path("none/a.zip"), UsageError),
+        (Path("tiny.sh/a.zip"), UsageError),
+        (Path("/proc/a.zip"), ExecutionError),
+    ],
+)
+def test_an_output_without_a_place_is_known_before_anything_runs(here, output, error):
+    watch = Follows()
+    with pytest.raises(error, match="--output"):
+        api.run("tiny.json", api.RunOptions(output=output), watch)
+    assert watch.events == []
+    assert not list(here.glob("*.run"))
+
+
+# the page
+
+
+def page_script():
+    page = (ROOT / "docs" / "api.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    return script
+
+
+@pytest.mark.torch
+def test_the_script_on_the_page_runs_verifies_and_compares_the_quickstart(here):
+    assert len(page_script().splitlines()) <= 10
+    shutil.copytree(ROOT / "manifests", here / "manifests")
+    ended = subprocess.run(
+        [PYTHON, "-c", page_script()], cwd=here, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    assert ended.stdout.count("REPRODUCED") >= 2
+
+
+def test_the_page_names_what_there_is():
+    page = (ROOT / "docs" / "api.md").read_text()
+    named = set(re.findall(r"`api\.(\w+)", page))
+    assert named == set(api.__all__)

@@ -1,0 +1,110 @@
+"""What is said while a run goes on, by a clock that the test turns."""
+
+from io import StringIO
+
+import pytest
+
+from capsule.console import Console
+from capsule.errors import ExecutionError
+from tests.support.records import make_attempt
+
+
+class Clock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def err():
+    return StringIO()
+
+
+@pytest.fixture
+def console(clock, err):
+    return Console(out=StringIO(), err=err, clock=clock)
+
+
+def lines(err):
+    return err.getvalue().splitlines()
+
+
+def test_a_log_says_how_long_it_took_and_how_long_it_will(console, clock, err, tmp_path):
+    watch = console.watch(lambda folder: f"capsule run --resume {folder}")
+    watch.begin(tmp_path, 8, 2)
+    watch.trial("a")
+    clock.seconds = 60
+    watch.attempt(make_attempt(1, False, False))
+    watch.trial("b")
+    clock.seconds = 3600
+    watch.trial("c")
+    watch.end()
+    _, first, second, third, last = lines(err)
+    assert first == "[2/8] 0:00 elapsed, running a"
+    assert second == "[3/8] 1:00 elapsed, about 5:00 left, running a"
+    # b is over as soon as c starts, though its process has not ended
+    assert third == "[4/8] 1:00:00 elapsed, about 2:00:00 left, running c"
+    assert last == "[3/8] trials have an outcome, 1:00:00 elapsed"
+
+
+def test_a_log_stays_short(console, clock, err, tmp_path):
+    watch = console.watch(str)
+    watch.begin(tmp_path, 1000, 0)
+    for number in range(1000):
+        clock.seconds += 0.1
+        watch.trial(f"trial-{number}")
+    watch.end()
+    assert len(lines(err)) == 2 + 10
+
+
+def test_one_process_that_takes_all_its_trials_along_is_one_line(console, err, tmp_path):
+    watch = console.watch(str)
+    watch.begin(tmp_path, 3, 0)
+    before = len(lines(err))
+    for _ in range(3):
+        watch.attempt(make_attempt(1, False, True))
+    assert sum("failed" in line for line in lines(err)[before:]) == 1
+
+
+def test_strangers_words_do_not_steer_the_terminal(console, err):
+    console.watch(str).stranger("f" * 64, ["x: '\x1b[2J'"])
+    assert "\x1b" not in err.getvalue()
+    assert "x: '?[2J'" in err.getvalue()
+
+
+def test_the_way_on_is_told_as_long_as_there_is_a_folder(console, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "a.run"
+    folder.mkdir()
+    assert console.way_on is None
+    watch = console.watch(lambda name: f"capsule run --resume {name}")
+    assert console.way_on is None
+    watch.begin(folder, 1, 0)
+    assert console.way_on == "capsule run --resume a.run"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert console.way_on == f"capsule run --resume {folder}"
+    folder.rmdir()
+    assert console.way_on is None
+
+
+def test_large_data_is_told_of_now_and_then(console, clock, err):
+    watch = console.watch(str)
+    for step in range(30):
+        clock.seconds = step
+        watch.hashing("corpus", step * 10**9, 30 * 10**9)
+    assert lines(err) == ["dataset corpus: 10.0 of 30.0 GB", "dataset corpus: 20.0 of 30.0 GB"]
+
+
+def test_an_error_is_two_lines_of_plain_text(console, err):
+    console.fail(str(ExecutionError("it [bold]broke[/]", where="here", advice="mend it")))
+    assert lines(err) == ["error: here: it [bold]broke[/]", "  mend it"]

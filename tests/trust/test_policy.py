@@ -1,0 +1,71 @@
+"""A stranger's code and the engine: judged by what was decided, wherever that was."""
+
+import json
+
+import pytest
+
+from capsule import digest
+from capsule import manifest as manifests
+from tests.support.capsules import seal
+from tests.support.records import SEEDS, make_plan, make_record, manifest_document
+
+
+@pytest.fixture
+def with_image(tmp_path):
+    """A stranger's capsule that ran in a container, and needs no data."""
+    document = manifest_document()
+    del document["datasets"], document["benchmarks"][0]["datasets"]
+    manifest = manifests.read(json.dumps(document).encode(), where="manifest.json", folder=None)
+    plan = make_plan(manifest, SEEDS)
+    record = make_record(
+        manifest=manifest, plan=plan, plan_digest=str(digest.of_json(plan)), datasets=()
+    )
+    return seal(tmp_path, record)
+
+
+def site(user, **settings):
+    path = user.home / "site.json"
+    path.write_text(json.dumps(settings))
+    return {"CAPSULE_SITE": str(path)}
+
+
+def test_a_site_that_prefers_the_host_runs_no_strangers_capsule_on_it(with_image, stranger):
+    host = site(stranger, runtime="host")
+    ended = stranger.run("verify", with_image, "--trust", "--runs", "1", **host)
+    assert ended.returncode == 4, ended.stderr
+    assert "--allow-host" in ended.stderr
+    assert list(stranger.folder.iterdir()) == []
+    allowed = stranger.run("verify", with_image, "--trust", "--runs", "1", "--allow-host", **host)
+    assert allowed.returncode == 3, allowed.stderr
+    assert "nothing was contained" in allowed.stdout
+
+
+def test_a_site_that_prefers_the_host_does_not_drop_an_image_that_is_named(with_image, stranger):
+    host = site(stranger, runtime="host")
+    image = "docker://127.0.0.1:1/other@sha256:" + "0" * 64
+    ended = stranger.run("verify", with_image, "--trust", "--image", image, **host)
+    assert ended.returncode == 2, ended.stderr
+    assert "would not be used" in ended.stderr
+    assert list(stranger.folder.iterdir()) == []
+
+
+def test_nothing_is_fetched_for_a_stranger_whom_nobody_trusts(with_image, stranger):
+    ended = stranger.run("verify", with_image)
+    assert ended.returncode == 4
+    assert "python3 train.py" in ended.stderr
+    assert "--trust" in ended.stderr
+    assert not (stranger.home / ".cache").exists()
+
+
+def test_a_site_that_prefers_an_engine_still_measures_the_host_where_there_is_no_image(author):
+    assert author.run("init", "mine.json").returncode == 0
+    ended = author.run("run", "mine.json", **site(author, runtime="apptainer"))
+    assert ended.returncode == 0, ended.stderr
+    assert "nothing was contained" in ended.stdout
+
+
+def test_a_site_whose_engine_is_missing_is_what_is_to_be_changed(with_image, author, tmp_path):
+    settings = site(author, runtime="apptainer")
+    ended = author.run("verify", with_image, "--trust", PATH=str(tmp_path), **settings)
+    assert ended.returncode == 6, ended.stderr
+    assert "site.json#/runtime" in ended.stderr
