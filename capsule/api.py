@@ -88,7 +88,7 @@ def run(
     resolved = resolve(request, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
-    with session.workspace.locked():
+    with session.workspace.lock():
         return _finish(session, options.output, watch)
 
 
@@ -105,7 +105,7 @@ def resume(
     """
     places.check(output=options.output)
     cut_off = sessions.reopen(Path(folder), verifies=None)
-    with cut_off.workspace.locked():
+    with cut_off.workspace.lock():
         resolved = resolve(cut_off.request, watch)
         session = sessions.take_up(cut_off, resolved, watch)
         return _finish(session, options.output, watch)
@@ -143,7 +143,7 @@ def verify(
         trust.require_container(original, resolved, allow_host=options.allow_host)
         terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
         session = sessions.begin(plan, resolved, terms, work=options.work, claims=record.claims)
-        with session.workspace.locked():
+        with session.workspace.lock():
             return _finish_and_judge(original, session, looks, options.output, watch)
 
 
@@ -168,7 +168,7 @@ def resume_verification(
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = sessions.reopen(Path(folder), verifies=original.id)
-        with cut_off.workspace.locked():
+        with cut_off.workspace.lock():
             resolved = resolve(cut_off.request, watch)
             trust.require_container(original, resolved, allow_host=options.allow_host)
             session = sessions.take_up(cut_off, resolved, watch, claims=record.claims)

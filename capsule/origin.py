@@ -98,7 +98,7 @@ class Rereading:
 Origin = Original | Verification | Side | Extension | Rereading
 
 
-def capsule_verified(origin: Origin) -> str | None:
+def original_id(origin: Origin) -> str | None:
     """Id of the capsule that was re-executed, None where none was."""
     return origin.of if isinstance(origin, Verification) else None
 

@@ -20,8 +20,8 @@ from capsule.manifest import (
     Operator,
     Subject,
 )
-from capsule.manifest.benchmarks import written
-from capsule.manifest.paths import claimed, match
+from capsule.manifest.benchmarks import subject_to_json
+from capsule.manifest.paths import match, matches
 from capsule.manifest.paths import metric_paths as _paths_of
 
 __all__ = ["Group", "Plan", "Trial", "fresh_seeds", "make", "match", "metric_paths", "to_json"]
@@ -159,7 +159,7 @@ def fresh_seeds(
     (2163580208, 2615913875)
     """
     wanted = len(originals) if count is None else count
-    return tuple(islice(_derived(capsule_id, set(originals)), wanted))
+    return tuple(islice(_derive(capsule_id, set(originals)), wanted))
 
 
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
@@ -176,7 +176,7 @@ def _is_fresh(trial: Trial) -> bool:
     return trial.seed_source == "fresh"
 
 
-def _derived(capsule_id: str, taken: set[int]) -> Iterator[int]:
+def _derive(capsule_id: str, taken: set[int]) -> Iterator[int]:
     for index in count():
         text = f"capsule-seed-1\n{capsule_id}\n{index}\n"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
@@ -191,7 +191,7 @@ def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> 
     by_seed = {
         claim.type == "exact" or claim.paired
         for claim in manifest.claims
-        if claimed(claim.metric, [benchmark])
+        if matches(claim.metric, [benchmark])
     }
     sources: list[SeedSource] = ["manifest"] if True in by_seed else []
     return sources if by_seed == {True} else [*sources, "fresh"]
@@ -204,10 +204,12 @@ def _round(
     frameworks = list(dict.fromkeys(name for each in benchmarks for name in each.frameworks))
     turn = place % len(frameworks) if frameworks else 0
     for framework in frameworks[turn:] + frameworks[:turn]:
-        own = sorted(_trials(benchmarks, framework, seed, source), key=_shuffled)
+        own = sorted(_trials(benchmarks, framework, seed, source), key=_shuffle_key)
         together = [trial for trial in own if trial.benchmark.isolation == "group"]
         alone = [[trial] for trial in own if trial.benchmark.isolation == "trial"]
-        yield from sorted([together, *alone] if together else alone, key=lambda s: _shuffled(s[0]))
+        yield from sorted(
+            [together, *alone] if together else alone, key=lambda s: _shuffle_key(s[0])
+        )
 
 
 def _trials(
@@ -225,7 +227,7 @@ def _trials(
             )
 
 
-def _shuffled(trial: Trial) -> bytes:
+def _shuffle_key(trial: Trial) -> bytes:
     return hashlib.sha256(f"{trial.seed}\n{trial.id}\n".encode()).digest()
 
 
@@ -247,7 +249,9 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "determinism": manifest.determinism,
         "verifies": verifies,
         "subjects": [
-            written(each) for each in manifest.benchmarks if not isinstance(each.subject, Command)
+            subject_to_json(each)
+            for each in manifest.benchmarks
+            if not isinstance(each.subject, Command)
         ],
         "groups": [
             {

@@ -10,7 +10,7 @@ from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.notes import Note
-from capsule.origin import JUDGE_RULE, Origin, capsule_verified, image_override
+from capsule.origin import JUDGE_RULE, Origin, image_override, original_id
 from capsule.plan import Plan, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
@@ -248,7 +248,7 @@ class Record:
     @property
     def verifies(self) -> str | None:
         """Id of the capsule that this one re-executed, None for any other run."""
-        return capsule_verified(self.origin)
+        return original_id(self.origin)
 
     @property
     def image_override(self) -> str | None:

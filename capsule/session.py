@@ -20,7 +20,7 @@ from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Command
-from capsule.origin import Origin, Original, Verification, capsule_verified
+from capsule.origin import Origin, Original, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Attempt, Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Request, Resolved, Used
@@ -158,7 +158,7 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     workspace = Workspace.open(folder)
     header = workspace.header
     setup = header.setup
-    if (verified := capsule_verified(setup.origin)) != verifies:
+    if (verified := original_id(setup.origin)) != verifies:
         raise _other_run(folder, verified)
     asked = manifest.read(
         workspace.manifest.read_bytes(),
@@ -217,7 +217,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
     """Tell the watch that trials start, and that no more do."""
     log = session.workspace.log
     total = sum(len(group.trials) for group in session.plan.groups)
-    watch.begin(session.workspace.folder, total, sum(map(log.settled, log.last)))
+    watch.begin(session.workspace.folder, total, sum(map(log.is_settled, log.last)))
     try:
         yield
     finally:
@@ -227,7 +227,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
 def looks_left(session: Session, looks: Sequence[int]) -> list[int]:
     """The planned looks but for those that the run went past before it was interrupted."""
     seeds = {group.id: group.seed for group in session.plan.groups if _is_fresh(group)}
-    begun = {seeds[start.group] for start in session.workspace.log.begun if start.group in seeds}
+    begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}
     return [runs for runs in looks if runs >= len(begun)]
 
 
@@ -263,7 +263,7 @@ def target(session: Session, output: Path | None) -> Path:
         UsageError: Something lies there.
         ExecutionError: Its folder cannot be written.
     """
-    kind = "verification" if capsule_verified(session.setup.origin) else "capsule"
+    kind = "verification" if original_id(session.setup.origin) else "capsule"
     usual = f"{session.plan.manifest.name}-{session.setup.uuid[:8]}.{kind}.zip"
     path = output or Path(usual)
     places.check(output=path)
@@ -279,7 +279,7 @@ def seal(session: Session, execution: Execution, record: Record, target: Path) -
             noted as this user's own.
     """
     places.check(output=target)
-    files = [*payload.carried(session.workspace), *execution.logs]
+    files = [*payload.files_to_carry(session.workspace), *execution.logs]
     capsule_id = archive.write(record, files, target)
     try:
         ledger.add(capsule_id)

@@ -187,12 +187,12 @@ def metrics_document(record: Record) -> dict[str, Any]:
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
     """`run_values` but for the trajectories, made once for a record: reading it needs it too."""
-    found: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _made_metrics(record)
+    found: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _make_metrics(record)
     vars(record)["_metrics"] = found
     return found
 
 
-def _made_metrics(record: Record) -> dict[str, MetricRuns]:
+def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
     samples: dict[tuple[str, int, str], list[Samples]] = {}
     for line in record.samples:

@@ -49,8 +49,8 @@ IRREGULAR = """
     stood taken taught thought thrown told understood won written
 """
 REGULAR_LOOKING = """
-    between children down dozen eleven embed even exceed feed green listen need often open own
-    proceed queen screen seed seven shed speed succeed then token widen
+    between children down dozen eleven embed even exceed feed flatten green listen need often open
+    own proceed queen screen seed seven shed speed succeed then token widen
 """
 PARTICIPLES, NO_PARTICIPLES = set(IRREGULAR.split()), set(REGULAR_LOOKING.split())
 ENDINGS = ("ed", "en", "wn")

@@ -30,7 +30,7 @@ def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
         record: What is described.
         paths: Every file of the payload but the crate, by its path below `data/`.
     """
-    objects = [*_seeds(record), *map(_dataset, record.datasets), *_verified(record)]
+    objects = [*_seeds(record), *map(_dataset, record.datasets), *_original(record)]
     results, usage, variables = _headlines(record), _resources(record), _variables(record)
     inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
     outputs = [path for path in paths if path.startswith(_OUTPUTS)]
@@ -148,7 +148,7 @@ def _dataset(dataset: Dataset) -> Entity:
     }
 
 
-def _verified(record: Record) -> list[Entity]:
+def _original(record: Record) -> list[Entity]:
     if not record.verifies:
         return []
     return [

@@ -80,10 +80,10 @@ def metrics(record: Record) -> bytes:
 
 def pretty(value: Any) -> bytes:
     """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
-    return f"{_indented(value, _MARGIN)}{_MARGIN}".encode()
+    return f"{_indent(value, _MARGIN)}{_MARGIN}".encode()
 
 
-def _indented(value: Any, margin: str) -> str:
+def _indent(value: Any, margin: str) -> str:
     """What `json.dumps` says with an indent of 2, for which it has no C code."""
     if isinstance(value, str):
         return encode_basestring(value)
@@ -91,12 +91,10 @@ def _indented(value: Any, margin: str) -> str:
         return float.__repr__(value)
     inner = f"{margin}  "
     if isinstance(value, dict) and value:
-        items = [
-            f"{encode_basestring(key)}: {_indented(value[key], inner)}" for key in sorted(value)
-        ]
+        items = [f"{encode_basestring(key)}: {_indent(value[key], inner)}" for key in sorted(value)]
         return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
     if isinstance(value, list | tuple) and value:
-        items = [_indented(each, inner) for each in value]
+        items = [_indent(each, inner) for each in value]
         return f"[{inner}{f',{inner}'.join(items)}{margin}]"
     return _COMPACT(value)
 
@@ -166,7 +164,7 @@ class _Reader:
     def plan(self) -> dict[str, Any]:
         """The plan, of which only each group's first trial is held against the whole schema."""
         value: dict[str, Any] = parse(self.bytes(PLAN), where=self.at(PLAN))
-        self._hold(_shortened(value), PLAN, "plan-1")
+        self._hold(_cut_trials(value), PLAN, "plan-1")
         group = schema.load("plan-1")["properties"]["groups"]["items"]
         check = flat.checker(group["properties"]["trials"]["items"])
         for trial in summary.planned_trials(value):
@@ -194,7 +192,7 @@ class _Reader:
             raise DamagedError(f"not a valid manifest: {error}") from None
 
 
-def _shortened(plan: Any) -> Any:
+def _cut_trials(plan: Any) -> Any:
     try:
         groups = [{**group, "trials": group["trials"][:1]} for group in plan["groups"]]
         return {**plan, "groups": groups}

@@ -217,7 +217,7 @@ class Zip:
         size = os.fstat(self._fd).st_size
         count, start = self._read_end(size)
         if count > MAX_ENTRIES:
-            raise self._damaged(f"{count} entries, at most {MAX_ENTRIES} are read")
+            raise self._damage(f"{count} entries, at most {MAX_ENTRIES} are read")
         data = os.pread(self._fd, size - start, start)
         entries = []
         position = 0
@@ -227,17 +227,17 @@ class Zip:
         # one comparison refuses comments, extra fields, methods, flags, links, odd modes and dates,
         # overlaps, gaps and joined zips: none of them comes out of `directory`
         end = entries[-1].end if entries else 0
-        if end != start or entries != _laid_out(entries) or directory(entries) != data:
-            raise self._damaged("the zip directory is not in the one form that capsule writes")
+        if end != start or entries != _check_layout(entries) or directory(entries) != data:
+            raise self._damage("the zip directory is not in the one form that capsule writes")
         if [entry.name for entry in entries] != sorted({entry.name for entry in entries}):
-            raise self._damaged("zip entries are not sorted, or a name is there twice")
+            raise self._damage("zip entries are not sorted, or a name is there twice")
         return entries
 
     def _read_end(self, size: int) -> tuple[int, int]:
         """How many entries there are, and where the directory starts."""
         end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
-            raise self._damaged(
+            raise self._damage(
                 "not a capsule: it is cut short, or no zip file, or has bytes behind"
             )
         count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
@@ -247,7 +247,7 @@ class Zip:
             if end64[:4] == b"PK\x06\x06":
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size or size - start > MAX_ENTRIES * 400:
-            raise self._damaged("the zip directory lies outside the file or is too large")
+            raise self._damage("the zip directory lies outside the file or is too large")
         return count, start
 
     def _read_central(self, data: bytes, position: int) -> tuple[Entry, int]:
@@ -263,7 +263,7 @@ class Zip:
             if offset == _FULL32:
                 offset = wide[-1]
         except (struct.error, UnicodeDecodeError, IndexError):
-            raise self._damaged(f"the zip directory cannot be read at byte {position}") from None
+            raise self._damage(f"the zip directory cannot be read at byte {position}") from None
         entry = Entry(name=name, size_bytes=size, crc=crc, offset=offset)
         return entry, start + name_length + extra_length
 
@@ -271,15 +271,13 @@ class Zip:
         for entry in self._entries.values():
             expected = local_header(entry)
             if os.pread(self._fd, len(expected), entry.offset) != expected:
-                raise self._damaged(
-                    f"the zip header of {entry.name!r} differs from the directory's"
-                )
+                raise self._damage(f"the zip header of {entry.name!r} differs from the directory's")
 
-    def _damaged(self, what: str) -> DamagedError:
+    def _damage(self, what: str) -> DamagedError:
         return DamagedError(what, where=str(self._path))
 
 
-def _laid_out(entries: list[Entry]) -> list[Entry]:
+def _check_layout(entries: list[Entry]) -> list[Entry]:
     """The same entries at the offsets where a writer puts them."""
     offset = 0
     placed = []

@@ -28,7 +28,7 @@ Entity = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """One described file: its path below `data/`, its size and digest."""
+    """One describe_files file: its path below `data/`, its size and digest."""
 
     path: str
     size_bytes: int
@@ -39,7 +39,7 @@ def build(record: Record, files: Sequence[Payload]) -> bytes:
     """The bytes of ro-crate-metadata.json.
 
     Args:
-        record: What is described.
+        record: What is describe_files.
         files: Every other file of the payload. Digests have one length, so that the size of the
             result does not depend on them.
     """
@@ -61,7 +61,7 @@ def build(record: Record, files: Sequence[Payload]) -> bytes:
     return pretty({"@context": CONTEXT, "@graph": graph})
 
 
-def described(document: Any) -> dict[str, tuple[str, str]]:
+def describe_files(document: Any) -> dict[str, tuple[str, str]]:
     """The `sha256` and `contentSize` that a crate gives each of its files, by their `@id`.
 
     Raises:
@@ -72,7 +72,7 @@ def described(document: Any) -> dict[str, tuple[str, str]]:
         if entity["@type"] != "File":
             continue
         if entity["@id"] in found:
-            raise ValueError(f"{entity['@id']} is described twice")
+            raise ValueError(f"{entity['@id']} is describe_files twice")
         found[entity["@id"]] = (entity["sha256"], entity["contentSize"])
     return found
 

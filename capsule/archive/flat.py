@@ -62,7 +62,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     if items is not None:
         item = checker(items) if items["type"] == "object" else _field(name, items)
     named = schema.get("type", list(_TYPES))
-    types = tuple(kind for each in _listed(named) for kind in _TYPES[each])
+    types = tuple(kind for each in _as_list(named) for kind in _TYPES[each])
     enum = schema.get("enum")
     pattern = re.compile(schema.get("pattern", ""))
     lowest, highest = schema.get("minimum"), schema.get("maximum")
@@ -92,7 +92,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     return check
 
 
-def _listed(value: str | list[str]) -> list[str]:
+def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 

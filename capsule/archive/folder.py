@@ -55,13 +55,13 @@ class Folder:
     def _walk(self, folder: int, prefix: str) -> Iterator[tuple[str, int]]:
         children = sorted(os.listdir(folder))
         if not children:
-            raise self._damaged(f"{prefix or './'} is an empty folder")
+            raise self._damage(f"{prefix or './'} is an empty folder")
         for child in children:
             name = prefix + child
             facts = os.stat(child, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(facts.st_mode):
                 if name.count("/") > MAX_DEPTH:
-                    raise self._damaged(f"folders are nested deeper than {MAX_DEPTH}")
+                    raise self._damage(f"folders are nested deeper than {MAX_DEPTH}")
                 inner = os.open(child, _FOLDER, dir_fd=folder)
                 try:
                     yield from self._walk(inner, f"{name}/")
@@ -70,7 +70,7 @@ class Folder:
             elif stat.S_ISREG(facts.st_mode):
                 yield name, facts.st_size
             else:
-                raise self._damaged(f"{name!r} is neither a file nor a folder")
+                raise self._damage(f"{name!r} is neither a file nor a folder")
 
     def _open(self, name: str) -> int:
         folder = os.dup(self._root)
@@ -85,8 +85,8 @@ class Folder:
             os.close(folder)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise self._damaged(f"{name!r} is not a file")
+            raise self._damage(f"{name!r} is not a file")
         return file
 
-    def _damaged(self, what: str) -> DamagedError:
+    def _damage(self, what: str) -> DamagedError:
         return DamagedError(what, where=str(self._path))

@@ -48,7 +48,7 @@ _MAX_SEED = 2**32
 def write_samples(samples: Samples) -> bytes:
     """One line of `results/samples.jsonl`; values that JSON lacks become strings."""
     fields = {name: getattr(samples, name) for name in _FIELDS}
-    fields["values"] = [_written(float(value)) for value in samples.values]
+    fields["values"] = [_to_json(float(value)) for value in samples.values]
     for name in ("steps", "wall", "active"):
         places = getattr(samples, name)
         fields[name] = None if places is None else list(map(float, places))
@@ -192,7 +192,7 @@ def _read(value: object, where: str) -> float:
     raise DamagedError(f"not a value: {str(value)[:40]!r}", where=where)
 
 
-def _written(value: float) -> float | str:
+def _to_json(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -264,7 +264,7 @@ def _crate_fault(
         name: (payload[name].hex, str(sizes[name])) for name in payload if name != crate.NAME
     }
     try:
-        found = crate.described(strict.parse(load(crate.NAME), where=crate.NAME))
+        found = crate.describe_files(strict.parse(load(crate.NAME), where=crate.NAME))
     except (KeyError, TypeError, ValueError) as error:
         return f"{crate.NAME} is no flat crate: {error}"
     wrong = sorted(

@@ -26,7 +26,7 @@ def parse(data: bytes, *, where: str) -> Any:
     Raises:
         DamagedError: Says what is wrong and in which line.
     """
-    value = None if _TOO_DEEP in data else _written_alike(data, _INDENTED)
+    value = None if _TOO_DEEP in data else _is_canonical(data, _INDENTED)
     return _slowly(data, where) if value is None else value
 
 
@@ -37,11 +37,11 @@ def parse_line(data: bytes, *, where: str) -> Any:
         DamagedError: Says what is wrong.
     """
     few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
-    value = _written_alike(data, orjson.OPT_SORT_KEYS) if few else None
+    value = _is_canonical(data, orjson.OPT_SORT_KEYS) if few else None
     return _slowly(data, where) if value is None else value
 
 
-def _written_alike(data: bytes, options: int) -> Any:
+def _is_canonical(data: bytes, options: int) -> Any:
     """The value if it is written as it was read, else None."""
     try:
         value = orjson.loads(data)

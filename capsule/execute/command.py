@@ -57,7 +57,7 @@ class CommandWorkload:
             stderr=files.stderr,
         )
 
-    def begun(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
+    def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
         """Its one trial begins with its process."""
         return AtOnce(group.trials[0].id)
 

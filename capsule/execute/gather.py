@@ -8,7 +8,7 @@ from capsule.errors import CapsuleError
 from capsule.execute import workload
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun
-from capsule.execute.loop import begun_part, tail
+from capsule.execute.loop import part_of, tail
 from capsule.execute.reports import Journal
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Workspace
@@ -63,7 +63,7 @@ class Gatherer:
         effective: dict[str, Json] = {}
         samples: list[Samples] = []
         logs: list[File] = []
-        for begun in log.begun:
+        for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
             journal = self._journal(begun, group, attempts.get(begun.number, {}))
@@ -85,7 +85,7 @@ class Gatherer:
             start = self._workspace.start(begun.number, begun.ranks)
             ended_well = all(attempt.exit_code == 0 for attempt in attempts.values())
             self._journals[begun.number] = workload_of(group).read(
-                begun_part(group, begun), start, ended_well=ended_well
+                part_of(group, begun), start, ended_well=ended_well
             )
         return self._journals[begun.number]
 

@@ -122,13 +122,13 @@ class _Reader:
     def close(self) -> None:
         """Keep what the trial under way has reported so far."""
         if self._current is not None:
-            series = tuple(one.closed() for one in self._series.values())
+            series = tuple(one.close() for one in self._series.values())
             self.reports[self._current] = replace(self.reports[self._current], series=series)
             self._current = None
 
     def _end(self, event: JsonObject) -> None:
         trial = self._under_way(event)
-        self.reports[trial.id] = _ended(self.reports[trial.id], event)
+        self.reports[trial.id] = _close_report(self.reports[trial.id], event)
         self.close()
 
 
@@ -182,7 +182,7 @@ class OpenSeries:
             own.append(number)
         return own[-count:]
 
-    def closed(self) -> Series:
+    def close(self) -> Series:
         """All of it."""
         places = {name: tuple(numbers) for name, numbers in self._places.items()}
         return Series(
@@ -223,7 +223,7 @@ def _object(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _ended(report: TrialReport, event: JsonObject) -> TrialReport:
+def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
     outcome, reason, seconds = event.get("outcome"), event.get("reason"), event.get("seconds")
     if outcome not in ("completed", "failed"):
         raise Defect(f"ends {report.trial} as {str(outcome)[:40]!r}")

@@ -44,7 +44,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._begun: list[Begun] = []
+        self._starts: list[Begun] = []
         self._ended: set[int] = set()
         self._attempts: list[tuple[int, Attempt]] = []
         self._last: dict[str, Attempt] = {}
@@ -57,9 +57,9 @@ class Log:
                 self._read_entry(line)
 
     @property
-    def begun(self) -> Sequence[Begun]:
+    def starts(self) -> Sequence[Begun]:
         """Every process start, in order."""
-        return self._begun
+        return self._starts
 
     @property
     def attempts(self) -> Sequence[tuple[int, Attempt]]:
@@ -71,11 +71,11 @@ class Log:
         """The latest attempt at each trial that has one."""
         return self._last
 
-    def left_open(self) -> list[Begun]:
+    def open_starts(self) -> list[Begun]:
         """Process starts whose end nobody noted."""
-        return [start for start in self._begun if start.number not in self._ended]
+        return [start for start in self._starts if start.number not in self._ended]
 
-    def settled(self, trial: str) -> bool:
+    def is_settled(self, trial: str) -> bool:
         """Whether a trial has its final outcome: interrupted ones are tried again."""
         last = self._last.get(trial)
         return last is not None and last.outcome != "interrupted"
@@ -87,7 +87,7 @@ class Log:
             ExecutionError: It cannot be written; so for `end`.
         """
         self._append({"start": asdict(begun)})
-        self._begun.append(begun)
+        self._starts.append(begun)
 
     def end(self, number: int, attempts: Sequence[Attempt]) -> None:
         """Note how a process start ended for each of its trials, in one write."""
@@ -114,7 +114,7 @@ class Log:
             if "start" in event:
                 start = event["start"]
                 places = {name: tuple(start[name]) for name in ("trials", "nodes")}
-                self._begun.append(Begun(**{**start, **places}))
+                self._starts.append(Begun(**{**start, **places}))
             else:
                 self._keep_end(event["end"], tuple(map(attempt_from_json, event["attempts"])))
         except (KeyError, TypeError) as error:

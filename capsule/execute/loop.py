@@ -55,8 +55,8 @@ def run(workspace: Workspace, plan: Plan, setting: Setting, watch: Watch) -> Non
 def recover(workspace: Workspace, plan: Plan) -> None:
     """Settle the process starts that an earlier, dead process of capsule left open."""
     groups = {group.id: group for group in plan.groups}
-    for begun in workspace.log.left_open():
-        group = begun_part(groups[begun.group], begun)
+    for begun in workspace.log.open_starts():
+        group = part_of(groups[begun.group], begun)
         end = ProcessEnd(ended=None, cut="lost", seconds=None, words=("",) * begun.ranks)
         context = Context(
             group=group.id,
@@ -68,14 +68,14 @@ def recover(workspace: Workspace, plan: Plan) -> None:
         _note_end(workspace, group, workspace.start(begun.number, begun.ranks), end, context)
 
 
-def begun_part(group: Group, begun: Begun) -> Group:
+def part_of(group: Group, begun: Begun) -> Group:
     """The group with those of its trials alone that one process start was given."""
     names = set(begun.trials)
     return replace(group, trials=tuple(trial for trial in group.trials if trial.id in names))
 
 
 def _open_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
-    return tuple(trial for trial in group.trials if not workspace.log.settled(trial.id))
+    return tuple(trial for trial in group.trials if not workspace.log.is_settled(trial.id))
 
 
 def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
@@ -110,7 +110,7 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
         setting.prepared,
         [workload.invocation(workspace, group, start, setting, rank) for rank in ranks],
     )
-    progress = Progress(group, workload.begun(group, start.rank(0)))
+    progress = Progress(group, workload.follow(group, start.rank(0)))
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     try:
@@ -152,7 +152,7 @@ def _follow(
     """Wait for the end of all ranks, tell of their trials, and end them when their time is over."""
     while True:
         ended = launched.wait(_POLL_SECONDS)
-        for trial in progress.begun():
+        for trial in progress.new_trials():
             watch.trial(trial)
         if ended is not None:
             return ended, None

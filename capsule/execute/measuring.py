@@ -82,7 +82,7 @@ class LevelsWorkload:
             stderr=files.stderr,
         )
 
-    def begun(self, group: Group, files: RankFiles) -> Lines:
+    def follow(self, group: Group, files: RankFiles) -> Lines:
         """The lines that its journal gains."""
         return Lines(group, files)
 
@@ -113,10 +113,12 @@ class Lines:
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return [trial for line in whole.split(b"\n") if (trial := _begun(line)) in self._trials]
+        return [
+            trial for line in whole.split(b"\n") if (trial := _trial_of_begin(line)) in self._trials
+        ]
 
 
-def _begun(line: bytes) -> str:
+def _trial_of_begin(line: bytes) -> str:
     # samples lines may be long, and only a whole read of the journal judges them
     if b'"begin"' not in line[:200]:
         return ""

@@ -55,7 +55,7 @@ def fill(workspace: Workspace, asked: Manifest, inputs: Mapping[str, Path], leve
         target.chmod(0o755)
 
 
-def carried(workspace: Workspace) -> list[File]:
+def files_to_carry(workspace: Workspace) -> list[File]:
     """The copies, as files of the capsule."""
     return [*_files(workspace.inputs, "inputs"), *_files(workspace.levels, "levels")]
 

@@ -18,7 +18,7 @@ class Progress:
         self._current: str | None = None
         self._since = time.monotonic()
 
-    def begun(self) -> Sequence[str]:
+    def new_trials(self) -> Sequence[str]:
         """The trials that began since the last call."""
         trials = self._begins.new()
         if trials:

@@ -40,7 +40,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
                 raise Defect(f"results line {number}: {error}") from None
     except Defect as error:
         defect = str(error)
-    reported = tuple(one.closed() for one in series.values() if one.values)
+    reported = tuple(one.close() for one in series.values() if one.values)
     if not ended_well:
         return TrialReport(trial=trial.id, series=reported)
     if defect is not None:

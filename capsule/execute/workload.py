@@ -66,7 +66,7 @@ class Workload(Protocol):
     ) -> Invocation:
         """How to start one rank."""
 
-    def begun(self, group: Group, files: RankFiles) -> Begins:
+    def follow(self, group: Group, files: RankFiles) -> Begins:
         """What tells which trials a rank has begun, while it runs."""
 
     def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:

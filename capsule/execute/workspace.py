@@ -90,7 +90,7 @@ class Start:
 
 
 class Workspace:
-    """One run folder. Create or open it, then hold `locked()` while changing it."""
+    """One run folder. Create or open it, then hold `lock()` while changing it."""
 
     def __init__(self, folder: Path, header: Header) -> None:
         # workloads are started in other folders
@@ -137,7 +137,7 @@ class Workspace:
         return cls(folder, Header.from_json(value, where=str(path)))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the folder for this process; the kernel lets go when the process dies.
 
         Raises:
@@ -199,7 +199,7 @@ class Workspace:
             nodes: Index of the node of each rank.
             at: Now, ISO 8601 UTC.
         """
-        start = self.start(len(self.log.begun) + 1, group.ranks)
+        start = self.start(len(self.log.starts) + 1, group.ranks)
         try:
             for files in start.rank_files():
                 files.out.mkdir(parents=True)

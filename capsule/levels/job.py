@@ -192,7 +192,7 @@ class _Fields:
 
     def __init__(self, value: object, path: str) -> None:
         if not isinstance(value, dict):
-            raise JobError(f"{path or 'the job'} is {_shown(value)}, expected an object")
+            raise JobError(f"{path or 'the job'} is {_quote(value)}, expected an object")
         self._values: dict[str, object] = value
         self._path = path
 
@@ -208,7 +208,7 @@ class _Fields:
         return self._values[name]
 
     def refuse(self, name: str, expected: str) -> NoReturn:
-        raise JobError(f"{self.where(name)} is {_shown(self._values[name])}, expected {expected}")
+        raise JobError(f"{self.where(name)} is {_quote(self._values[name])}, expected {expected}")
 
     def text(self, name: str) -> str:
         value = self.take(name)
@@ -258,7 +258,7 @@ class _Fields:
         return value
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 

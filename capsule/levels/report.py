@@ -91,7 +91,7 @@ class Report:
         self._hand_on(Samples(metric, (float(value),), 0, (place,), (wall,), (active,)), place)
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Stop the clock `active`, for an evaluation or a checkpoint; may be nested."""
         if not self._pauses:
             self._paused_at = self._clock()

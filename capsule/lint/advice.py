@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from capsule.lint.outlook import outlook
 from capsule.manifest.model import Claim, Manifest, Metric
-from capsule.manifest.paths import claimed
+from capsule.manifest.paths import matches
 
 # a margin of this many steps is no longer moved by where on a step it lies
 _COUNTED_STEPS = 10
@@ -40,7 +40,7 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
     elif not any(claim.primary for claim in manifest.claims):
         yield "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
     for claim in manifest.claims:
-        matched = [metric for _, metric in claimed(claim.metric, manifest.benchmarks)]
+        matched = [metric for _, metric in matches(claim.metric, manifest.benchmarks)]
         yield from _margin_warnings(claim, matched, manifest)
 
 

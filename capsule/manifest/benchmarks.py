@@ -10,7 +10,7 @@ from typing import Any
 from capsule.levels import catalog
 from capsule.manifest import subjects
 from capsule.manifest.model import Benchmark, Case, Command, Metric, Network, Operator, Subject
-from capsule.manifest.problems import Problems, instead, shown
+from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
 MOST_CASES = 1000
@@ -30,16 +30,16 @@ def benchmark(
         files: Where a user's file is read from.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
     """
-    return command(raw) if "command" in raw else _measured(raw, here, device, files, problems)
+    return command(raw) if "command" in raw else _of_catalogue(raw, here, device, files, problems)
 
 
-def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
+def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
     """As `benchmark`, with cases and metrics as a plan has them: the catalogue may have changed.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
-        subject: What `written` gave for it when the plan was made, None where the plan lacks it.
+        subject: What `subject_to_json` gave when the plan was made, None where the plan lacks it.
         problems: Collects where the two contradict each other.
     """
     if "command" in raw:
@@ -50,7 +50,7 @@ def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benc
     cases = tuple(
         Case(name=each["name"], parameters=each["parameters"]) for each in subject["cases"]
     )
-    if not _written_out(raw.get("cases"), cases):
+    if not _writes_out(raw.get("cases"), cases):
         problems.add(f"{here}/cases", "the plan has other cases")
     lacking = {name: frozenset(each) for name, each in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
@@ -67,7 +67,7 @@ def stated(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benc
     )
 
 
-def written(benchmark: Benchmark) -> dict[str, Any]:
+def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
     """Cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
     known = ("name", "unit", "direction", "kind", "resolution", "per")
     return {
@@ -80,7 +80,7 @@ def written(benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
-def _written_out(raw: Any, cases: tuple[Case, ...]) -> bool:
+def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
     """Whether cases are those that an entry writes out; a set has only its name there."""
     if raw is None or isinstance(raw, str):
         return True
@@ -133,7 +133,7 @@ def _metric(name: str, raw: Raw) -> Metric:
     )
 
 
-def _measured(
+def _of_catalogue(
     raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
 ) -> Benchmark | None:
     subject = subjects.find(raw, here, files, problems)
@@ -141,7 +141,7 @@ def _measured(
         return None
     dtype = raw.get("dtype", "float32")
     if dtype not in subject.dtypes:
-        told = f"unknown element type {shown(dtype)}; {instead(dtype, subject.dtypes)}"
+        told = f"unknown element type {quote(dtype)}; {instead(dtype, subject.dtypes)}"
         if dtype in catalog.DTYPES:
             told = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
         problems.add(f"{here}/dtype", told)
@@ -200,7 +200,7 @@ def _frameworks(
     for index, name in enumerate(names):
         told: str | None = None
         if name not in catalog.FRAMEWORKS:
-            told = f"unknown framework {shown(name)}; {instead(name, subject.frameworks)}"
+            told = f"unknown framework {quote(name)}; {instead(name, subject.frameworks)}"
         elif reason := catalog.refusal(subject, name, dtype, device):
             told = reason
         if told:
@@ -226,10 +226,10 @@ def _metrics(subject: catalog.Subject, frameworks: tuple[str, ...], device: str)
     lacking = {
         name: frozenset(every) - {facts.name for facts in found} for name, found in due.items()
     }
-    return {"metrics": tuple(map(_known_metric, every.values())), "lacking": lacking}
+    return {"metrics": tuple(map(_metric_of_facts, every.values())), "lacking": lacking}
 
 
-def _known_metric(facts: catalog.MetricFacts) -> Metric:
+def _metric_of_facts(facts: catalog.MetricFacts) -> Metric:
     raw = {key: getattr(facts, key) for key in ("unit", "direction", "kind", "resolution", "per")}
     return _metric(facts.name, raw)
 
@@ -238,7 +238,7 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
     if isinstance(raw, str):
         if raw not in subject.cases:
             known = instead(raw, subject.cases) if subject.cases else "write out its sizes"
-            problems.add(here, f"{subject.name} has no set of cases {shown(raw)}; {known}")
+            problems.add(here, f"{subject.name} has no set of cases {quote(raw)}; {known}")
             return ()
         return tuple(Case(name=name, parameters=sizes) for name, sizes in subject.cases[raw])
     if isinstance(raw, dict):
@@ -290,7 +290,7 @@ def _parameters_fit(raw: Raw, subject: catalog.Subject, here: str, problems: Pro
     for name, given in raw.items():
         if name not in allowed:
             known = instead(name, list(allowed))
-            message = f"{subject.name} has no parameter {shown(name)}; {known}"
+            message = f"{subject.name} has no parameter {quote(name)}; {known}"
             problems.add(here + pointer(name[:200]), message)
             continue
         least, most = allowed[name]

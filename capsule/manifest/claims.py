@@ -8,8 +8,8 @@ from itertools import islice, pairwise
 from typing import Any
 
 from capsule.manifest.model import Benchmark, Claim, Command, Margin, Metric, Published
-from capsule.manifest.paths import SEGMENTS, claimed, metric_paths, names
-from capsule.manifest.problems import Problems, nearest, shown
+from capsule.manifest.paths import SEGMENTS, matches, metric_paths, names
+from capsule.manifest.problems import Problems, nearest, quote
 
 # difflib takes about 20 microseconds a path
 _MOST_PATHS = 200
@@ -23,7 +23,7 @@ def claim(raw: Mapping[str, Any]) -> Claim:
         margin=_margin(raw["margin"]) if "margin" in raw else None,
         at_most=_number(raw.get("at_most")),
         at_least=_number(raw.get("at_least")),
-        published=_published(raw["published"]) if "published" in raw else None,
+        published=_publication(raw["published"]) if "published" in raw else None,
         alpha=float(raw.get("alpha", 0.05)),
         primary=raw.get("primary", True),
         looks=tuple(map(int, raw.get("looks", ()))),
@@ -42,13 +42,13 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
     """
     for index, each in claims.items():
         here = f"/claims/{index}/metric"
-        matched = claimed(each.metric, benchmarks)
+        matched = matches(each.metric, benchmarks)
         if each.metric.count("/") != len(SEGMENTS) - 1:
             problems.add(here, _wrong_length(each.metric, benchmarks))
         elif not matched:
             problems.add(here, _no_match(each.metric, benchmarks))
         for message in _misfits(each, matched):
-            problems.add(here, f"{shown(each.metric)} {message}")
+            problems.add(here, f"{quote(each.metric)} {message}")
         if any(after <= before for before, after in pairwise(each.looks)):
             problems.add(f"/claims/{index}/looks", "each look needs more seeds than the one before")
         first = next(one.looks for one in claims.values() if one.looks) if each.looks else ()
@@ -76,7 +76,7 @@ def _margin(raw: Mapping[str, Any]) -> Margin:
     return Margin(**values)
 
 
-def _published(raw: Mapping[str, Any]) -> Published:
+def _publication(raw: Mapping[str, Any]) -> Published:
     n = raw.get("n")
     return Published(mean=float(raw["mean"]), sd=float(raw["sd"]), n=None if n is None else int(n))
 
@@ -89,18 +89,18 @@ def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     """What a pattern lacks, with one that names a metric of this manifest."""
     parts = pattern.split("/")
     count = f"{len(parts)} segment{'s' * (len(parts) != 1)}"
-    message = f"{shown(pattern)} has {count}, not the four of {'/'.join(SEGMENTS)}"
+    message = f"{quote(pattern)} has {count}, not the four of {'/'.join(SEGMENTS)}"
     if len(parts) == len(SEGMENTS) - 1:
         for place in (1, 2, 0, 3):
             whole = [*parts[:place], "*", *parts[place:]]
-            matched = [benchmark for benchmark, _ in claimed("/".join(whole), benchmarks)]
+            matched = [benchmark for benchmark, _ in matches("/".join(whole), benchmarks)]
             if matched:
                 whole[place] = _only(matched, place)
-                example = shown("/".join(whole))
+                example = quote("/".join(whole))
                 return f"{message}: the {SEGMENTS[place]} is missing, for example {example}"
     paths = [path for path, _ in islice(metric_paths(benchmarks), _MOST_PATHS)]
     near = difflib.get_close_matches(pattern[:200], paths, n=1, cutoff=0)
-    return f"{message}, for example {shown(near[0])}" if near else message
+    return f"{message}, for example {quote(near[0])}" if near else message
 
 
 def _only(benchmarks: Sequence[Benchmark], place: int) -> str:
@@ -116,8 +116,8 @@ def _no_match(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
         there = list(dict.fromkeys(name for each in benchmarks for name in names(each, place)))
         meant = segment if segment == "*" or segment in there else nearest(segment, there)
         if meant is None:
-            told = f"{shown(pattern)} matches no metric: no {SEGMENTS[place]} {shown(segment)}"
+            told = f"{quote(pattern)} matches no metric: no {SEGMENTS[place]} {quote(segment)}"
             return f"{told}; there are: {', '.join(there[:10])}"
         mended.append(meant)
         benchmarks = [each for each in benchmarks if meant in ("*", *names(each, place))]
-    return f"{shown(pattern)} matches no metric; did you mean {shown('/'.join(mended))}?"
+    return f"{quote(pattern)} matches no metric; did you mean {quote('/'.join(mended))}?"

@@ -73,7 +73,7 @@ class _Walk:
                 top.key = top.key + 1 if isinstance(top.key, int) else None
         elif word != ":":
             if top and top.key is None:
-                self._key(top, _unquoted(word), line)
+                self._key(top, _unquote(word), line)
             else:
                 self._value(top, word, line)
 
@@ -101,7 +101,7 @@ class _Walk:
         return here
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     try:
         return str(json.loads(word, strict=False))
     except ValueError:

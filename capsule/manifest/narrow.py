@@ -14,7 +14,7 @@ from capsule.manifest.paths import match, metric_paths
 from capsule.manifest.problems import nearest
 
 
-def narrowed(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
+def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
     """The text of a manifest without the other frameworks, and whether that left anything out.
 
     Benchmarks that no framework is left for go too, and claims that then match no metric. The text
@@ -30,14 +30,14 @@ def narrowed(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool
     used = list(dict.fromkeys(name for each in manifest.benchmarks for name in each.frameworks))
     for name in frameworks:
         if name not in used:
-            raise _unused(name, used)
+            raise _no_such_framework(name, used)
     if not frameworks or set(frameworks) == set(used):
         return manifest.source, False
-    kept = [_kept(each, frameworks) for each in manifest.benchmarks]
+    kept = [_keep(each, frameworks) for each in manifest.benchmarks]
     paths = [path for path, _ in metric_paths(each for each in kept if each.frameworks)]
     raw: dict[str, Any] = json.loads(manifest.source)
     raw["benchmarks"] = [
-        _narrowed(entry, each)
+        _narrow_entry(entry, each)
         for entry, each in zip(raw["benchmarks"], kept, strict=True)
         if each.frameworks
     ]
@@ -48,19 +48,19 @@ def narrowed(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool
     return (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode(), True
 
 
-def _kept(benchmark: Benchmark, frameworks: Sequence[str]) -> Benchmark:
+def _keep(benchmark: Benchmark, frameworks: Sequence[str]) -> Benchmark:
     return replace(
         benchmark, frameworks=tuple(name for name in benchmark.frameworks if name in frameworks)
     )
 
 
-def _narrowed(entry: Mapping[str, Any], kept: Benchmark) -> dict[str, Any]:
+def _narrow_entry(entry: Mapping[str, Any], kept: Benchmark) -> dict[str, Any]:
     if isinstance(kept.subject, Command):
         return dict(entry)
     return {**entry, "frameworks": list(kept.frameworks)}
 
 
-def _unused(name: str, used: Sequence[str]) -> UsageError:
+def _no_such_framework(name: str, used: Sequence[str]) -> UsageError:
     there = f"they use {', '.join(used)}"
     if name in (*catalog.FRAMEWORKS, "command"):
         return UsageError(f"no benchmark of the manifest uses {name!r}", advice=there)

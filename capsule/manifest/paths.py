@@ -23,7 +23,7 @@ def match(pattern: str, path: str) -> bool:
     )
 
 
-def claimed(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchmark, Metric]]:
+def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchmark, Metric]]:
     """The benchmarks that a pattern names a metric of, with those metrics."""
     segments = pattern.split("/")
     if len(segments) != len(SEGMENTS):

@@ -57,7 +57,7 @@ class Problems:
     def add_violations(self, value: Any, name: str) -> None:
         """Hold `value` against a published schema and note what breaks it."""
         for error in schema.violations(value, name):
-            for pointer, message in _worded(error):
+            for pointer, message in _word(error):
                 self.add(pointer, message)
 
     def stop(self, text: str, where: str) -> None:
@@ -110,13 +110,13 @@ def instead(word: str, names: Iterable[str]) -> str:
     return f"there are: {', '.join(names)}" if names else "there are none"
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as a message quotes it: JSON in ASCII, cut at 60 characters."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _worded(error: Any) -> list[tuple[str, str]]:
+def _word(error: Any) -> list[tuple[str, str]]:
     pointer = schema.pointer(*error.absolute_path)
     if "propertyNames" in error.absolute_schema_path:
         pointer += schema.pointer(error.instance[:200])
@@ -132,19 +132,19 @@ def _sentence(error: Any) -> str:
     kind, expected, value = error.validator, error.validator_value, error.instance
     own = error.schema.get("errorMessage") if isinstance(error.schema, dict) else None
     if kind == "type" and "typeErrorMessage" in error.schema:
-        # a number is probably meant to stand inside; of anything else only the form is shown
+        # a number is probably meant to stand inside; of anything else only the form is quoted
         number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-        inside = shown(value) if number else "0.1"
-        return f"{shown(value)}: {error.schema['typeErrorMessage'].replace('{value}', inside)}"
+        inside = quote(value) if number else "0.1"
+        return f"{quote(value)}: {error.schema['typeErrorMessage'].replace('{value}', inside)}"
     if own:
-        return f"{shown(value)}: {own}"
+        return f"{quote(value)}: {own}"
     if kind == "enum" and isinstance(value, str):
-        return f"{shown(value)} is unknown; {instead(value, map(str, expected))}"
+        return f"{quote(value)} is unknown; {instead(value, map(str, expected))}"
     if kind == "type":
         kinds = [expected] if isinstance(expected, str) else expected
-        return f"{shown(value)} is not {' or '.join(_KINDS[each] for each in kinds)}"
+        return f"{quote(value)} is not {' or '.join(_KINDS[each] for each in kinds)}"
     phrase = _PHRASES.get(kind, "{value} does not fit here")
-    return phrase.format(value=shown(value), expected=expected)
+    return phrase.format(value=quote(value), expected=expected)
 
 
 def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
     return [
         (
             pointer + schema.pointer(name[:200]),
-            f"unknown field {shown(name)}; {instead(name, known)}",
+            f"unknown field {quote(name)}; {instead(name, known)}",
         )
         for name in error.instance
         if name not in error.schema.get("properties", {})

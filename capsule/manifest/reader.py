@@ -12,7 +12,7 @@ from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
 from capsule.levels.data import generators
 from capsule.manifest import claims, narrow, rules, syntax
-from capsule.manifest.benchmarks import benchmark, seconds, stated
+from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     Author,
@@ -23,7 +23,7 @@ from capsule.manifest.model import (
     Manifest,
     Resources,
 )
-from capsule.manifest.problems import Problems, instead, report, shown
+from capsule.manifest.problems import Problems, instead, quote, report
 from capsule.manifest.subjects import Files
 
 MOST_BYTES = 1 << 18
@@ -35,7 +35,7 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
 
     Args:
         path: The file.
-        frameworks: If any, what to narrow it to: see `narrow.narrowed`.
+        frameworks: If any, what to narrow it to: see `narrow.narrow`.
 
     Raises:
         ManifestError: The file can't be read, or everything that is wrong with it, each with JSON
@@ -51,7 +51,7 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
     except OSError as error:
         raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
     asked = read(data, where=str(path), folder=path.parent)
-    data, left_out = narrow.narrowed(asked, frameworks)
+    data, left_out = narrow.narrow(asked, frameworks)
     if not left_out:
         return asked
     part = read(data, where=str(path), folder=path.parent)
@@ -72,8 +72,8 @@ def read(
         where: Its name in an error message.
         folder: Where relative paths start; None for a manifest out of a capsule, whose files
             are not looked for.
-        subjects: What the plan says of cases and metrics (`benchmarks.written`), where one was
-            made; None to take them from the catalogue, and from users' files in `folder`.
+        subjects: What the plan says of cases and metrics (`benchmarks.subject_to_json`), where
+            one was made; None to take them from the catalogue, and from users' files in `folder`.
 
     Raises:
         ManifestError: Everything that is wrong, each with JSON pointer and line.
@@ -95,13 +95,13 @@ def _parse(data: bytes, where: str) -> Any:
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
-        told = _refused(data.decode(errors="replace"))
+        told = _refusals(data.decode(errors="replace"))
         if not told or isinstance(error, NotJsonError):
             raise ManifestError(error.what, where=where) from None
         raise report(told, where) from None
 
 
-def _refused(text: str) -> list[tuple[int, str, str]]:
+def _refusals(text: str) -> list[tuple[int, str, str]]:
     lines = scan(text)
     twice = [(line, here, "this key stands here twice") for here, line in lines.duplicates]
     numbers = [(line, here, f"{word} is no number") for here, line, word in lines.not_numbers]
@@ -132,7 +132,7 @@ def _benchmarks(
     found = [
         benchmark(each, here, device, _beside(folder), problems)
         if subjects is None
-        else stated(each, here, planned.get(each["id"]), problems)
+        else restate(each, here, planned.get(each["id"]), problems)
         for here, each in rules.entries(raw, "benchmarks")
         if not problems.below(here)
     ]
@@ -147,7 +147,7 @@ def _benchmarks(
         if not problems.below(here)
     }
     claims.check(fitting, right, problems)
-    _bounded(raw, right, problems)
+    _check_bounds(raw, right, problems)
     _alone(raw, right, problems)
     return right
 
@@ -168,7 +168,7 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
         names = each.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
-                message = f"no dataset {shown(name)}; {instead(name, known)}"
+                message = f"no dataset {quote(name)}; {instead(name, known)}"
                 problems.add(f"{here}/datasets/{index}", message)
 
 
@@ -180,12 +180,12 @@ def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
         made = generators.GENERATORS.get(each["generator"])
         if made is None:
             known = instead(each["generator"], generators.GENERATORS)
-            message = f"unknown generator {shown(each['generator'])}; {known}"
+            message = f"unknown generator {quote(each['generator'])}; {known}"
             problems.add(f"{here}/generator", message)
             continue
         names = [parameter.name for parameter in made.parameters]
         for name in spec.parameters.keys() - names:
-            message = f"{made.name} has no parameter {shown(name)}; {instead(name, names)}"
+            message = f"{made.name} has no parameter {quote(name)}; {instead(name, names)}"
             problems.add(f"{here}/{name}", message)
         for name, value in spec.parameters.items():
             if name in names:
@@ -199,7 +199,7 @@ def _generator_value(made: str, name: str, value: Any, here: str, problems: Prob
         problems.add(here, str(error))
 
 
-def _bounded(raw: Mapping[str, Any], found: Sequence[Benchmark], problems: Problems) -> None:
+def _check_bounds(raw: Mapping[str, Any], found: Sequence[Benchmark], problems: Problems) -> None:
     seeds = raw.get("seeds")
     points = sum(len(each.cases) * len(each.frameworks) for each in found)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:

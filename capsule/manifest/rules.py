@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capsule import schema
-from capsule.manifest.problems import Problems, instead, shown
+from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
 _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
@@ -27,7 +27,7 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     for here, path in _paths(raw):
         message = _path_problem(path, folder)
         if message:
-            problems.add(here, f"{shown(path)} {message}")
+            problems.add(here, f"{quote(path)} {message}")
 
 
 def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -54,7 +54,7 @@ def _texts(raw: Any, problems: Problems) -> None:
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or text.isprintable()):
-            problems.add(pointer, f"{shown(text)} holds a character that can't be printed")
+            problems.add(pointer, f"{quote(text)} holds a character that can't be printed")
 
 
 def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
@@ -84,7 +84,7 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
             problems.add(f"{here}/{index}", "stands here a second time")
     for index in _second_ones([each.get("id", here) for here, each in benchmarks]):
         here, each = benchmarks[index]
-        problems.add(f"{here}/id", f"a second benchmark with the id {shown(each.get('id'))}")
+        problems.add(f"{here}/id", f"a second benchmark with the id {quote(each.get('id'))}")
 
 
 def _second_ones(values: list[Any]) -> Iterator[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from capsule.levels import catalog
 from capsule.levels.catalog import users
 from capsule.manifest import syntax
-from capsule.manifest.problems import Problems, instead, shown
+from capsule.manifest.problems import Problems, instead, quote
 
 Raw = Mapping[str, Any]
 Files = Callable[[str], bytes]
@@ -62,7 +62,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
         if field == "network":
             known = catalog.NETWORKS
         if raw[field] not in known:
-            told = f"unknown {field} {shown(raw[field])}; {instead(raw[field], known)}"
+            told = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
             problems.add(where, told)
         if "inputs" in raw:
             problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
@@ -70,9 +70,9 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
     form, path = given
     where = f"{where}/{form}"
     if not path.endswith(ENDINGS[form]):
-        problems.add(where, f"{shown(path)} does not end in {ENDINGS[form]}")
+        problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
     if not any(path == each or path.startswith(f"{each}/") for each in raw.get("inputs", ())):
-        problems.add(where, f"{shown(path)} is not among this benchmark's inputs, nor below one")
+        problems.add(where, f"{quote(path)} is not among this benchmark's inputs, nor below one")
     if problems.below(where):
         return None
     if form == "onnx":

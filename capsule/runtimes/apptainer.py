@@ -30,9 +30,9 @@ from capsule.runtimes.base import (
     Running,
     Started,
     Wrapped,
-    said_since,
     split_status,
-    start_wrapped,
+    start_command,
+    tail_since,
 )
 
 _PROGRAMS = ("apptainer", "singularity")
@@ -124,7 +124,7 @@ class Apptainer:
         """Start the command in the image; the engine's own failure is a fault of the answer."""
         before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
         try:
-            started = start_wrapped(self.wrap(prepared, invocation), invocation)
+            started = start_command(self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
         return Started(started, partial(_judge, invocation, before))
@@ -316,7 +316,7 @@ def _judge(invocation: Invocation, offset_bytes: int, found: Exit) -> Ended:
     if found.code is None:
         return Ended(exit_code=None, signal=found.signal, out_of_memory=found.out_of_memory)
     # 255 is also a program's own; only the engine's failure ends in its FATAL line
-    if found.code == 255 and (fault := _fatal(said_since(invocation.stderr, offset_bytes))):
+    if found.code == 255 and (fault := _fatal(tail_since(invocation.stderr, offset_bytes))):
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(found.code)

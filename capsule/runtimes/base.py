@@ -188,7 +188,7 @@ class Started:
         self._process.stop()
 
 
-def start_wrapped(wrapped: Wrapped, invocation: Invocation) -> Process:
+def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 
     Raises:
@@ -230,7 +230,7 @@ def split_status(status: int) -> tuple[int | None, int | None]:
     return (None, number) if number in signal.valid_signals() else (status, None)
 
 
-def said_since(path: Path, offset_bytes: int) -> str:
+def tail_since(path: Path, offset_bytes: int) -> str:
     """What was appended to a log since it was so long, its last 64 KiB at most."""
     with path.open("rb") as stream:
         stream.seek(max(offset_bytes, path.stat().st_size - _TAIL_BYTES))

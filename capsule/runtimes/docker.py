@@ -25,8 +25,8 @@ from capsule.runtimes.base import (
     NeverStarted,
     Prepared,
     Running,
-    said_since,
     split_status,
+    tail_since,
 )
 
 _LABEL = "org.capsule.run"
@@ -65,7 +65,7 @@ class Docker:
         """
         if image is None:
             raise CannotRunError("Docker needs an image, and the manifest names none")
-        with _client() as api, _reported("Docker cannot provide the image", image.reference):
+        with _client() as api, _report_errors("Docker cannot provide the image", image.reference):
             found = _inspect(api, image)
             if found is None:
                 _pull(api, image)
@@ -90,7 +90,7 @@ class Docker:
                 "Docker hands out NVIDIA devices only, and this machine has AMD ones",
                 advice="--runtime apptainer can use them",
             )
-        with _client() as api, _reported("Docker cannot hand out GPUs", None):
+        with _client() as api, _report_errors("Docker cannot hand out GPUs", None):
             host = {"device_requests": _device_requests(gpus.choose(count)), "network_mode": "none"}
             made = api.create_container(
                 prepared.handle, entrypoint=["true"], host_config=api.create_host_config(**host)
@@ -107,7 +107,7 @@ class Docker:
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start a container of our own name; the engine's refusal is a fault of the answer."""
         try:
-            with _client() as api, _reported("Docker cannot start the container", None):
+            with _client() as api, _report_errors("Docker cannot start the container", None):
                 made = _create(api, prepared, invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
@@ -115,7 +115,7 @@ class Docker:
 
     def reap(self, label: str) -> int:
         """Remove the containers that a dead run with this label left; they outlive their client."""
-        with _client() as api, _reported("Docker cannot remove containers", None):
+        with _client() as api, _report_errors("Docker cannot remove containers", None):
             found = api.containers(all=True, filters={"label": f"{_LABEL}={label}"})
             for each in found:
                 _remove(api, each["Id"])
@@ -134,7 +134,7 @@ class _Container:
         self._ended: Ended | None = None
         self._begun = threading.Event()
         self._over = threading.Event()
-        threading.Thread(target=self._follow, name=f"capsule-{container[:12]}", daemon=True).start()
+        threading.Thread(target=self._attend, name=f"capsule-{container[:12]}", daemon=True).start()
 
     def wait(self, timeout_seconds: float) -> Ended | None:
         """Wait at most so long; None while it still runs."""
@@ -151,14 +151,14 @@ class _Container:
                 api.stop(self._container, timeout=_STOP_SECONDS)
         self._over.wait()
 
-    def _follow(self) -> None:
+    def _attend(self) -> None:
         import docker
         import requests
 
         try:
             with _client() as api:
                 try:
-                    self._ended = self._followed(api)
+                    self._ended = self._follow(api)
                 finally:
                     _remove(api, self._container)
         except (
@@ -174,15 +174,15 @@ class _Container:
             self._begun.set()
             self._over.set()
 
-    def _followed(self, api: Any) -> Ended:
+    def _follow(self, api: Any) -> Ended:
         """Attach before the start, so that no word is lost, copy all output, and judge the end."""
         import docker
 
-        with _attached(api, self._container) as frames:
+        with _attach(api, self._container) as frames:
             try:
                 api.start(self._container)
             except docker.errors.APIError as error:
-                return Ended(exit_code=None, signal=None, engine_fault=_explained(error))
+                return Ended(exit_code=None, signal=None, engine_fault=_explain(error))
             self._begun.set()
             self._copy(frames)
         api.wait(self._container, timeout=None)
@@ -197,7 +197,7 @@ class _Container:
         status = int(state["ExitCode"])
         # tini, the first process, reports a program that it cannot start only in words
         if status in _COMMAND_FAULTS and _TINI_FAULT in (
-            said := said_since(self._stderr, self._before)
+            said := tail_since(self._stderr, self._before)
         ):
             return Ended(
                 exit_code=status, signal=None, engine_fault=said[said.rfind(_TINI_FAULT) :].strip()
@@ -250,14 +250,14 @@ def _knock(address: str) -> None:
 
 
 @contextmanager
-def _reported(what: str, where: str | None) -> Iterator[None]:
+def _report_errors(what: str, where: str | None) -> Iterator[None]:
     import docker
     import requests
 
     try:
         yield
     except docker.errors.APIError as error:
-        said = _explained(error)
+        said = _explain(error)
         advice = None
         if "could not select device driver" in said:
             advice = "install the NVIDIA container toolkit, or use --runtime apptainer"
@@ -266,7 +266,7 @@ def _reported(what: str, where: str | None) -> Iterator[None]:
         raise CannotRunError(f"{what}: {error}", where=where) from None
 
 
-def _explained(error: Any) -> str:
+def _explain(error: Any) -> str:
     return str(error.explanation or error).strip()[:1000]
 
 
@@ -373,7 +373,7 @@ def _device_requests(devices: tuple[str, ...]) -> list[Any]:
 
 
 @contextmanager
-def _attached(api: Any, container: str) -> Iterator[Iterator[tuple[int, bytes]]]:
+def _attach(api: Any, container: str) -> Iterator[Iterator[tuple[int, bytes]]]:
     from docker.utils.socket import frames_iter
 
     stream = api.attach_socket(container, {"stdout": 1, "stderr": 1, "stream": 1})

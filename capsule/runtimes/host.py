@@ -23,7 +23,7 @@ from capsule.runtimes.base import (
     Running,
     Started,
     Wrapped,
-    start_wrapped,
+    start_command,
 )
 
 # what finds programs and libraries; everything else of the caller's environment stays outside
@@ -80,7 +80,7 @@ class Host:
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start the command; a program that is not there is an engine fault of the answer."""
         try:
-            started = start_wrapped(self.wrap(prepared, invocation), invocation)
+            started = start_command(self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
         return Started(started, _judge)

@@ -63,12 +63,12 @@ def test_what_was_logged_is_there_for_the_next_process(tmp_path):
 
     second = Workspace.open(tmp_path / "a.run")
     assert second.header == HEADER
-    assert second.log.begun == first.log.begun
-    assert [begun.ranks for begun in second.log.begun] == [1, 2]
+    assert second.log.starts == first.log.starts
+    assert [begun.ranks for begun in second.log.starts] == [1, 2]
     assert second.log.attempts == first.log.attempts
     assert [(number, each.trial) for number, each in second.log.attempts] == [(1, "t1"), (1, "t2")]
-    assert [begun.group for begun in second.log.left_open()] == ["h"]
-    assert (second.log.settled("t1"), second.log.settled("t2")) == (True, False)
+    assert [begun.group for begun in second.log.open_starts()] == ["h"]
+    assert (second.log.is_settled("t1"), second.log.is_settled("t2")) == (True, False)
 
 
 def test_each_rank_has_files_of_its_own_and_a_rank_alone_those_of_the_start(tmp_path):
@@ -86,7 +86,7 @@ def test_a_line_that_a_killed_process_left_torn_is_dropped(tmp_path):
     path = tmp_path / "a.run" / "attempts.jsonl"
     path.write_bytes(path.read_bytes() + b'{"end": 1, "attem')
     workspace = Workspace.open(tmp_path / "a.run")
-    assert workspace.log.left_open()
+    assert workspace.log.open_starts()
     workspace.log.end(start.number, (attempt("t1"),))
     assert [each.trial for _, each in workspace.log.attempts] == ["t1"]
     assert all(json.loads(line) for line in path.read_text().splitlines())
@@ -96,11 +96,11 @@ def test_a_line_that_a_killed_process_left_torn_is_dropped(tmp_path):
 def test_what_another_process_logged_before_it_let_go_counts(tmp_path):
     one = Workspace.create(tmp_path / "a.run", HEADER)
     other = Workspace.open(tmp_path / "a.run")
-    with one.locked():
+    with one.lock():
         start = one.begin(FIRST, (0,), "now")
         one.log.end(start.number, (attempt("t1"),))
-    with other.locked():
-        assert other.log.settled("t1")
+    with other.lock():
+        assert other.log.is_settled("t1")
         assert other.begin(SECOND, (0, 0), "now").number == 2
 
 
@@ -137,17 +137,17 @@ def test_only_one_process_works_on_a_run(tmp_path):
         "from capsule.errors import CannotRunError\n"
         "from capsule.execute.workspace import Workspace\n"
         "try:\n"
-        "    with Workspace.open(pathlib.Path(sys.argv[1])).locked(): print('got it')\n"
+        "    with Workspace.open(pathlib.Path(sys.argv[1])).lock(): print('got it')\n"
         "except CannotRunError as error: print(error)\n"
     )
     argv = [sys.executable, "-c", code, str(workspace.folder)]
-    with workspace.locked():
+    with workspace.lock():
         assert (
             "another process"
             in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         )
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "got it\n"
-    with workspace.locked(), pytest.raises(CannotRunError), workspace.locked():
+    with workspace.lock(), pytest.raises(CannotRunError), workspace.lock():
         pass
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from capsule import manifest
 from capsule.errors import ManifestError
-from capsule.manifest.benchmarks import written
+from capsule.manifest.benchmarks import subject_to_json
 from tests.support.command import write_manifest
 
 PACKAGE = Path(manifest.__file__).parents[1]
@@ -90,7 +90,7 @@ def read(asked, subjects=None):
 def test_what_a_plan_states_reads_as_the_catalogue_did(cases):
     asked = document(cases=cases)
     first = read(asked)
-    assert read(asked, [written(first.benchmarks[0])]) == first
+    assert read(asked, [subject_to_json(first.benchmarks[0])]) == first
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_a_plan_states_reads_as_the_catalogue_did(cases):
 )
 def test_a_plan_that_contradicts_its_manifest_is_refused(change, words):
     first = read(document(cases=[{"n": 3}, {"n": 4}]))
-    stated = [written(first.benchmarks[0])]
+    stated = [subject_to_json(first.benchmarks[0])]
     asked = document(**{"cases": [{"n": 3}, {"n": 4}], **change})
     if "id" in change:
         asked["claims"] = [{**CLAIM, "metric": "other/*/numpy/l2_error_ratio"}]

@@ -63,7 +63,7 @@ def run(path: Path, target: Path, runtime: str, image: str | None, of: str | Non
     )
     terms = Terms(image=image)
     current = session.begin(planned, resolved, terms, work=target.with_suffix(".run"))
-    with current.workspace.locked():
+    with current.workspace.lock():
         execution = session.perform(current, Watch())
         record = session.assemble(current, execution)
         return session.seal(current, execution, record, target)

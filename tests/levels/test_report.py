@@ -48,7 +48,7 @@ def test_points_have_both_clocks(report, lines, clock):
     clock.wait(1)
     report.point("loss", 1, 8.0)
     clock.wait(2)
-    with report.paused():
+    with report.pause():
         clock.wait(10)
         report.point("accuracy", 1, 0.25)
         clock.wait(10)
@@ -62,9 +62,9 @@ def test_points_have_both_clocks(report, lines, clock):
 
 
 def test_pauses_may_be_nested_and_end_with_an_exception(report, lines, clock):
-    with report.paused():
+    with report.pause():
         clock.wait(1)
-        with pytest.raises(KeyError), report.paused():
+        with pytest.raises(KeyError), report.pause():
             clock.wait(1)
             raise KeyError
         clock.wait(1)

@@ -56,7 +56,7 @@ for step in range(1, 1000):
     if step == 500:
         print("half", flush=True)
         sys.stdin.readline()
-    with report.paused():
+    with report.pause():
         report.point("accuracy", step, step / 1000)
     report.point("loss", step, 1 / step)
 """

@@ -9,7 +9,7 @@ from capsule.errors import ManifestError, UsageError
 from capsule.levels import catalog
 from capsule.levels.catalog import users
 from capsule.manifest import Network
-from capsule.manifest.benchmarks import written
+from capsule.manifest.benchmarks import subject_to_json
 
 CUBE = """
 import numpy
@@ -242,7 +242,7 @@ def test_a_mistake_about_a_file_is_told(folder, change, words):
 
 def test_out_of_a_capsule_a_file_is_what_the_plan_states(folder):
     first = read(folder, OWN)
-    subjects = list(map(written, first.benchmarks))
+    subjects = list(map(subject_to_json, first.benchmarks))
     found = manifest.read(encoded(OWN), where="m.json", folder=None, subjects=subjects)
     assert found.benchmarks == first.benchmarks
     assert "cannot be read" in told(None, OWN)

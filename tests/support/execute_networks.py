@@ -64,8 +64,8 @@ def compared(graph, dtype):
     outputs = call(*operands)
     train, trained_operands = FRAMEWORK.networks.training(graph, tensors)
     step = train(*trained_operands)
-    due = [right[graph.loss], *(gradients[name] for name in graph.trained)]
-    allowed = (limits.loss, *(limits.gradients[name] for name in graph.trained))
+    due = [right[graph.loss], *(gradients[name] for name in graph.trainable)]
+    allowed = (limits.loss, *(limits.gradients[name] for name in graph.trainable))
     arrays = [tuple(map(FRAMEWORK.to_numpy, each)) for each in (outputs, step)]
     again = [
         tuple(map(FRAMEWORK.to_numpy, each)) for each in (call(*operands), train(*trained_operands))
@@ -84,7 +84,7 @@ def compared(graph, dtype):
         "found": [facts(outputs), facts(step)],
         "shapes": [
             [list(right[name].shape) for name in graph.outputs],
-            [[], *(list(graph.parameters[name].shape) for name in graph.trained)],
+            [[], *(list(graph.parameters[name].shape) for name in graph.trainable)],
         ],
     }
 

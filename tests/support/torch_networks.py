@@ -182,7 +182,7 @@ def results(graph, sizes, values, dtype=torch.float64):
     """Outputs of inference, the loss, and gradients by the graph's names, as numpy arrays."""
     model = MODELS[graph.name](sizes).to(dtype)
     with torch.no_grad():
-        for name, each in zip(graph.trained, model.parameters(), strict=True):
+        for name, each in zip(graph.trainable, model.parameters(), strict=True):
             assert tuple(each.shape) == graph.parameters[name].shape, name
             each.copy_(torch.from_numpy(values[name]))
     first, labels = (torch.from_numpy(values[each]) for each in graph.inputs)
@@ -198,6 +198,6 @@ def results(graph, sizes, values, dtype=torch.float64):
     loss.backward()
     gradients = {
         name: each.grad.double().numpy()
-        for name, each in zip(graph.trained, model.parameters(), strict=True)
+        for name, each in zip(graph.trainable, model.parameters(), strict=True)
     }
     return outputs.double().numpy(), loss.item(), gradients

@@ -116,7 +116,7 @@ class Training(Protocol):
     """See `Networks.training`."""
 
     def __call__(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
-        """Yields (loss, *gradients by `graph.trained`), forward and backward each time.
+        """Yields (loss, *gradients by `graph.trainable`), forward and backward each time.
 
         Raises:
             FrameworkError: The framework lacks an operator of the network.

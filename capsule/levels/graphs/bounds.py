@@ -61,7 +61,7 @@ class Bounds:
     Attributes:
         outputs: In the order of `graph.outputs`.
         loss: Of the loss, None for a network without one.
-        gradients: By the names of `graph.trained`; empty without a loss.
+        gradients: By the names of `graph.trainable`; empty without a loss.
     """
 
     outputs: tuple[float, ...]
@@ -95,7 +95,7 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
     return Bounds(
         tuple(norms["value", name] for name in graph.outputs),
         None if graph.loss is None else norms["value", graph.loss],
-        {} if graph.loss is None else {name: norms["gradient", name] for name in graph.trained},
+        {} if graph.loss is None else {name: norms["gradient", name] for name in graph.trainable},
     )
 
 

@@ -73,11 +73,13 @@ class Builder:
         initial: Literal["uniform", "ones", "zeros"] = "zeros",
         bound: float = 0.0,
         *,
-        trained: bool = True,
+        trainable: bool = True,
         value: Any = None,
     ) -> str:
         """A weight or a constant; see `graph.Parameter`."""
-        self._parameters[self._new(name)] = Parameter(tuple(shape), initial, bound, trained, value)
+        self._parameters[self._new(name)] = Parameter(
+            tuple(shape), initial, bound, trainable, value
+        )
         return name
 
     def node(
@@ -181,8 +183,8 @@ class Builder:
         sizes = dict(zip("nchw", self.shape(x)))
         w, b = self._affine(name, sizes["c"])
         kept = (
-            self.parameter(f"{name}.mean", (sizes["c"],), "zeros", trained=False),
-            self.parameter(f"{name}.variance", (sizes["c"],), "ones", trained=False),
+            self.parameter(f"{name}.mean", (sizes["c"],), "zeros", trainable=False),
+            self.parameter(f"{name}.variance", (sizes["c"],), "ones", trainable=False),
         )
         value = self._append("batch_norm", (x, w, b), sizes, name)
         twins = (self._inference.get(x, x), w, b, *kept)

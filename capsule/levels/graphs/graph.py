@@ -33,14 +33,14 @@ class Parameter:
         shape: Lengths of its axes.
         initial: `uniform` over +-`bound`, `ones` or `zeros`; ignored where `value` is there.
         bound: See `initial`.
-        trained: Whether the network is differentiated by it.
+        trainable: Whether the network is differentiated by it.
         value: A numpy array, of a network that comes with its weights.
     """
 
     shape: tuple[int, ...]
     initial: Literal["uniform", "ones", "zeros"] = "zeros"
     bound: float = 0.0
-    trained: bool = True
+    trainable: bool = True
     value: Any = field(default=None, compare=False)
 
 
@@ -84,9 +84,9 @@ class Graph:
     loss: str | None
 
     @property
-    def trained(self) -> tuple[str, ...]:
+    def trainable(self) -> tuple[str, ...]:
         """Names of the parameters that it is differentiated by, in their order."""
-        return tuple(name for name, parameter in self.parameters.items() if parameter.trained)
+        return tuple(name for name, parameter in self.parameters.items() if parameter.trainable)
 
     @property
     def inference(self) -> tuple[Node, ...]:

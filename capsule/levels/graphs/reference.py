@@ -96,7 +96,7 @@ def differentiate(
                 (gradients[name],) = step(f"{name} after {node.name}", _sum, gradients[name], part)
             elif name in passed:
                 gradients[name] = part
-    return {name: gradients.get(name, numpy.zeros_like(values[name])) for name in graph.trained}
+    return {name: gradients.get(name, numpy.zeros_like(values[name])) for name in graph.trainable}
 
 
 def _forward(node: Node) -> Formula:
@@ -116,7 +116,7 @@ def _sum(c: Calculator, one: Any, other: Any) -> Any:
 
 def _backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
     """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
-    depending = set(graph.trained)
+    depending = set(graph.trainable)
     for node in graph.training:
         if depending & set(_sources(node)):
             depending.add(node.name)

@@ -66,7 +66,7 @@ def network_fits(
         for node in graph.inference
     )
     if trains:
-        trained = set(graph.trained)
+        trained = set(graph.trainable)
         kept = {name for node in graph.training if trained & {*node.inputs} for name in node.inputs}
         moving = max(moving, sum(sizes.get(name, 0) for name in kept))
         moving += sum(prod(graph.parameters[name].shape) for name in trained)

@@ -43,7 +43,7 @@ def measure(
         if synchronize is None:
             readings, result = _loop(call, arguments, calls)
         else:
-            readings, result = _loop_synchronized(call, arguments, calls, synchronize)
+            readings, result = _loop_with_waits(call, arguments, calls, synchronize)
     finally:
         if collected:
             gc.enable()
@@ -78,7 +78,7 @@ def _loop(
     return readings, result
 
 
-def _loop_synchronized(
+def _loop_with_waits(
     call: Callable[..., Any],
     arguments: tuple[Any, ...],
     calls: int,

@@ -199,7 +199,7 @@ def _choose(trial: _Prepared, limit: int) -> tuple[int, ...]:
         time(trial.framework, call, arguments, 1)
         return watch.peak()
 
-    trained = trial.graph(1).trained if trial.trains else ()
+    trained = trial.graph(1).trainable if trial.trains else ()
     least = ARITHMETIC[trial.dtype].bytes * sum(trial.parameters[name].size for name in trained)
     return microbatch.choose(trial.batch, limit, least, cost, peak)
 
@@ -226,7 +226,7 @@ def _time(trial: _Prepared, parts: Sequence[Part]) -> Iterator[Series]:
         yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
         yield Series("micro_batches", (float(len(parts)),))
     yield Series("peak_memory_bytes", (float(peak),))
-    count = sum(trial.parameters[name].size for name in graph.trained)
+    count = sum(trial.parameters[name].size for name in graph.trainable)
     yield Series("parameters", (float(count),))
     flops = sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference)
     yield Series("forward_flops", (float(flops),))
@@ -259,7 +259,7 @@ def _check(trial: _Prepared, sizes: Sequence[int]) -> Iterator[Series]:
         yield Series(metric, norms)
     if trial.trains:
         call, arguments = trial.training(parts)
-        trained = [trial.parameters[key].shape for key in whole.graph.trained]
+        trained = [trial.parameters[key].shape for key in whole.graph.trainable]
         results = arrays(framework, name, dtype, several(call(*arguments)), [(), *trained])
         same = same and repeatable(framework, call, arguments, results)
         yield Series("loss", (float(results[0]),))

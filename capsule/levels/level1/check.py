@@ -24,7 +24,7 @@ class Right:
     Attributes:
         outputs: Of the whole minibatch.
         output_bounds: The largest right L2 norm of the error of each.
-        training: Loss, and gradients in the order of `graph.trained`; empty without a loss.
+        training: Loss, and gradients in the order of `graph.trainable`; empty without a loss.
         training_bounds: As `output_bounds`.
     """
 
@@ -71,7 +71,7 @@ def right(
         terms = [_training(part, parameters, dtype) for part in parts]
         training = _sums(terms if len(run_in) > 1 else [_training(whole, parameters, dtype)])
         limits_by_part = [
-            (limits.loss, *map(limits.gradients.get, whole.graph.trained)) for limits in of_parts
+            (limits.loss, *map(limits.gradients.get, whole.graph.trainable)) for limits in of_parts
         ]
         shares = [part.share for part in parts]
         training_bounds = tuple(
@@ -98,7 +98,7 @@ def gradient_check(
     Args:
         parts: In which the loss is to be computed.
         parameters: Numpy arrays by name.
-        gradients: What is to be tested, in the order of `graph.trained`.
+        gradients: What is to be tested, in the order of `graph.trainable`.
         limits: The largest right L2 norm of the error of each of them.
         seed: For a direction.
     """
@@ -107,7 +107,7 @@ def gradient_check(
     inputs = [_doubles(part.inputs) for part in parts]
 
     def scalar(moved: list[Any]) -> tuple[float, float]:
-        parameters = {**doubles, **dict(zip(graph.trained, moved))}
+        parameters = {**doubles, **dict(zip(graph.trainable, moved))}
         loss, size = 0.0, 0.0
         for part, arrays in zip(parts, inputs):
             results = evaluate(part.graph.training, {**arrays, **parameters})
@@ -118,7 +118,7 @@ def gradient_check(
         return loss, abs(loss) + size
 
     label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
-    by = [doubles[name] for name in graph.trained]
+    by = [doubles[name] for name in graph.trainable]
     return errors.derivatives(scalar, by, gradients, limits, _step, label)
 
 
@@ -149,7 +149,7 @@ def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any
     training = replace(part.graph, nodes=part.graph.training)
     loss = forward(training, values, dtype)[part.graph.require_loss()]
     gradients = backward(part.graph, values, dtype)
-    return [part.share * term for term in (loss, *map(gradients.get, part.graph.trained))]
+    return [part.share * term for term in (loss, *map(gradients.get, part.graph.trainable))]
 
 
 def _sums(terms: Sequence[Sequence[Any]]) -> tuple[Any, ...]:

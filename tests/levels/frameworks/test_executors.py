@@ -123,7 +123,7 @@ def test_a_parameter_that_the_loss_does_not_read_has_the_gradient_0(name):
     framework = frameworks.load(name, "cpu", 1, "default")
     native = tensors(framework, graph, "float32")[1]
     _, *gradients = ran(framework, framework.networks.training(graph, native))
-    found = dict(zip(graph.trained, gradients, strict=True))
+    found = dict(zip(graph.trainable, gradients, strict=True))
     assert not found["linear2.weight"].any()
     assert found["linear2.weight"].shape == (5, 3)
     assert found["linear1.weight"].any()

@@ -145,7 +145,7 @@ def gradients(source, sizes, normal, dtype="float64"):
     function, arguments = microbatch.training(calls, shares)
     _, *sums = function(*arguments)
     due = backward(whole, {**inputs, **parameters}, dtype)
-    return sums, [due[name] for name in whole.trained]
+    return sums, [due[name] for name in whole.trainable]
 
 
 @pytest.mark.parametrize("sizes", [(7,), (4, 2, 1), (2, 2, 2, 1), (1,) * 7])

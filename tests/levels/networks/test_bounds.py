@@ -46,7 +46,7 @@ def ratios(case, results):
         float(abs(loss - right[graph.loss])) / limits.loss,
         max(
             float(numpy.linalg.norm(gradients[name] - due[name])) / limits.gradients[name]
-            for name in graph.trained
+            for name in graph.trainable
         ),
     )
 
@@ -109,7 +109,7 @@ def test_a_gradient_left_out_lies_beyond(case):
     graph, arrays, limits = case
     due = reference.backward(graph, arrays, "float32")
     unseen = [
-        name for name in graph.trained if numpy.linalg.norm(due[name]) <= limits.gradients[name]
+        name for name in graph.trainable if numpy.linalg.norm(due[name]) <= limits.gradients[name]
     ]
     # a bias of the keys shifts all scores of a row alike: its gradient is 0
     keys = {"transformer": ["linear2.bias", "linear8.bias"]}
@@ -180,7 +180,7 @@ def test_a_network_without_a_loss_has_bounds_of_its_outputs_alone():
 
 def test_a_kink_within_reach_of_rounding_is_covered_whatever_the_seed():
     g = networks.Builder("mine")
-    x = g.parameter("x", (1, 2), value=numpy.ones((1, 2)), trained=False)
+    x = g.parameter("x", (1, 2), value=numpy.ones((1, 2)), trainable=False)
     weight = g.parameter("w", (1, 2), value=numpy.array([[1, 2.0**-24 - 1]]))
     y = g.relu(g.linear(x, 1, bias=False, weight=weight))
     graph = g.graph([y], loss=g.mean_squared_error(y, g.input("target", (1, 1))))

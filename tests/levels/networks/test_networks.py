@@ -32,7 +32,7 @@ def draw(graph, dtype="float64", seed=17):
 
 
 def count_trained(graph):
-    return sum(prod(graph.parameters[name].shape) for name in graph.trained)
+    return sum(prod(graph.parameters[name].shape) for name in graph.trainable)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_inference_and_training_differ_in_statistics_alone():
     assert [*as_trained, "softmax_cross_entropy"] == training
     kept = [name for name in graph.parameters if name.endswith((".mean", ".variance"))]
     assert len(kept) == 2 * inference.count("batch_norm_inference")
-    assert not set(kept) & set(graph.trained)
+    assert not set(kept) & set(graph.trainable)
     read = {name for node in graph.inference for name in node.inputs}
-    assert set(graph.trained) <= read
+    assert set(graph.trainable) <= read
 
 
 def test_a_graph_has_nothing_that_nobody_reads():
@@ -179,7 +179,7 @@ def test_gradients_are_what_central_differences_find(tmp_path, name):
     exact = draw(graph)
     computed = reference.evaluate(graph.training, exact)
     gradients = reference.differentiate(graph, exact, computed)
-    assert set(gradients) == set(graph.trained)
+    assert set(gradients) == set(graph.trainable)
     for parameter, gradient in gradients.items():
         assert gradient.shape == graph.parameters[parameter].shape
         slope, direction = differences(graph, exact, parameter)

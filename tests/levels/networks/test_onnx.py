@@ -35,11 +35,11 @@ def there_and_back(graph, batch, dtype="float64"):
     again = exchange.load(exchange.dump(graph, weights, batch=batch), {"batch": batch})
     read = {name: parameter.value for name, parameter in again.parameters.items()}
     assert again.inputs == graph.inputs
-    assert {name: parameter.trained for name, parameter in again.parameters.items()} == {
-        name: parameter.trained for name, parameter in graph.parameters.items()
+    assert {name: parameter.trainable for name, parameter in again.parameters.items()} == {
+        name: parameter.trainable for name, parameter in graph.parameters.items()
     }
     # parameters come in the order of their use
-    order = [again.trained.index(name) for name in graph.trained]
+    order = [again.trainable.index(name) for name in graph.trainable]
     right, arrays = results(graph, {**inputs, **weights}), results(again, {**inputs, **read})
     outputs = len(graph.outputs) + 1
     if graph.loss:
@@ -188,7 +188,7 @@ def test_what_torch_exports_runs_everywhere(name, model, dynamic):
     native = {key: framework.from_numpy(array, "float32") for key, array in arrays.items()}
     outputs = ran(framework, framework.networks.inference(graph, native))
     assert distance(outputs, [right]) < 1e-5
-    count = sum(prod(graph.parameters[key].shape) for key in graph.trained)
+    count = sum(prod(graph.parameters[key].shape) for key in graph.trainable)
     kept = sum(parameter.numel() for parameter in module.parameters())
     # torch's exporter folds batch normalization into the convolution before it
     assert count == kept - (12 if model is Residual else 0)
@@ -338,7 +338,7 @@ def test_weights_beside_the_file_are_asked_for_in_it(tmp_path):
     graph = build("lenet", {"batch": 2})
     model = onnx.load_from_string(exchange.dump(graph, values.parameters(graph, "float32", 1)))
     onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.bin")
-    assert exchange.load(tmp_path / "net.onnx", {"batch": 2}).trained
+    assert exchange.load(tmp_path / "net.onnx", {"batch": 2}).trainable
     (tmp_path / "net.bin").unlink()
     with pytest.raises(ValueError, match="external_data=False"):
         exchange.load(tmp_path / "net.onnx", {"batch": 2})

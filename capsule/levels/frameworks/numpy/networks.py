@@ -39,6 +39,6 @@ class NumpyNetworks:
         def run() -> tuple[NDArray[Any], ...]:
             results = reference.evaluate(nodes, values)
             gradients = reference.differentiate(graph, values, results)
-            return (results[loss], *(gradients[name] for name in graph.trained))
+            return (results[loss], *(gradients[name] for name in graph.trainable))
 
         return run, ()

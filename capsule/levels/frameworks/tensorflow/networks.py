@@ -44,7 +44,7 @@ class TensorFlowNetworks:
             ValueError: The network has no loss.
         """
         loss = graph.require_loss()
-        return self._call(graph, graph.training, (loss,), graph.trained, values)
+        return self._call(graph, graph.training, (loss,), graph.trainable, values)
 
     def _call(
         self,

@@ -52,7 +52,7 @@ def make_training(graph: Graph, values: Values, compiler: Compile | None = None)
     """The loss and, by `torch.autograd.grad`, the gradients; zeros where the loss reads no such
     parameter. `compiler` as for `make_inference`.
     """
-    leaves = {name: values[name].detach().requires_grad_() for name in graph.trained}
+    leaves = {name: values[name].detach().requires_grad_() for name in graph.trainable}
     nodes, loss = graph.training, graph.require_loss()
     function, operands = _trace(graph, nodes, (loss,), {**values, **leaves})
     forward = compiler(function) if compiler else function

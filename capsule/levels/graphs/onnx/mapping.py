@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy
 
 from . import moves, spatial
-from .nodes import How, epsilon, inputs, none, out, write, write_reshaped
+from .nodes import How, epsilon, inputs, none, out, write, write_reshape
 from .patterns import MEAN_SQUARED_ERROR
 from .reader import Reader, Refused
 
@@ -24,7 +24,7 @@ def _layer_norm(r: Reader, node: Any, how: How) -> None:
         r.constants[bias[0]] = numpy.zeros(columns, numpy.float32)
     operands = [r.view(r.real(x), (rows, columns), f"{out(node)}/rows")]
     operands += [r.view(r.real(name), (columns,), f"{name}/flat") for name in (w, *bias)]
-    write_reshaped(r, node, "layer_norm", operands, {"rows": rows, "columns": columns}, shape)
+    write_reshape(r, node, "layer_norm", operands, {"rows": rows, "columns": columns}, shape)
 
 
 def _elementwise(operator: str) -> Callable[[Reader, Any, How], None]:
@@ -47,7 +47,7 @@ def _softmax(r: Reader, node: Any, how: How) -> None:
     if how.get("axis", -1) % len(shape) != len(shape) - 1:
         raise Refused("only the softmax along the last axis is supported")
     operands = r.view(r.real(x), (prod(rows), columns), f"{out(node)}/rows")
-    write_reshaped(r, node, "softmax", [operands], {"rows": prod(rows), "columns": columns}, shape)
+    write_reshape(r, node, "softmax", [operands], {"rows": prod(rows), "columns": columns}, shape)
 
 
 def _gemm(r: Reader, node: Any, how: How) -> None:
@@ -61,7 +61,7 @@ def _gemm(r: Reader, node: Any, how: How) -> None:
         if r.shape(c[0]) not in ((n,), (1, n)):
             raise Refused(f"its C has the shape {r.shape(c[0])}; ({n},) is supported")
         operands.append(r.view(r.real(c[0]), (n,), f"{c[0]}/flat"))
-    write_reshaped(r, node, "gemm", operands, sizes, (m, n))
+    write_reshape(r, node, "gemm", operands, sizes, (m, n))
 
 
 def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
@@ -71,7 +71,7 @@ def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     if not others:
         sizes = {"m": prod(rows), "n": n, "k": k}
         operands = [r.view(r.real(a), (prod(rows), k), f"{out(node)}/rows"), r.real(b)]
-        write_reshaped(r, node, "gemm", operands, sizes, shape)
+        write_reshape(r, node, "gemm", operands, sizes, shape)
         return
     *batch, m = rows
     if batch != others:
@@ -81,7 +81,7 @@ def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
         r.view(r.real(a), (count, m, k), f"{out(node)}/left"),
         r.view(r.real(b), (count, k, n), f"{out(node)}/right"),
     ]
-    write_reshaped(r, node, "matmul", operands, {"batch": count, "m": m, "n": n, "k": k}, shape)
+    write_reshape(r, node, "matmul", operands, {"batch": count, "m": m, "n": n, "k": k}, shape)
 
 
 def _add(r: Reader, node: Any, how: How) -> None:
@@ -104,7 +104,7 @@ def _add(r: Reader, node: Any, how: How) -> None:
         r.view(r.real(a), (rows, columns), f"{out(node)}/rows"),
         r.view(r.real(b), (columns,), f"{out(node)}/row"),
     ]
-    write_reshaped(r, node, "add", operands, {"rows": rows, "columns": columns}, shape)
+    write_reshape(r, node, "add", operands, {"rows": rows, "columns": columns}, shape)
 
 
 def _sum(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
@@ -123,7 +123,7 @@ def _gather(r: Reader, node: Any, how: How) -> None:
     shape = r.shape(index)
     operands = [r.real(table), r.whole(index, rows)]
     sizes = {"rows": rows, "width": width, "count": prod(shape)}
-    write_reshaped(r, node, "embedding", operands, sizes, (*shape, width))
+    write_reshape(r, node, "embedding", operands, sizes, (*shape, width))
 
 
 def _attention(r: Reader, node: Any, how: How) -> None:
@@ -156,7 +156,7 @@ def _softmax_cross_entropy(r: Reader, node: Any, how: How) -> None:
         raise Refused(f"its scores have the shape {r.shape(operands[0])}, not (rows, classes)")
     rows, columns = r.shape(operands[0])
     values = [r.real(operands[0]), r.whole(operands[1], columns)]
-    write_reshaped(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())
+    write_reshape(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())
 
 
 def _mean_squared_error(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001

@@ -44,7 +44,7 @@ def write(r: Reader, node: Any, operator: str, values: Sequence[str], sizes: How
     r.alias(out(node), result)
 
 
-def write_reshaped(
+def write_reshape(
     r: Reader,
     node: Any,
     operator: str,

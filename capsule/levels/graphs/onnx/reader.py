@@ -84,7 +84,7 @@ class Reader:
             raise Refused(f"its input {value!r} is a result that no supported node yields")
         return self.g.shape(self._names[value])
 
-    def real(self, value: str, *, trained: bool = True) -> str:
+    def real(self, value: str, *, trainable: bool = True) -> str:
         """The network's name of a value; a constant becomes a parameter.
 
         Args:
@@ -100,8 +100,8 @@ class Reader:
         array = self.constants[value]
         if array.dtype.kind != "f":
             raise Refused(f"its input {value!r} is a constant of {array.dtype}")
-        learnt = trained and value in self._weights
-        self._names[value] = self.g.parameter(value, array.shape, trained=learnt, value=array)
+        learnt = trainable and value in self._weights
+        self._names[value] = self.g.parameter(value, array.shape, trainable=learnt, value=array)
         return value
 
     def whole(self, value: str, below: int) -> str:

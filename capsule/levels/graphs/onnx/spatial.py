@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Callable
 
 from ...operators.convolution import AXES, WINDOWS
-from .nodes import How, epsilon, inputs, none, out, write, write_reshaped
+from .nodes import How, epsilon, inputs, none, out, write, write_reshape
 from .reader import Reader, Refused
 
 
@@ -85,8 +85,8 @@ def _batch_norm(r: Reader, node: Any, how: How) -> None:
         operator = "batch_norm"
     else:
         operator = "batch_norm_inference"
-        operands += [r.real(mean, trained=False), r.real(variance, trained=False)]
-    write_reshaped(r, node, operator, operands, dict(zip("nchw", shape)), r.shape(x))
+        operands += [r.real(mean, trainable=False), r.real(variance, trainable=False)]
+    write_reshape(r, node, operator, operands, dict(zip("nchw", shape)), r.shape(x))
 
 
 def _group_norm(r: Reader, node: Any, how: How) -> None:
@@ -98,7 +98,7 @@ def _group_norm(r: Reader, node: Any, how: How) -> None:
     shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
     operands = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
     sizes = {**dict(zip("nchw", shape)), "groups": how["num_groups"]}
-    write_reshaped(r, node, "group_norm", operands, sizes, r.shape(x))
+    write_reshape(r, node, "group_norm", operands, sizes, r.shape(x))
 
 
 def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str, int]:
