@@ -9,26 +9,23 @@ follow a run hands in a `Watch`. A run that is cut off keeps its folder for `res
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import overload
 
 from capsule import archive, places, rerun
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
-from capsule.diff.several import compare_several
-from capsule.errors import UsageError
+from capsule.judgement import diff, judge
 from capsule.manifest import Manifest
 from capsule.options import ResumeOptions, RunOptions, VerifyOptions
 from capsule.resolve import Request, resolve
 from capsule.session import Sealed, Session, Terms
 from capsule.trust import policy as trust
 from capsule.verdict import Verdict
-from capsule.verdict.several import SeveralVerdict, judge_several
+from capsule.verdict.several import SeveralVerdict
 from capsule.watch import SILENT, Watch
 
 __all__ = [
@@ -188,31 +185,7 @@ def _finish_and_judge(
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
     sealed = sessions.seal(session, execution, record, target)
-    return Verification(verdict=rerun.judge(original, record, sealed.id), rerun=sealed)
-
-
-@overload
-def diff(original: str | Path, rerun: str | Path, /) -> Verdict: ...
-@overload
-def diff(
-    original: str | Path, first: str | Path, second: str | Path, /, *more: str | Path
-) -> SeveralVerdict: ...
-def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
-    """Judge the claims of one capsule by the runs of another, or of several others.
-
-    Raises:
-        UsageError: There is no such capsule, or only one is named.
-        DamagedError: One of them is not as it was sealed.
-    """
-    if not reruns:
-        raise UsageError("a capsule is compared with one other or more, and none is named")
-    with ExitStack() as stack:
-        capsules = [stack.enter_context(open(path)) for path in (original, *reruns)]
-        if len(capsules) == 2:
-            return rerun.judge(capsules[0], capsules[1].record, capsules[1].id)
-        return judge_several(
-            compare_several([one.record for one in capsules], [one.id for one in capsules])
-        )
+    return Verification(verdict=judge(original, record, sealed.id), rerun=sealed)
 
 
 def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LINE_EVERY_SECONDS = 10.0
 
 
-def _rich(stream: TextIO, width: int | None = None) -> RichConsole:
+def _printer(stream: TextIO, width: int | None = None) -> RichConsole:
     # rich costs 50 ms to import, and honours NO_COLOR, FORCE_COLOR and TERM=dumb by itself
     from rich.console import Console as RichConsole
 
@@ -55,7 +55,7 @@ class Console:
 
     def fail(self, text: str) -> None:
         """Why the command ends without what was asked of it."""
-        _rich(self._err).print(f"[bold red]error:[/] {_escaped(text)}")
+        _printer(self._err).print(f"[bold red]error:[/] {_escape(text)}")
 
     def data(self, text: str) -> None:
         """A fact that was asked for, for people or programs."""
@@ -65,7 +65,7 @@ class Console:
         """Tables and text for people, on standard output."""
         # a pipe has no width of its own: 100 columns keep a table's lines whole
         width = None if self._out.isatty() else 100
-        console = _rich(self._out, width=width)
+        console = _printer(self._out, width=width)
         for item in items:
             console.print(item, soft_wrap=False)
 
@@ -85,7 +85,7 @@ class Console:
         return self._follower.way_on() if self._follower else None
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     from rich.markup import escape
 
     return escape(_clean(text))
@@ -141,17 +141,17 @@ class _Follower(Watch):
         for line in would_run:
             self._display.say(f"  {line}")
 
-    def fetching(self, image: Image, engine: str) -> None:
+    def image(self, image: Image, engine: str) -> None:
         self._display.say(f"image {image.pinned or image.reference} by {engine}")
 
-    def hashing(self, dataset: str, done_bytes: int, total_bytes: int) -> None:
+    def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         now = self._clock()
         if now - self._hashed_at >= _LINE_EVERY_SECONDS:
             self._hashed_at = now
             done, total = done_bytes / 1e9, total_bytes / 1e9
-            self._display.say(f"dataset {dataset}: {done:.1f} of {total:.1f} GB")
+            self._display.say(f"dataset {name}: {done:.1f} of {total:.1f} GB")
 
-    def reaped(self, processes: int) -> None:
+    def leftovers(self, processes: int) -> None:
         self._display.say(
             f"ended {processes} process(es) that the interrupted run had left running"
         )
@@ -240,7 +240,7 @@ class _Bar:
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
-            console=_rich(stream),
+            console=_printer(stream),
         )
 
     def open(self, total: int, done: int) -> None:
@@ -248,10 +248,10 @@ class _Bar:
         self._progress.start()
 
     def say(self, text: str) -> None:
-        self._progress.console.print(_escaped(text))
+        self._progress.console.print(_escape(text))
 
     def move(self, done: int, trial: str) -> None:
-        self._progress.update(self._task, completed=done, description=_escaped(trial))
+        self._progress.update(self._task, completed=done, description=_escape(trial))
 
     def close(self, done: int) -> None:
         self._progress.update(self._task, completed=done, description="")

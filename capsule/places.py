@@ -38,10 +38,12 @@ def check(*, output: Path | None, work: Path | None = None) -> None:
             where=str(work),
             advice="go on with it by --resume, or name another one with --work",
         )
+    if output is not None and work is not None and output.absolute() == work.absolute():
+        raise UsageError("--output and --work name the same place", where=str(output))
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
-            f"there is no such folder to write {output} in",
+            f"there is no such folder to write {output or 'a capsule'} in",
             where=str(folder),
             advice="make it, or name another place with --output",
         )
@@ -68,15 +70,15 @@ def new_folder(folder: Path) -> Iterator[Path]:
         yield partial
         partial.rename(folder)
     except ExecutionError as error:
-        raise _not_made(error.what, folder) from None
+        raise _failure(error.what, folder) from None
     except OSError as error:
         where = folder if error.errno in _NO_SPACE else error.filename or folder
-        raise _not_made(f"cannot write: {error.strerror}", where) from None
+        raise _failure(f"cannot write: {error.strerror}", where) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _not_made(fault: str, where: object) -> ExecutionError:
+def _failure(fault: str, where: object) -> ExecutionError:
     return ExecutionError(
         f"the run folder cannot be made: {fault}",
         where=str(where),

@@ -1,14 +1,15 @@
-"""What a verification is besides a run: the same again, looked at as planned, and judged."""
+"""What a verification is besides a run: the same again, looked at as planned."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from capsule import diff, verdict
 from capsule import session as sessions
+from capsule import verdict
 from capsule.archive import Capsule
 from capsule.errors import UsageError
 from capsule.execute import payload
+from capsule.judgement import judge
 from capsule.options import VerifyOptions
 from capsule.record import Execution, Record
 from capsule.resolve import Request, Used
@@ -48,7 +49,12 @@ def runs(record: Record, wanted: int | None, looks: tuple[int, ...]) -> int:
         record: Of the original.
         wanted: By whoever verifies, None to follow the advice.
         looks: The planned ones, if any are taken.
+
+    Raises:
+        UsageError: It is no number of runs.
     """
+    if wanted is not None and wanted < 1:
+        raise UsageError(f"a verification has one run or more, not {wanted}")
     return looks[-1] if looks else wanted or verdict.advise_runs(record)
 
 
@@ -88,13 +94,6 @@ def perform(
         if runs == looks[-1] or _is_decided(judged):
             return part, execution
     return session, sessions.perform(session, watch)
-
-
-def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
-    """Judge the claims of a capsule by the runs of another record, sealed or not."""
-    return verdict.judge(
-        diff.compare(original.record, rerun, original_id=original.id, rerun_id=rerun_id)
-    )
 
 
 def _is_decided(judged: Verdict) -> bool:

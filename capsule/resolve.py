@@ -181,7 +181,7 @@ def _datasets(
             folder=manifest.folder,
             site=site,
             cache=sites.cache_folder(site),
-            progress=partial(watch.hashing, spec.name),
+            progress=partial(watch.dataset, spec.name),
         )
         records.append(dataset)
         paths[spec.name] = path
@@ -197,7 +197,7 @@ def _prepare(
         # a missing device is reported before an image of gigabytes is fetched
         gpus.require(count, chosen)
     if chosen is not None:
-        watch.fetching(chosen, runtime.name)
+        watch.image(chosen, runtime.name)
     prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
     if count:
         runtime.check_gpus(count, prepared, chosen)

@@ -6,12 +6,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import archive, inventory, manifest, places, summary, verdict
+from capsule import archive, inventory, places, summary, verdict
+from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule import record as records
 from capsule.errors import DamagedError, UsageError
@@ -160,13 +161,13 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     setup = header.setup
     if (verified := original_id(setup.origin)) != verifies:
         raise _other_run(folder, verified)
-    asked = manifest.read(
+    manifest = manifests.read(
         workspace.manifest.read_bytes(),
         where=str(workspace.manifest),
         folder=header.folder,
         subjects=header.subjects,
     )
-    plan = planning.make(asked, verifies=verified, runs=header.runs)
+    plan = planning.make(manifest, verifies=verified, runs=header.runs)
     if str(plan.digest) != header.plan:
         raise DamagedError(
             f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
@@ -186,7 +187,7 @@ def take_up(
     """End what the dead run left behind, and be ready to go on; the folder must be locked."""
     processes = resolved.runtime.reap(cut_off.setup.uuid)
     if processes:
-        watch.reaped(processes)
+        watch.leftovers(processes)
     loop.recover(cut_off.workspace, cut_off.plan)
     return _session(cut_off.workspace, cut_off.plan, cut_off.setup, resolved, claims)
 
@@ -314,9 +315,11 @@ def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
 
 
 def _remove(folder: Path) -> None:
-    # without this file it is no run folder: one half removed must not be taken up again
-    (folder / "run.json").unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    # out of sight in one step: half a run folder must not be taken up again
+    rest = folder.with_name(f".{folder.name}.done")
+    with suppress(OSError):
+        folder.rename(rest)
+        shutil.rmtree(rest)
 
 
 def _other_run(folder: Path, verifies: str | None) -> UsageError:

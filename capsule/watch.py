@@ -22,19 +22,19 @@ class Watch:
     ...         print("running", trial)
     >>> Trials().trial("gemm/m64n64k64/torch/17")
     running gemm/m64n64k64/torch/17
-    >>> Trials().reaped(3)
+    >>> Trials().leftovers(3)
     """
 
     def stranger(self, capsule_id: str, would_run: Sequence[str]) -> None:
         """A capsule that this user did not seal, and what of it would be executed here."""
 
-    def fetching(self, image: Image, engine: str) -> None:
+    def image(self, image: Image, engine: str) -> None:
         """The engine makes the image ready, which may take long."""
 
-    def hashing(self, dataset: str, done_bytes: int, total_bytes: int) -> None:
+    def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """So much of a dataset has been read."""
 
-    def reaped(self, processes: int) -> None:
+    def leftovers(self, processes: int) -> None:
         """So many processes that a dead run had left behind were ended."""
 
     def begin(self, folder: Path, total: int, done: int) -> None:

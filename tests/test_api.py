@@ -231,6 +231,18 @@ def test_an_image_that_no_engine_would_start_is_refused(here):
         api.run("tiny.json", api.RunOptions(runtime="host", image="docker://debian:12"))
 
 
+@pytest.mark.parametrize("runs", [0, -1])
+def test_a_verification_has_a_run(here, runs):
+    sealed = api.run("tiny.json")
+    with pytest.raises(UsageError, match=f"one run or more, not {runs}"):
+        api.verify(sealed.path, api.VerifyOptions(runs=runs))
+
+
+def test_a_run_and_its_capsule_are_not_in_one_place(here):
+    with pytest.raises(UsageError, match="the same place"):
+        api.run("tiny.json", api.RunOptions(output=Path("a"), work=here / "a"))
+
+
 def test_no_more_looks_than_planned(here):
     sealed = api.run("tiny.json")
     with pytest.raises(UsageError, match="plan no looks"):

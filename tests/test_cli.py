@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import api, cli, verbs
+from capsule import archive, cli, verbs
 from capsule.verbs import author as author_verbs
 from capsule.verbs import data, diff, image, machine, read, run, verify
 from tests.support.capsules import seal
@@ -48,12 +48,12 @@ def test_a_fault_of_ours_is_told_without_a_traceback(monkeypatch, capsys):
     def broken(*_):
         raise ZeroDivisionError("one over nothing")
 
-    monkeypatch.setattr(api, "open", broken)
+    monkeypatch.setattr(archive, "read", broken)
     assert cli.main(["show", "x"]) == 70
-    said = capsys.readouterr().err
-    assert "ZeroDivisionError: one over nothing" in said
-    assert "--debug" in said
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: one over nothing" in err
+    assert "--debug" in err
+    assert "Traceback" not in err
     with pytest.raises(ZeroDivisionError):
         cli.main(["--debug", "show", "x"])
 
@@ -105,7 +105,7 @@ def test_an_interrupt_with_nothing_under_way_names_no_folder(monkeypatch, capsys
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "open", interrupted)
+    monkeypatch.setattr(archive, "read", interrupted)
     before = signal.getsignal(signal.SIGTERM)
     assert cli.main(["show", "x"]) == 130
     assert capsys.readouterr() == ("", "interrupted\n")
@@ -247,6 +247,6 @@ def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(monkeypatch, capsys
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere")
 
-    monkeypatch.setattr(api, "open", full)
+    monkeypatch.setattr(archive, "read", full)
     assert cli.main(["show", "x"]) == 5
     assert "/somewhere: cannot write: No space left on device" in capsys.readouterr().err

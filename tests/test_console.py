@@ -101,7 +101,7 @@ def test_large_data_is_told_of_now_and_then(console, clock, err):
     watch = console.watch(str)
     for step in range(30):
         clock.seconds = step
-        watch.hashing("corpus", step * 10**9, 30 * 10**9)
+        watch.dataset("corpus", step * 10**9, 30 * 10**9)
     assert lines(err) == ["dataset corpus: 10.0 of 30.0 GB", "dataset corpus: 20.0 of 30.0 GB"]
 
 

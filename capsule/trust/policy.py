@@ -52,11 +52,11 @@ def _would_run(opened: Capsule) -> list[str]:
     image = record.image.pinned or record.image.reference if record.image else None
     lines = [f"image {image}" if image else "no image"]
     for benchmark in record.manifest.benchmarks:
-        lines.append(f"{benchmark.id}: {_described(benchmark)}")
+        lines.append(f"{benchmark.id}: {_describe(benchmark)}")
     return lines
 
 
-def _described(benchmark: Benchmark) -> str:
+def _describe(benchmark: Benchmark) -> str:
     match benchmark.subject:
         case Command(words=words):
             return f"{' '.join(words)!r}{', with network' if benchmark.online else ''}"

@@ -5,9 +5,9 @@
     diff     diff                     machine   inventory
     data     data hash, generate      image     image resolve, build
 
-Each turns what was typed into a frozen dataclass, calls `capsule.api` or a room with it, and prints
-what comes back. A module is imported when its verb is typed, and what an action needs when it runs:
-`capsule --help` must not wait.
+Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
+where that is all it needs, and prints what comes back. A module is imported when its verb is typed,
+and what an action needs when it runs: `capsule --help` must not wait.
 """
 
 from __future__ import annotations

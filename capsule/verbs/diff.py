@@ -31,18 +31,18 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _diff(arguments: Arguments, console: Console) -> int:
-    from capsule import api, report, verdict
+    from capsule import judgement, report, verdict
     from capsule.verdict import several
 
     first, *others = arguments.reruns
     if others:
-        spread = api.diff(arguments.original, first, *others)
+        spread = judgement.diff(arguments.original, first, *others)
         if arguments.json:
             console.data(verb.text(report.several_to_json(spread)))
         else:
             console.show(*report.draw_several(spread))
         return several.exit_code(spread)
-    judged = api.diff(arguments.original, first)
+    judged = judgement.diff(arguments.original, first)
     if arguments.json:
         console.data(verb.text(report.verdict_to_json(judged)))
     else:

@@ -28,9 +28,9 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _check(arguments: Arguments, console: Console) -> int:
-    from capsule import api
+    from capsule import archive
 
-    with api.open(arguments.capsule) as capsule:
+    with archive.read(arguments.capsule) as capsule:
         facts = capsule.facts()
     if arguments.json:
         console.data(verb.text({"id": capsule.id, "checked": facts}))
@@ -40,9 +40,9 @@ def _check(arguments: Arguments, console: Console) -> int:
 
 
 def _show(arguments: Arguments, console: Console) -> int:
-    from capsule import api, report
+    from capsule import archive, report
 
-    with api.open(arguments.capsule) as capsule:
+    with archive.read(arguments.capsule) as capsule:
         record = capsule.record
     if arguments.json:
         console.data(verb.text(report.record_to_json(record, capsule.id)))

@@ -66,9 +66,9 @@ def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError("name a manifest, or a run folder with --resume, but not both")
     if arguments.frameworks:
-        raise verb.excluded("--frameworks")
+        raise verb.conflict("--frameworks")
     if arguments.dry_run:
-        raise verb.excluded("--dry-run")
+        raise verb.conflict("--dry-run")
     verb.refuse_beside_resume(arguments, RunOptions)
 
 

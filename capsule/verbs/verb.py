@@ -63,10 +63,10 @@ def door(
         act: Does what the arguments ask for.
     """
 
-    def parsed(values: Mapping[str, object], console: Console) -> int:
+    def run(values: Mapping[str, object], console: Console) -> int:
         return act(arguments(**values), console)
 
-    return parsed
+    return run
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -135,10 +135,10 @@ def refuse_beside_resume(options: RunOptions, kind: type[RunOptions]) -> None:
     free = {field.name for field in fields(ResumeOptions)}
     for field in fields(kind):
         if field.name not in free and getattr(options, field.name) != field.default:
-            raise excluded(f"--{field.name.replace('_', '-')}")
+            raise conflict(f"--{field.name.replace('_', '-')}")
 
 
-def excluded(option: str) -> UsageError:
+def conflict(option: str) -> UsageError:
     """The error of an option that stands beside `--resume`."""
     return UsageError(
         f"--resume and {option} exclude each other",

@@ -1,0 +1,51 @@
+"""Capsules that are there already, judged by each other; nothing here can execute anything.
+
+archive.read -> diff.compare -> verdict.judge
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import overload
+
+from capsule import archive, verdict
+from capsule import diff as differences
+from capsule.archive import Capsule
+from capsule.diff.several import compare_several
+from capsule.errors import UsageError
+from capsule.record import Record
+from capsule.verdict import Verdict
+from capsule.verdict.several import SeveralVerdict, judge_several
+
+
+@overload
+def diff(original: str | Path, rerun: str | Path, /) -> Verdict: ...
+@overload
+def diff(
+    original: str | Path, first: str | Path, second: str | Path, /, *more: str | Path
+) -> SeveralVerdict: ...
+def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
+    """Judge the claims of one capsule by the runs of another, or of several others.
+
+    Raises:
+        UsageError: There is no such capsule, or only one is named.
+        DamagedError: One of them is not as it was sealed.
+    """
+    if not reruns:
+        raise UsageError("a capsule is compared with one other or more, and none is named")
+    with ExitStack() as stack:
+        paths = map(Path, (original, *reruns))
+        capsules = [stack.enter_context(archive.read(path)) for path in paths]
+        if len(capsules) == 2:
+            return judge(capsules[0], capsules[1].record, capsules[1].id)
+        return judge_several(
+            compare_several([one.record for one in capsules], [one.id for one in capsules])
+        )
+
+
+def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
+    """Judge the claims of a capsule by the runs of another record, sealed or not."""
+    return verdict.judge(
+        differences.compare(original.record, rerun, original_id=original.id, rerun_id=rerun_id)
+    )
