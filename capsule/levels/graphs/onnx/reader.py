@@ -89,7 +89,7 @@ class Reader:
 
         Args:
             value: In the file.
-            trained: False for a constant that is no weight, whatever it looks like.
+            trainable: False for a constant that is no weight, whatever it looks like.
         """
         if value in self._names:
             return self._names[value]
