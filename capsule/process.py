@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import subprocess
 import tempfile
@@ -55,6 +56,7 @@ class Process:
         self._mark = f"{_START_MARK}={mark}".encode()
         self._kills_before = oom_kills()
         self._exit: Exit | None = None
+        self._handle = _open_handle(popen.pid)
 
     @property
     def pid(self) -> int:
@@ -67,7 +69,7 @@ class Process:
         What it left running in the background is ended before the answer: it would disturb
         whatever is measured next.
         """
-        if self._exit is None and _until(self._has_ended, timeout_seconds):
+        if self._exit is None and self._wait_for_leader(timeout_seconds):
             # the leader is still a zombie here, so its id cannot name another session yet
             self._end_members(_LEFTOVER_GRACE_SECONDS)
             self._exit = self._reap()
@@ -86,6 +88,13 @@ class Process:
             self._exit = self._reap()
         return self._exit
 
+    def _wait_for_leader(self, timeout_seconds: float) -> bool:
+        if self._handle is None:
+            return _until(self._has_ended, timeout_seconds)
+        waiting = select.poll()
+        waiting.register(self._handle, select.POLLIN)
+        return bool(waiting.poll(max(0.0, 1000 * timeout_seconds)))
+
     def _has_ended(self) -> bool:
         # WNOWAIT: looks without reaping
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -93,15 +102,24 @@ class Process:
 
     def _reap(self) -> Exit:
         status = self._popen.wait()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
         code, number = (status, None) if status >= 0 else (None, -status)
         # a shell or an engine between us and the victim turns SIGKILL into 128 + 9
         killed = number == signal.SIGKILL or code == 128 + signal.SIGKILL
-        counted = None not in (self._kills_before, now := oom_kills())
-        out_of_memory = killed and counted and now != self._kills_before
+        out_of_memory = killed and self._kills_before not in (None, oom_kills())
         return Exit(code=code, signal=number, out_of_memory=out_of_memory)
 
     def _members(self) -> list[int]:
-        return _living(lambda entry: _session(entry) == self.pid or self._mark in _variables(entry))
+        try:
+            # what it started is no older than itself, so that others cost one look each
+            oldest = _stat(self.pid).started
+        except OSError:
+            return []
+        return _living(
+            lambda pid, stat: stat.session == self.pid or self._mark in _variables(pid), oldest
+        )
 
     def _end_members(self, grace_seconds: float) -> None:
         left = _end(self._members, grace_seconds)
@@ -236,7 +254,7 @@ def find_marked(label: str) -> list[int]:
     """
     mark = f"{RUN_MARK}={label}".encode()
     spared = _lineage()
-    return [pid for pid in _living(lambda entry: mark in _variables(entry)) if pid not in spared]
+    return [pid for pid in _living(lambda pid, _: mark in _variables(pid)) if pid not in spared]
 
 
 def reap(label: str) -> int:
@@ -256,6 +274,14 @@ def reap(label: str) -> int:
     if left:
         raise ExecutionError(f"processes {left} of the run {label} do not end, even by SIGKILL")
     return len(pids)
+
+
+def _open_handle(pid: int) -> int | None:
+    """What can be waited for without looking again and again; None before Linux 5.3."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def _end(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
@@ -294,30 +320,48 @@ def _until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
     return True
 
 
-def _living(belongs: Callable[[Path], bool]) -> list[int]:
+@dataclass(frozen=True)
+class _Stat:
+    """What /proc/PID/stat says.
+
+    Attributes:
+        state: One letter.
+        parent: Process id.
+        session: Id of its session.
+        started: Clock ticks since the machine started.
+    """
+
+    state: str
+    parent: int
+    session: int
+    started: int
+
+
+def _living(belongs: Callable[[int, _Stat], bool], oldest: int = 0) -> list[int]:
+    """Processes that belong, of those that started at `oldest` or later."""
     pids = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if _stat(entry)[0] not in ("Z", "X") and belongs(entry):
-                    pids.append(int(entry.name))
-            except OSError:
-                # gone meanwhile, or another user's
-                continue
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
+        if not name.isdigit():
+            continue
+        try:
+            stat = _stat(int(name))
+            if stat.started >= oldest and stat.state not in "ZX" and belongs(int(name), stat):
+                pids.append(int(name))
+        except OSError:
+            # gone meanwhile, or another user's
+            continue
     return pids
 
 
-def _stat(entry: Path) -> list[str]:
-    # the command's name is in parentheses and may hold anything, parentheses too
-    return (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+def _stat(pid: int) -> _Stat:
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:  # noqa: PTH123 - as above
+        # the command's name is in parentheses and may hold anything, parentheses too
+        fields = stream.read().rpartition(b")")[2].split()
+    return _Stat(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
 
 
-def _session(entry: Path) -> int:
-    return int(_stat(entry)[3])
-
-
-def _variables(entry: Path) -> list[bytes]:
-    return (entry / "environ").read_bytes().split(b"\0")
+def _variables(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def _lineage() -> set[int]:
@@ -326,7 +370,7 @@ def _lineage() -> set[int]:
     while pid > 0 and pid not in lineage:
         lineage.add(pid)
         try:
-            pid = int(_stat(Path("/proc") / str(pid))[1])
+            pid = _stat(pid).parent
         except OSError:
             break
     return lineage

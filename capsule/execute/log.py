@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from capsule.errors import ExecutionError, UsageError
 from capsule.jsons import Json
 from capsule.record import Attempt
 from capsule.schema import parse
+
+_SYNC_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +40,12 @@ class Begun:
 
 
 class Log:
-    """`attempts.jsonl`: one line per process start and per end, on the disk when a call returns.
+    """`attempts.jsonl`: one line per process start and per end.
 
-    What it holds is kept in memory too, so that a question costs no reading, however long the run.
+    A line survives this process once a call returns. It survives the machine, too, once it is a
+    second old or the log was synced: trials of a millisecond would else wait for the disk longer
+    than they run. What it holds is kept in memory, so that a question costs no reading, however
+    long the run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,6 +55,7 @@ class Log:
         self._attempts: list[tuple[int, Attempt]] = []
         self._last: dict[str, Attempt] = {}
         self._whole_bytes = 0
+        self._synced = time.monotonic()
         if path.exists():
             data = path.read_bytes()
             # what follows the last newline is a line that a killed process did not finish
@@ -103,7 +110,9 @@ class Log:
                 stream.seek(0, os.SEEK_END)
                 stream.write(line)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if time.monotonic() - self._synced >= _SYNC_SECONDS:
+                    os.fsync(stream.fileno())
+                    self._synced = time.monotonic()
         except OSError as error:
             raise cannot_write(self._path, error) from None
         self._whole_bytes += len(line)

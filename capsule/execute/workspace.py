@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,6 +202,9 @@ class Workspace:
         """
         start = self.start(len(self.log.starts) + 1, group.ranks)
         try:
+            if start.folder.exists():
+                # the machine went down before the log of this start reached the disk
+                shutil.rmtree(start.folder)
             for files in start.rank_files():
                 files.out.mkdir(parents=True)
         except OSError as error:
