@@ -110,7 +110,9 @@ def make(
     if verifies is not None:
         taken = (*originals, *manifest.seeds)
         fresh = fresh_seeds(verifies, taken, count=len(originals) if runs is None else runs)
-    sources = [(each, _sources(manifest, each, verifies)) for each in manifest.benchmarks]
+    sources = [
+        (benchmark, _sources(manifest, benchmark, verifies)) for benchmark in manifest.benchmarks
+    ]
     starts: list[list[Trial]] = []
     for place, pair in enumerate(zip_longest(manifest.seeds, fresh)):
         for seed, source in zip(pair, _SOURCES, strict=True):
@@ -201,7 +203,9 @@ def _round(
     benchmarks: list[Benchmark], seed: int, source: SeedSource, place: int
 ) -> Iterator[list[Trial]]:
     """The process starts of one seed."""
-    frameworks = list(dict.fromkeys(name for each in benchmarks for name in each.frameworks))
+    frameworks = list(
+        dict.fromkeys(name for benchmark in benchmarks for name in benchmark.frameworks)
+    )
     turn = place % len(frameworks) if frameworks else 0
     for framework in frameworks[turn:] + frameworks[:turn]:
         own = sorted(_trials(benchmarks, framework, seed, source), key=_shuffle_key)
@@ -249,9 +253,9 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "determinism": manifest.determinism,
         "verifies": verifies,
         "subjects": [
-            subject_to_json(each)
-            for each in manifest.benchmarks
-            if not isinstance(each.subject, Command)
+            subject_to_json(benchmark)
+            for benchmark in manifest.benchmarks
+            if not isinstance(benchmark.subject, Command)
         ],
         "groups": [
             {

@@ -137,9 +137,9 @@ def median(values: Sequence[float], few: int = _FEW) -> float | None:
     2.5
     """
     if len(values) > few:
-        found = _middle(values)
+        fewer = _middle(values)
         # -0.0 and 0.0 stand as they came where they are sorted out
-        values = found if len(values) > _FEW or 0.0 not in found else values
+        values = fewer if len(values) > _FEW or 0.0 not in fewer else values
     if not values or not finite(values):
         return None
     ordered = sorted(values)
@@ -155,13 +155,13 @@ def _middle(values: Sequence[float]) -> list[float]:
     """As few of many values as have the same median: the middle ones, or what is not finite."""
     import numpy as np
 
-    found = np.array(values, dtype=float)
-    if not np.isfinite(found).all():
+    array = np.array(values, dtype=float)
+    if not np.isfinite(array).all():
         return [math.nan]
-    middle = len(found) // 2
-    places = [middle] if len(found) % 2 else [middle - 1, middle]
-    found.partition(places)
-    return [float(found[place]) + 0.0 for place in places]  # -0.0 and 0.0 sort as they like
+    middle = len(array) // 2
+    places = [middle] if len(array) % 2 else [middle - 1, middle]
+    array.partition(places)
+    return [float(array[place]) + 0.0 for place in places]  # -0.0 and 0.0 sort as they like
 
 
 def finite(values: Sequence[float]) -> bool:
@@ -187,9 +187,9 @@ def metrics_document(record: Record) -> dict[str, Any]:
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
     """`run_values` but for the trajectories, made once for a record: reading it needs it too."""
-    found: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _make_metrics(record)
-    vars(record)["_metrics"] = found
-    return found
+    metrics: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _make_metrics(record)
+    vars(record)["_metrics"] = metrics
+    return metrics
 
 
 def _make_metrics(record: Record) -> dict[str, MetricRuns]:
@@ -198,9 +198,9 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     for line in record.samples:
         samples.setdefault((line.trial, line.attempt, line.metric), []).append(line)
     lengths = (len(line.values) for line in record.samples)
-    few = _VERY_FEW if sum(each for each in lengths if each > _VERY_FEW) > _FEW else _FEW
+    few = _VERY_FEW if sum(length for length in lengths if length > _VERY_FEW) > _FEW else _FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
-    found: dict[str, tuple[Metric, list[Run]]] = {}
+    runs: dict[str, tuple[Metric, list[Run]]] = {}
     for trial in planned_trials(record.plan):
         benchmark, case, framework, _ = trial["id"].split("/")
         attempt = final.get(trial["id"])
@@ -208,11 +208,11 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             path = f"{benchmark}/{case}/{framework}/{metric.name}"
             lines = samples.get((trial["id"], attempt.attempt, path), []) if attempt else []
             run = _run(trial, attempt, tuple(lines), few)
-            if path in found:
-                found[path][1].append(run)
+            if path in runs:
+                runs[path][1].append(run)
             else:
-                found[path] = (metric, [run])
-    return {path: _metric_runs(path, *found[path]) for path in sorted(found)}
+                runs[path] = (metric, [run])
+    return {path: _metric_runs(path, *runs[path]) for path in sorted(runs)}
 
 
 def _run(
@@ -255,7 +255,7 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     for path, metric in metrics.items():
         if metric.kind == "portable":
             subjects.setdefault(path.rpartition("/")[0], []).append(metric)
-    found = dict(metrics)
+    marked = dict(metrics)
     for group in subjects.values():
         # the runs of one trial stand in the same place of every metric
         trials = list(zip(*([run.samples for run in metric.runs] for metric in group), strict=True))
@@ -267,8 +267,8 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
                 replace(run, trajectory=metric.runs[same[index]].seed) if index in same else run
                 for index, run in enumerate(metric.runs)
             )
-            found[metric.metric] = replace(metric, runs=runs)
-    return found
+            marked[metric.metric] = replace(metric, runs=runs)
+    return marked
 
 
 def _alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:

@@ -77,8 +77,8 @@ def crate_time(text: str) -> str:
 
 def references(ids: Iterable[str]) -> Entity | list[Entity]:
     """References to entities: one alone is no list."""
-    found = [{"@id": each} for each in ids]
-    return found[0] if len(found) == 1 else found
+    links = [{"@id": identifier} for identifier in ids]
+    return links[0] if len(links) == 1 else links
 
 
 def _ids(entities: Sequence[Entity]) -> list[str]:
@@ -91,7 +91,7 @@ def _engine(record: Record) -> str:
 
 def _faults(record: Record) -> str:
     """Which trials did not complete, empty when all did."""
-    completed = {each.trial for each in record.attempts if each.outcome == "completed"}
+    completed = {attempt.trial for attempt in record.attempts if attempt.outcome == "completed"}
     trials = [trial["id"] for trial in summary.planned_trials(record.plan)]
     open_trials = [trial for trial in trials if trial not in completed]
     if not open_trials:
@@ -165,12 +165,12 @@ def _headlines(record: Record) -> list[Entity]:
     """The median over runs of every claimed metric."""
     runs = summary.run_values(record)
     claimed = sorted({claim.metric for claim in record.claims} & runs.keys())
-    found = []
+    headlines = []
     for n, path in enumerate(claimed, 1):
         median = summary.median(runs[path].values)
         entity = _property(f"metric-{n}", path, "none" if median is None else repr(median))
-        found.append(entity | {"unitText": runs[path].unit})
-    return found
+        headlines.append(entity | {"unitText": runs[path].unit})
+    return headlines
 
 
 def _resources(record: Record) -> list[Entity]:

@@ -66,17 +66,17 @@ def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
     Raises:
         DamagedError: A line is in another form, out of order or there twice.
     """
-    found: dict[str, Digest] = {}
+    digests: dict[str, Digest] = {}
     for number, line in enumerate(data.decode("ascii", "replace").split("\n")[:-1], 1):
         match = _LINE.fullmatch(line)
         if not match:
             raise DamagedError(
                 f"line {number} is not '<sha256>  <path>': {line[:90]!r}", where=where
             )
-        found[match[2]] = Digest(hex=match[1])
-    if manifest(found) != data:
+        digests[match[2]] = Digest(hex=match[1])
+    if manifest(digests) != data:
         raise DamagedError("lines are not sorted, doubled or not ended by a newline", where=where)
-    return found
+    return digests
 
 
 def verify(
@@ -101,18 +101,18 @@ def verify(
     _refuse([f"missing {name}" for name in absent], where)
     tags = parse_manifest(_small(source, TAG_MANIFEST, where), where=f"{where}:{TAG_MANIFEST}")
     payload = parse_manifest(_small(source, MANIFEST, where), where=f"{where}:{MANIFEST}")
-    found, kept, unreadable = _hash_all(source, keep)
+    digests, kept, unreadable = _hash_all(source, keep)
     faults = [*_structure_faults(tags, payload), *unreadable]
     expected = tags | payload
     faults += [f"missing {name}" for name in sorted(expected.keys() - source.sizes.keys())]
     faults += [
         f"changed {name}"
         for name in sorted(expected)
-        if found.get(name, expected[name]) != expected[name]
+        if digests.get(name, expected[name]) != expected[name]
     ]
     faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, expected)]
     _refuse(faults, where)
-    return found, kept
+    return digests, kept
 
 
 def read(source: Source, name: str, *, expected: Digest, where: str) -> bytes:
@@ -135,7 +135,7 @@ def _small(source: Source, name: str, where: str) -> bytes:
 def _hash_all(
     source: Source, keep: Collection[str]
 ) -> tuple[dict[str, Digest], dict[str, bytes], list[str]]:
-    found: dict[str, Digest] = {}
+    digests: dict[str, Digest] = {}
     kept: dict[str, bytes] = {}
     unreadable = []
     for name in source.sizes:
@@ -149,10 +149,10 @@ def _hash_all(
         except DamagedError as error:
             unreadable.append(error.what)
         else:
-            found[name] = Digest(hex=hasher.hexdigest())
+            digests[name] = Digest(hex=hasher.hexdigest())
             if name in keep:
                 kept[name] = b"".join(chunks)
-    return found, kept, unreadable
+    return digests, kept, unreadable
 
 
 def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest]) -> Iterator[str]:

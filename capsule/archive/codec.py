@@ -46,7 +46,7 @@ def documents(record: Record) -> dict[str, bytes]:
     Raises:
         ValueError: A number is NaN or infinite where JSON has no word for it.
     """
-    found = {
+    contents = {
         MANIFEST: record.manifest.source,
         RECORD: pretty(_record_json(record)),
         HARDWARE: pretty({"format": "capsule-hardware/1", "nodes": list(record.nodes)}),
@@ -59,10 +59,10 @@ def documents(record: Record) -> dict[str, bytes]:
         METRICS: metrics(record),
     }
     if record.image:
-        found[IMAGE_CONFIG] = record.image.config
+        contents[IMAGE_CONFIG] = record.image.config
         if record.image.manifest is not None:
-            found[IMAGE_MANIFEST] = record.image.manifest
-    return found
+            contents[IMAGE_MANIFEST] = record.image.manifest
+    return contents
 
 
 def names(record: Record) -> frozenset[str]:
@@ -94,7 +94,7 @@ def _indent(value: Any, margin: str) -> str:
         items = [f"{encode_basestring(key)}: {_indent(value[key], inner)}" for key in sorted(value)]
         return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
     if isinstance(value, list | tuple) and value:
-        items = [_indent(each, inner) for each in value]
+        items = [_indent(item, inner) for item in value]
         return f"[{inner}{f',{inner}'.join(items)}{margin}]"
     return _COMPACT(value)
 
@@ -132,11 +132,11 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         software=reader.document(SOFTWARE, "software-1")["software"],
         environment=reader.document(ENVIRONMENT, "environment-1")["environment"],
         levels=stated["levels"],
-        datasets=tuple(Dataset(**each) for each in stated["datasets"]),
+        datasets=tuple(Dataset(**dataset) for dataset in stated["datasets"]),
         claims=tuple(map(_claim, stated["claims"])),
         attempts=lines.read_attempts(reader.bytes(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=lines.read_samples(reader.bytes(SAMPLES), where=reader.at(SAMPLES)),
-        notes=tuple(Note(**each) for each in stated["notes"]),
+        notes=tuple(Note(**note) for note in stated["notes"]),
     )
 
 
@@ -224,8 +224,8 @@ def _record_json(record: Record) -> dict[str, Any]:
         "manifest": str(digest.of_bytes(record.manifest.source)),
         "plan": record.plan_digest,
         "levels": dict(record.levels),
-        "datasets": [asdict(each) for each in record.datasets],
-        "claims": [asdict(each) for each in record.claims],
+        "datasets": [asdict(dataset) for dataset in record.datasets],
+        "claims": [asdict(claim) for claim in record.claims],
         "notes": [asdict(note) for note in record.notes],
     }
 
@@ -255,5 +255,5 @@ def _claim(value: Mapping[str, Any]) -> FrozenClaim:
         published=Published(**published) if published else None,
         **{**pattern, "looks": tuple(pattern["looks"])},
     )
-    rest = {each.name: value[each.name] for each in fields(FrozenClaim)}
+    rest = {field.name: value[field.name] for field in fields(FrozenClaim)}
     return FrozenClaim(**{**rest, "looks": tuple(value["looks"]), "pattern": written})

@@ -29,9 +29,9 @@ def faults(record: Record) -> Iterator[str]:
     yield from chain.from_iterable(_claim_faults(record, claim, paths) for claim in record.claims)
     known = {dataset.name for dataset in record.manifest.datasets}
     yield from (
-        f"dataset {each.name} is none of the manifest's"
-        for each in record.datasets
-        if each.name not in known
+        f"dataset {dataset.name} is none of the manifest's"
+        for dataset in record.datasets
+        if dataset.name not in known
     )
     if record.image:
         yield from image_faults(record.image)
@@ -42,10 +42,12 @@ def faults(record: Record) -> Iterator[str]:
 def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     """Whether `levels/` in the payload (path below `data/` -> digest) is the recorded one."""
     prefix = "levels/"
-    found = {
-        path.removeprefix(prefix): each for path, each in payload.items() if path.startswith(prefix)
+    digests = {
+        path.removeprefix(prefix): file_digest
+        for path, file_digest in payload.items()
+        if path.startswith(prefix)
     }
-    tree = str(digest.of_tree(found)) if found else None
+    tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
         return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
     return None
@@ -55,12 +57,12 @@ def evidence_faults(
     record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
 ) -> Iterator[str]:
     """Where attempts and the payload (path below `data/`) disagree on the evidence that is kept."""
-    stated = [each for attempt in record.attempts for each in attempt.evidence]
-    paths = [EVIDENCE + each.path for each in stated]
-    for path, each in zip(paths, stated, strict=True):
+    stated = [evidence for attempt in record.attempts for evidence in attempt.evidence]
+    paths = [EVIDENCE + evidence.path for evidence in stated]
+    for path, evidence in zip(paths, stated, strict=True):
         if path not in payload:
             yield f"{path} is missing"
-        elif (str(payload[path]), sizes[path]) != (each.digest, each.bytes):
+        elif (str(payload[path]), sizes[path]) != (evidence.digest, evidence.bytes):
             yield f"{path} is not the file that its attempt left"
     if len(set(paths)) < len(paths):
         yield "two attempts name one file as their evidence"
@@ -96,7 +98,7 @@ def _image_manifest_faults(image: Image, raw: bytes) -> Iterator[str]:
 
 
 def _time_faults(record: Record) -> Iterator[str]:
-    times = [record.started, record.ended, *(each.started for each in record.attempts)]
+    times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
     unreadable = [text for text in times if not _is_time(text)]
     if unreadable:
         yield f"{unreadable[0]!r} is no time"
@@ -154,21 +156,21 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} names its nodes twice or out of order"
         if attempt.ranks != trial_ranks[attempt.trial]:
             yield f"{name} ran with another number of ranks than planned: {attempt.ranks}"
-        if any(each.rank >= attempt.ranks for each in attempt.evidence):
+        if any(evidence.rank >= attempt.ranks for evidence in attempt.evidence):
             yield f"{name} has evidence of a rank that it did not have"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
             yield f"{name} has an outcome and a reason that exclude each other"
         tries.setdefault(attempt.trial, []).append(attempt)
     for trial_id, attempts in tries.items():
-        if [each.attempt for each in attempts] != list(range(1, len(attempts) + 1)):
+        if [attempt.attempt for attempt in attempts] != list(range(1, len(attempts) + 1)):
             yield f"the attempts of {trial_id} are not numbered from 1 on"
         if any(map(summary.final_outcome, attempts[:-1])):
             yield f"{trial_id} was tried again after its outcome was settled"
 
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
-    outcomes = {(each.trial, each.attempt): each.outcome for each in record.attempts}
-    ranks = {(each.trial, each.attempt): each.ranks for each in record.attempts}
+    outcomes = {(attempt.trial, attempt.attempt): attempt.outcome for attempt in record.attempts}
+    ranks = {(attempt.trial, attempt.attempt): attempt.ranks for attempt in record.attempts}
     order = list(map(sample_order, record.samples))
     if any(first >= second for first, second in pairwise(order)):
         yield "samples are not sorted by metric, seed, attempt and rank, or there twice"

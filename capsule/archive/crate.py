@@ -67,14 +67,14 @@ def describe_files(document: Any) -> dict[str, tuple[str, str]]:
     Raises:
         KeyError, TypeError, ValueError: It is no flat crate, or describes a file twice.
     """
-    found: dict[str, tuple[str, str]] = {}
+    descriptions: dict[str, tuple[str, str]] = {}
     for entity in document["@graph"]:
         if entity["@type"] != "File":
             continue
-        if entity["@id"] in found:
-            raise ValueError(f"{entity['@id']} is describe_files twice")
-        found[entity["@id"]] = (entity["sha256"], entity["contentSize"])
-    return found
+        if entity["@id"] in descriptions:
+            raise ValueError(f"{entity['@id']} is described twice")
+        descriptions[entity["@id"]] = (entity["sha256"], entity["contentSize"])
+    return descriptions
 
 
 def _root(record: Record, files: Sequence[Payload]) -> Entity:

@@ -35,7 +35,9 @@ def checker(schema: Mapping[str, Any]) -> Check:
     """
     known = {"type", "required", "properties", "additionalProperties", "$schema", "$id"}
     _only(schema, known)
-    fields = {name: _field(name, each) for name, each in schema["properties"].items()}
+    fields = {
+        name: _field(name, field_schema) for name, field_schema in schema["properties"].items()
+    }
     required = frozenset(schema["required"])
     closed = schema.get("additionalProperties", True) is False
 
@@ -46,8 +48,8 @@ def checker(schema: Mapping[str, Any]) -> Check:
             return f"{min(missing)} is missing"
         if closed and (unknown := value.keys() - fields.keys()):
             return f"unknown field {min(unknown)[:100]!r}"
-        for name, each in fields.items():
-            if name in value and (fault := each(value[name])):
+        for name, check_field in fields.items():
+            if name in value and (fault := check_field(value[name])):
                 return fault
         return None
 
@@ -62,7 +64,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     if items is not None:
         item = checker(items) if items["type"] == "object" else _field(name, items)
     named = schema.get("type", list(_TYPES))
-    types = tuple(kind for each in _as_list(named) for kind in _TYPES[each])
+    types = tuple(kind for type_name in _as_list(named) for kind in _TYPES[type_name])
     enum = schema.get("enum")
     pattern = re.compile(schema.get("pattern", ""))
     lowest, highest = schema.get("minimum"), schema.get("maximum")

@@ -88,7 +88,7 @@ def read_attempts(data: bytes, *, where: str) -> tuple[Attempt, ...]:
 
 def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
     """The attempt that a line, or an entry of a run folder's log, states."""
-    evidence = tuple(Evidence(**each) for each in value["evidence"])
+    evidence = tuple(Evidence(**file) for file in value["evidence"])
     return Attempt(**{**value, "nodes": tuple(value["nodes"]), "evidence": evidence})
 
 

@@ -32,18 +32,18 @@ def clashes(paths: Iterable[str]) -> list[str]:
     """What is wrong between names: equal but for case, or a file where another needs a folder."""
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
-    found = []
+    faults = []
     for path in paths:
         folded = path.lower()
         if folded in files:
-            found.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
+            faults.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
         files[folded] = path
         for parent in _parents(path):
             other = folders.setdefault(parent.lower(), parent)
             if other != parent:
-                found.append(f"{parent!r} and {other!r} are one folder where case does not count")
-    found += [f"{files[name]!r} is a file and a folder" for name in files if name in folders]
-    return found
+                faults.append(f"{parent!r} and {other!r} are one folder where case does not count")
+    faults += [f"{files[name]!r} is a file and a folder" for name in files if name in folders]
+    return faults
 
 
 def _parents(path: str) -> list[str]:

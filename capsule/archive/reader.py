@@ -112,8 +112,8 @@ class Capsule:
             ExecutionError: A file cannot be written.
         """
         folder = f"{prefix.strip('/')}/"
-        found = [name for name in self.digests if name.startswith(folder)]
-        return tuple(self._extract(name, target / name.removeprefix(folder)) for name in found)
+        names = [name for name in self.digests if name.startswith(folder)]
+        return tuple(self._extract(name, target / name.removeprefix(folder)) for name in names)
 
     def _extract(self, name: str, path: Path) -> Path:
         try:
@@ -133,8 +133,8 @@ class Capsule:
         for chunk in self.source.chunks(bag.PAYLOAD + name):
             hasher.update(chunk)
             stream.write(chunk)
-        found = Digest(hex=hasher.hexdigest())
-        digest.expect(found, self.digests[name], what=name, where=str(self.path))
+        copied = Digest(hex=hasher.hexdigest())
+        digest.expect(copied, self.digests[name], what=name, where=str(self.path))
 
 
 def read(path: Path) -> Capsule:
@@ -188,8 +188,8 @@ def _read(source: Source, path: Path) -> Capsule:
     small = {name for name, size in source.sizes.items() if size <= _limit(name)}
     digests, kept = bag.verify(source, where=where, keep=_DOCUMENTS & small)
     payload = {
-        name.removeprefix(bag.PAYLOAD): found
-        for name, found in digests.items()
+        name.removeprefix(bag.PAYLOAD): file_digest
+        for name, file_digest in digests.items()
         if name.startswith(bag.PAYLOAD)
     }
     sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
@@ -264,11 +264,11 @@ def _crate_fault(
         name: (payload[name].hex, str(sizes[name])) for name in payload if name != crate.NAME
     }
     try:
-        found = crate.describe_files(strict.parse(load(crate.NAME), where=crate.NAME))
+        described = crate.describe_files(strict.parse(load(crate.NAME), where=crate.NAME))
     except (KeyError, TypeError, ValueError) as error:
         return f"{crate.NAME} is no flat crate: {error}"
     wrong = sorted(
-        name for name in found.keys() | expected if found.get(name) != expected.get(name)
+        name for name in described.keys() | expected if described.get(name) != expected.get(name)
     )
     return f"{crate.NAME} describes otherwise: {', '.join(wrong[:_SHOWN])}" if wrong else None
 

@@ -26,7 +26,7 @@ def _head(record: Record) -> Iterator[str]:
         " another machine, and the rule by which the new numbers will be judged."
     )
     yield ""
-    authors = ", ".join(_author(each.name, each.affiliation) for each in manifest.authors)
+    authors = ", ".join(_author(author.name, author.affiliation) for author in manifest.authors)
     yield f"- Authors: {authors}"
     if manifest.paper_doi:
         yield f"- Paper: https://doi.org/{_plain(manifest.paper_doi)}"
@@ -70,12 +70,12 @@ def _claims(record: Record) -> Iterator[str]:
     yield "| metric | median of the runs | unit | runs | claim | allowed | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for claim in record.claims:
-        found = runs[claim.metric]
+        metric = runs[claim.metric]
         cells = (
             f"`{claim.metric}`",
-            str(summary.median(found.values)),
-            f"`{_plain(found.unit)}`",
-            str(len(found.values)),
+            str(summary.median(metric.values)),
+            f"`{_plain(metric.unit)}`",
+            str(len(metric.values)),
             claim.type,
             _region(claim),
             "primary" if claim.primary else "secondary",

@@ -14,7 +14,7 @@ from capsule.origin import Extension, Origin, Original, Rereading, Side, Verific
 from capsule.record import Dataset, Setup
 
 _ORIGINS: Mapping[str, type[Origin]] = {
-    each.kind: each for each in (Original, Verification, Side, Extension, Rereading)
+    origin.kind: origin for origin in (Original, Verification, Side, Extension, Rereading)
 }
 
 
@@ -25,7 +25,7 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
-    rest = {name: each for name, each in value.items() if name != "kind"}
+    rest = {name: item for name, item in value.items() if name != "kind"}
     if "added" in rest:
         rest["added"] = tuple(rest["added"])
     return _ORIGINS[value["kind"]](**rest)
@@ -33,11 +33,11 @@ def origin_from_json(value: Mapping[str, Any]) -> Origin:
 
 def setup_to_json(setup: Setup) -> dict[str, Any]:
     """What a run folder keeps of a setup, so that another process can go on with it."""
-    value = {each.name: getattr(setup, each.name) for each in fields(Setup)}
+    value = {field.name: getattr(setup, field.name) for field in fields(Setup)}
     value["image"] = _whole(setup.image) if setup.image else None
     for name in ("image_observations", "variables", "levels"):
         value[name] = dict(value[name])
-    value["datasets"] = [vars(each) for each in setup.datasets]
+    value["datasets"] = [vars(dataset) for dataset in setup.datasets]
     value["notes"] = [vars(note) for note in setup.notes]
     value["origin"] = origin_to_json(setup.origin)
     return value
@@ -54,8 +54,8 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
             manifest=None if manifest is None else b64decode(manifest),
             config=b64decode(config),
         )
-    restored["datasets"] = tuple(Dataset(**each) for each in restored["datasets"])
-    restored["notes"] = tuple(Note(**each) for each in restored["notes"])
+    restored["datasets"] = tuple(Dataset(**dataset) for dataset in restored["datasets"])
+    restored["notes"] = tuple(Note(**note) for note in restored["notes"])
     restored["origin"] = origin_from_json(restored["origin"])
     return Setup(**restored)
 

@@ -70,7 +70,9 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
         stated = codec.documents(record) | {readme.NAME: readme.build(record)}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
-    contents: dict[str, bytes | Path] = {bag.PAYLOAD + path: each for path, each in stated.items()}
+    contents: dict[str, bytes | Path] = {
+        bag.PAYLOAD + path: document for path, document in stated.items()
+    }
     for file in files:
         path = bag.PAYLOAD + file.path
         if path in contents or not file.path.startswith(reader.CARRIED):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from capsule import archive
 from capsule.errors import UsageError
@@ -37,7 +36,7 @@ class Header:
     plan: str
     subjects: Sequence[JsonObject]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As it stands in the file."""
         return {
             "format": FORMAT,

@@ -159,7 +159,7 @@ class OpenSeries:
         places = {name: line[name] for name in _PLACES if line.get(name) is not None}
         if self.values and places.keys() != self._places.keys():
             lone = places.keys() ^ self._places.keys()
-            name = next(each for each in _PLACES if each in lone)
+            name = next(place for place in _PLACES if place in lone)
             one = "a step" if name == "steps" else f"its {name} time"
             raise Defect(f"{self._metric} has {one} beside some values and none beside others")
         checked = {name: self._increasing(name, line, len(values)) for name, line in places.items()}
@@ -232,7 +232,7 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
     if outcome == "completed":
         return replace(report, outcome="completed", seconds=float(seconds))
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite")
-    why: Reason = next((each for each in known if each == reason), "error")
+    why: Reason = next((kind for kind in known if kind == reason), "error")
     message = str(event.get("message", ""))[:MAX_MESSAGE]
     return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
 

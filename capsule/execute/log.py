@@ -98,7 +98,7 @@ class Log:
 
     def end(self, number: int, attempts: Sequence[Attempt]) -> None:
         """Note how a process start ended for each of its trials, in one write."""
-        self._append({"end": number, "attempts": [asdict(each) for each in attempts]})
+        self._append({"end": number, "attempts": [asdict(attempt) for attempt in attempts]})
         self._keep_end(number, attempts)
 
     def _append(self, event: Mapping[str, Json]) -> None:

@@ -16,34 +16,36 @@ from capsule.record import File
 OWN_LEVELS = Path(levels.__file__).parent
 
 
-def inputs(asked: Manifest, folder: Path | None) -> dict[str, Path]:
+def inputs(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
     """Every input file: its path below `inputs/`, and where it lies now.
 
     Args:
-        asked: The manifest that names them.
+        manifest: It names them.
         folder: What its paths are relative to.
 
     Raises:
         DamagedError: One is not there.
         UsageError: One has a name that a capsule cannot hold.
     """
-    wanted = {name for each in asked.benchmarks for name in each.inputs}
-    if asked.image is not None and asked.image.build is not None:
-        wanted.add(asked.image.build)
-    found: dict[str, Path] = {}
+    wanted = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
+    if manifest.image is not None and manifest.image.build is not None:
+        wanted.add(manifest.image.build)
+    sources: dict[str, Path] = {}
     for name in sorted(wanted):
         path = folder / name if folder else None
         if path is None or not path.exists():
             raise DamagedError(f"the input {name} is not there", where=str(folder))
-        files = sorted(each for each in path.rglob("*") if each.is_file()) or [path]
-        found |= {(Path(name) / each.relative_to(path)).as_posix(): each for each in files}
-    archive.check_names(f"data/inputs/{name}" for name in found)
-    return found
+        files = sorted(file for file in path.rglob("*") if file.is_file()) or [path]
+        sources |= {(Path(name) / file.relative_to(path)).as_posix(): file for file in files}
+    archive.check_names(f"data/inputs/{name}" for name in sources)
+    return sources
 
 
-def fill(workspace: Workspace, asked: Manifest, inputs: Mapping[str, Path], levels: Path) -> None:
+def fill(
+    workspace: Workspace, manifest: Manifest, inputs: Mapping[str, Path], levels: Path
+) -> None:
     """Copy into the run folder what must not change while the run is under way."""
-    workspace.manifest.write_bytes(asked.source)
+    workspace.manifest.write_bytes(manifest.source)
     workspace.inputs.mkdir()
     copies = {workspace.inputs / name: source for name, source in inputs.items()}
     for path in _sources(levels):

@@ -17,15 +17,15 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
+from capsule.jsons import JsonObject
 from capsule.plan import Group
 from capsule.schema import parse
 
@@ -172,12 +172,12 @@ class Workspace:
         """The measuring program that this run uses, from start to end."""
         return self.folder / "levels"
 
-    def nodes(self) -> tuple[dict[str, Any], ...]:
+    def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""
         paths = sorted((self.folder / "nodes").glob("*.json"))
         return tuple(parse(path.read_bytes(), where=str(path)) for path in paths)
 
-    def add_node(self, node: Mapping[str, Any]) -> int:
+    def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""
         known = self.nodes()
         for index, other in enumerate(known):

@@ -48,20 +48,20 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         problems.add(here, "the plan does not say what this benchmark measures")
         return None
     cases = tuple(
-        Case(name=each["name"], parameters=each["parameters"]) for each in subject["cases"]
+        Case(name=case["name"], parameters=case["parameters"]) for case in subject["cases"]
     )
     if not _writes_out(raw.get("cases"), cases):
         problems.add(f"{here}/cases", "the plan has other cases")
-    lacking = {name: frozenset(each) for name, each in subject["lacking"].items()}
+    lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
-    given = subjects.source(raw)
+    source = subjects.source(raw)
     return _benchmark(
         raw,
-        given[1] if given else raw[subjects.kind(raw)],
+        source[1] if source else raw[subjects.kind(raw)],
         cases,
         {
-            "metrics": tuple(_metric(each["name"], each) for each in subject["metrics"]),
+            "metrics": tuple(_metric(metric["name"], metric) for metric in subject["metrics"]),
             "lacking": lacking,
         },
     )
@@ -73,10 +73,10 @@ def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
     return {
         "benchmark": benchmark.id,
         "cases": [
-            {"name": each.name, "parameters": dict(each.parameters)} for each in benchmark.cases
+            {"name": case.name, "parameters": dict(case.parameters)} for case in benchmark.cases
         ],
-        "metrics": [{key: getattr(each, key) for key in known} for each in benchmark.metrics],
-        "lacking": {name: sorted(each) for name, each in sorted(benchmark.lacking.items())},
+        "metrics": [{key: getattr(metric, key) for key in known} for metric in benchmark.metrics],
+        "lacking": {name: sorted(metrics) for name, metrics in sorted(benchmark.lacking.items())},
     }
 
 
@@ -84,11 +84,15 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
     """Whether cases are those that an entry writes out; a set has only its name there."""
     if raw is None or isinstance(raw, str):
         return True
-    found = [dict(case.parameters) for case in cases]
+    planned = [dict(case.parameters) for case in cases]
     if isinstance(raw, dict):
-        points = [dict(zip(raw, each, strict=True)) for each in itertools.product(*raw.values())]
-        return len(found) == len(points) and all(each in found for each in points)
-    return found == [{key: point[key] for key in point if key != "name"} for point in raw] and all(
+        points = [
+            dict(zip(raw, values, strict=True)) for values in itertools.product(*raw.values())
+        ]
+        return len(planned) == len(points) and all(point in planned for point in points)
+    return planned == [
+        {key: point[key] for key in point if key != "name"} for point in raw
+    ] and all(
         point.get("name", case.name) == case.name for point, case in zip(raw, cases, strict=True)
     )
 
@@ -102,7 +106,7 @@ def command(raw: Raw) -> Benchmark:
         frameworks=("command",),
         inputs=tuple(raw.get("inputs", ())),
         datasets=tuple(raw.get("datasets", ())),
-        metrics=tuple(_metric(name, each) for name, each in sorted(raw["metrics"].items())),
+        metrics=tuple(_metric(name, metric) for name, metric in sorted(raw["metrics"].items())),
         isolation="trial",
         timeout_seconds=seconds(raw.get("timeout")),
         online=raw.get("online", False),
@@ -141,10 +145,10 @@ def _of_catalogue(
         return None
     dtype = raw.get("dtype", "float32")
     if dtype not in subject.dtypes:
-        told = f"unknown element type {quote(dtype)}; {instead(dtype, subject.dtypes)}"
+        message = f"unknown element type {quote(dtype)}; {instead(dtype, subject.dtypes)}"
         if dtype in catalog.DTYPES:
-            told = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
-        problems.add(f"{here}/dtype", told)
+            message = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
+        problems.add(f"{here}/dtype", message)
     else:
         _frameworks(raw["frameworks"], subject, dtype, device, here, problems)
     cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
@@ -198,13 +202,13 @@ def _frameworks(
 ) -> None:
     """Note each framework that is unknown, or cannot run the subject."""
     for index, name in enumerate(names):
-        told: str | None = None
+        message: str | None = None
         if name not in catalog.FRAMEWORKS:
-            told = f"unknown framework {quote(name)}; {instead(name, subject.frameworks)}"
+            message = f"unknown framework {quote(name)}; {instead(name, subject.frameworks)}"
         elif reason := catalog.refusal(subject, name, dtype, device):
-            told = reason
-        if told:
-            problems.add(f"{here}/frameworks/{index}", told)
+            message = reason
+        if message:
+            problems.add(f"{here}/frameworks/{index}", message)
 
 
 def _limits(
@@ -215,16 +219,17 @@ def _limits(
         return
     for index, name in enumerate(names):
         if name in catalog.FRAMEWORKS and not catalog.reports_memory(name, device):
-            told = f"{name} does not report its memory use, so limit_mib cannot be enforced"
-            problems.add(f"{here}/frameworks/{index}", told)
+            message = f"{name} does not report its memory use, so limit_mib cannot be enforced"
+            problems.add(f"{here}/frameworks/{index}", message)
 
 
 def _metrics(subject: catalog.Subject, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
     """The metrics of a subject's trials, and which of them some frameworks lack."""
     due = {name: catalog.due(subject, name, device) for name in frameworks}
-    every = {facts.name: facts for found in due.values() for facts in found}
+    every = {facts.name: facts for facts_due in due.values() for facts in facts_due}
     lacking = {
-        name: frozenset(every) - {facts.name for facts in found} for name, found in due.items()
+        name: frozenset(every) - {facts.name for facts in facts_due}
+        for name, facts_due in due.items()
     }
     return {"metrics": tuple(map(_metric_of_facts, every.values())), "lacking": lacking}
 
@@ -243,12 +248,12 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
         return tuple(Case(name=name, parameters=sizes) for name, sizes in subject.cases[raw])
     if isinstance(raw, dict):
         return _sweep(raw, subject, here, problems)
-    found = [_point(each, subject, f"{here}/{index}", problems) for index, each in enumerate(raw)]
-    names = [case.name if case else None for case in found]
+    cases = [_point(point, subject, f"{here}/{index}", problems) for index, point in enumerate(raw)]
+    names = [case.name if case else None for case in cases]
     for index, name in enumerate(names):
         if name and name in names[:index]:
             problems.add(f"{here}/{index}", f"a second case {name!r}; each needs its own name")
-    return tuple(case for case in found if case)
+    return tuple(case for case in cases if case)
 
 
 def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> tuple[Case, ...]:
@@ -263,7 +268,7 @@ def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
         return ()
     names = [name for name in _parameters(subject) if name in raw]
     points = itertools.product(*(raw[name] for name in names))
-    return tuple(_case(dict(zip(names, each, strict=True)), subject) for each in points)
+    return tuple(_case(dict(zip(names, values, strict=True)), subject) for values in points)
 
 
 def _point(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> Case | None:
@@ -275,26 +280,28 @@ def _point(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
 
 def _case(raw: Raw, subject: catalog.Subject, name: str | None = None) -> Case:
     # 64.0 is a JSON integer too
-    sizes = {each: int(raw[each]) for each in _parameters(subject) if each in raw}
+    sizes = {
+        parameter: int(raw[parameter]) for parameter in _parameters(subject) if parameter in raw
+    }
     return Case(name=name or subject.name_case(sizes), parameters=sizes)
 
 
 def _parameters(subject: catalog.Subject) -> dict[str, tuple[int, int | None]]:
     """What a case may name, in the order of its name, with the least and largest value."""
-    options = {each.name: (each.least, each.most) for each in subject.options}
+    options = {option.name: (option.least, option.most) for option in subject.options}
     return dict.fromkeys(subject.parameters, (1, None)) | options
 
 
 def _parameters_fit(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) -> bool:
     allowed = _parameters(subject)
-    for name, given in raw.items():
+    for name, sizes in raw.items():
         if name not in allowed:
             known = instead(name, list(allowed))
             message = f"{subject.name} has no parameter {quote(name)}; {known}"
             problems.add(here + pointer(name[:200]), message)
             continue
         least, most = allowed[name]
-        for value in given if isinstance(given, list) else [given]:
+        for value in sizes if isinstance(sizes, list) else [sizes]:
             if value < least or (most is not None and value > most):
                 upto = "" if most is None else f" and <= {most}"
                 message = f"{value} is not a whole number >= {least}{upto}"

@@ -40,27 +40,29 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         benchmarks: All of them.
         problems: Collects what is found.
     """
-    for index, each in claims.items():
+    for index, claim in claims.items():
         here = f"/claims/{index}/metric"
-        matched = matches(each.metric, benchmarks)
-        if each.metric.count("/") != len(SEGMENTS) - 1:
-            problems.add(here, _wrong_length(each.metric, benchmarks))
+        matched = matches(claim.metric, benchmarks)
+        if claim.metric.count("/") != len(SEGMENTS) - 1:
+            problems.add(here, _wrong_length(claim.metric, benchmarks))
         elif not matched:
-            problems.add(here, _no_match(each.metric, benchmarks))
-        for message in _misfits(each, matched):
-            problems.add(here, f"{quote(each.metric)} {message}")
-        if any(after <= before for before, after in pairwise(each.looks)):
+            problems.add(here, _no_match(claim.metric, benchmarks))
+        for message in _misfits(claim, matched):
+            problems.add(here, f"{quote(claim.metric)} {message}")
+        if any(after <= before for before, after in pairwise(claim.looks)):
             problems.add(f"/claims/{index}/looks", "each look needs more seeds than the one before")
-        first = next(one.looks for one in claims.values() if one.looks) if each.looks else ()
-        if each.looks != first:
+        first = next(one.looks for one in claims.values() if one.looks) if claim.looks else ()
+        if claim.looks != first:
             message = f"all claims share a re-execution's seeds, so its looks: {list(first)}"
             problems.add(f"/claims/{index}/looks", message)
 
 
 def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
-    if claim.type == "noninferiority" and any(one.direction == "none" for _, one in matched):
+    if claim.type == "noninferiority" and any(metric.direction == "none" for _, metric in matched):
         yield "has no better or worse: noninferiority needs a direction; use equivalence"
-    if claim.type == "curve" and any(not isinstance(each.subject, Command) for each, _ in matched):
+    if claim.type == "curve" and any(
+        not isinstance(benchmark.subject, Command) for benchmark, _ in matched
+    ):
         yield "has no steps: a curve is what a command reports with a step beside each value"
     if claim.type == "distribution" and any(m.per in ("node", "block", "rank") for _, m in matched):
         yield "has one value for each node, block or rank: these are no repetitions of one thing"
@@ -113,11 +115,15 @@ def _no_match(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     """Go from left to right, mending each segment that leads nowhere."""
     mended: list[str] = []
     for place, segment in enumerate(pattern.split("/")):
-        there = list(dict.fromkeys(name for each in benchmarks for name in names(each, place)))
+        there = list(
+            dict.fromkeys(name for benchmark in benchmarks for name in names(benchmark, place))
+        )
         meant = segment if segment == "*" or segment in there else nearest(segment, there)
         if meant is None:
-            told = f"{quote(pattern)} matches no metric: no {SEGMENTS[place]} {quote(segment)}"
-            return f"{told}; there are: {', '.join(there[:10])}"
+            message = f"{quote(pattern)} matches no metric: no {SEGMENTS[place]} {quote(segment)}"
+            return f"{message}; there are: {', '.join(there[:10])}"
         mended.append(meant)
-        benchmarks = [each for each in benchmarks if meant in ("*", *names(each, place))]
+        benchmarks = [
+            benchmark for benchmark in benchmarks if meant in ("*", *names(benchmark, place))
+        ]
     return f"{quote(pattern)} matches no metric; did you mean {quote('/'.join(mended))}?"

@@ -27,19 +27,23 @@ def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
     Raises:
         UsageError: No benchmark uses one of them, with the nearest right name.
     """
-    used = list(dict.fromkeys(name for each in manifest.benchmarks for name in each.frameworks))
+    used = list(
+        dict.fromkeys(name for benchmark in manifest.benchmarks for name in benchmark.frameworks)
+    )
     for name in frameworks:
         if name not in used:
             raise _no_such_framework(name, used)
     if not frameworks or set(frameworks) == set(used):
         return manifest.source, False
-    kept = [_keep(each, frameworks) for each in manifest.benchmarks]
-    paths = [path for path, _ in metric_paths(each for each in kept if each.frameworks)]
+    kept = [_keep(benchmark, frameworks) for benchmark in manifest.benchmarks]
+    paths = [
+        path for path, _ in metric_paths(benchmark for benchmark in kept if benchmark.frameworks)
+    ]
     raw: dict[str, Any] = json.loads(manifest.source)
     raw["benchmarks"] = [
-        _narrow_entry(entry, each)
-        for entry, each in zip(raw["benchmarks"], kept, strict=True)
-        if each.frameworks
+        _narrow_entry(entry, benchmark)
+        for entry, benchmark in zip(raw["benchmarks"], kept, strict=True)
+        if benchmark.frameworks
     ]
     if "claims" in raw:
         raw["claims"] = [

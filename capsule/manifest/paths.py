@@ -17,9 +17,9 @@ def match(pattern: str, path: str) -> bool:
     >>> match("gemm/*/l2_error", "gemm/m64n64k64/torch/l2_error")
     False
     """
-    wanted, found = pattern.split("/"), path.split("/")
-    return len(wanted) == len(found) and all(
-        each in ("*", segment) for each, segment in zip(wanted, found, strict=True)
+    wanted_segments, segments = pattern.split("/"), path.split("/")
+    return len(wanted_segments) == len(segments) and all(
+        wanted in ("*", segment) for wanted, segment in zip(wanted_segments, segments, strict=True)
     )
 
 

@@ -69,21 +69,25 @@ class Problems:
         if not self._found:
             return
         lines = scan(text)
-        told = ((lines.line(pointer), pointer, message) for pointer, message in self._found)
-        raise report(sorted(told), where)
+        problems = ((lines.line(pointer), pointer, message) for pointer, message in self._found)
+        raise report(sorted(problems), where)
 
 
-def report(told: list[tuple[int, str, str]], where: str) -> ManifestError:
+def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
     """The error that tells (line, pointer, message) of each problem."""
-    count = "one problem" if len(told) == 1 else f"{len(told)} problems"
-    rows = [f"line {line}, {_plain(pointer) or '/'}: {message}" for line, pointer, message in told]
+    count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+    rows = [
+        f"line {line}, {_plain(pointer) or '/'}: {message}" for line, pointer, message in problems
+    ]
     if len(rows) > _AT_MOST:
         rows[_AT_MOST:] = [f"and {len(rows) - _AT_MOST} more"]
     return ManifestError("\n  ".join([f"not a valid manifest, {count}:", *rows]), where=where)
 
 
 def _plain(text: str) -> str:
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -142,13 +146,17 @@ def _sentence(error: Any) -> str:
         return f"{quote(value)} is unknown; {instead(value, map(str, expected))}"
     if kind == "type":
         kinds = [expected] if isinstance(expected, str) else expected
-        return f"{quote(value)} is not {' or '.join(_KINDS[each] for each in kinds)}"
+        return f"{quote(value)} is not {' or '.join(_KINDS[name] for name in kinds)}"
     phrase = _PHRASES.get(kind, "{value} does not fit here")
     return phrase.format(value=quote(value), expected=expected)
 
 
 def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
-    known = [name for name, each in error.schema.get("properties", {}).items() if each is not False]
+    known = [
+        name
+        for name, field_schema in error.schema.get("properties", {}).items()
+        if field_schema is not False
+    ]
     return [
         (
             pointer + schema.pointer(name[:200]),

@@ -50,12 +50,12 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
             data = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
-    asked = read(data, where=str(path), folder=path.parent)
-    data, left_out = narrow.narrow(asked, frameworks)
+    whole = read(data, where=str(path), folder=path.parent)
+    data, left_out = narrow.narrow(whole, frameworks)
     if not left_out:
-        return asked
+        return whole
     part = read(data, where=str(path), folder=path.parent)
-    return replace(part, narrowed_from=digest.of_bytes(asked.source))
+    return replace(part, narrowed_from=digest.of_bytes(whole.source))
 
 
 def read(
@@ -95,10 +95,10 @@ def _parse(data: bytes, where: str) -> Any:
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
-        told = _refusals(data.decode(errors="replace"))
-        if not told or isinstance(error, NotJsonError):
+        refusals = _refusals(data.decode(errors="replace"))
+        if not refusals or isinstance(error, NotJsonError):
             raise ManifestError(error.what, where=where) from None
-        raise report(told, where) from None
+        raise report(refusals, where) from None
 
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
@@ -128,22 +128,22 @@ def _benchmarks(
     device = "cpu"
     if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
         device = "cuda"
-    planned = {each["benchmark"]: each for each in subjects or ()}
-    found = [
-        benchmark(each, here, device, _beside(folder), problems)
+    planned = {subject["benchmark"]: subject for subject in subjects or ()}
+    checked = [
+        benchmark(entry, here, device, _beside(folder), problems)
         if subjects is None
-        else restate(each, here, planned.get(each["id"]), problems)
-        for here, each in rules.entries(raw, "benchmarks")
+        else restate(entry, here, planned.get(entry["id"]), problems)
+        for here, entry in rules.entries(raw, "benchmarks")
         if not problems.below(here)
     ]
     _dataset_names(raw, problems)
     _generators(raw, problems)
-    right = tuple(each for each in found if each)
+    right = tuple(one for one in checked if one)
     if problems.below("/benchmarks"):
         return ()
     fitting = {
-        int(here.rpartition("/")[2]): claims.claim(each)
-        for here, each in rules.entries(raw, "claims")
+        int(here.rpartition("/")[2]): claims.claim(entry)
+        for here, entry in rules.entries(raw, "claims")
         if not problems.below(here)
     }
     claims.check(fitting, right, problems)
@@ -164,8 +164,8 @@ def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Pr
 
 def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
     known = raw.get("datasets", {})
-    for here, each in rules.entries(raw, "benchmarks"):
-        names = each.get("datasets")
+    for here, entry in rules.entries(raw, "benchmarks"):
+        names = entry.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
                 message = f"no dataset {quote(name)}; {instead(name, known)}"
@@ -173,14 +173,14 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
 
 
 def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
-    for here, each in rules.entries(raw, "datasets"):
-        if problems.below(here) or "generator" not in each:
+    for here, entry in rules.entries(raw, "datasets"):
+        if problems.below(here) or "generator" not in entry:
             continue
-        spec = _dataset("", each)
-        made = generators.GENERATORS.get(each["generator"])
+        spec = _dataset("", entry)
+        made = generators.GENERATORS.get(entry["generator"])
         if made is None:
-            known = instead(each["generator"], generators.GENERATORS)
-            message = f"unknown generator {quote(each['generator'])}; {known}"
+            known = instead(entry["generator"], generators.GENERATORS)
+            message = f"unknown generator {quote(entry['generator'])}; {known}"
             problems.add(f"{here}/generator", message)
             continue
         names = [parameter.name for parameter in made.parameters]
@@ -199,9 +199,11 @@ def _generator_value(made: str, name: str, value: Any, here: str, problems: Prob
         problems.add(here, str(error))
 
 
-def _check_bounds(raw: Mapping[str, Any], found: Sequence[Benchmark], problems: Problems) -> None:
+def _check_bounds(
+    raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems
+) -> None:
     seeds = raw.get("seeds")
-    points = sum(len(each.cases) * len(each.frameworks) for each in found)
+    points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
         message = f"{points} points times {len(seeds)} seeds are more than {MOST_TRIALS} trials"
         problems.add("/benchmarks", message)
@@ -213,16 +215,16 @@ def _manifest(
     return Manifest(
         name=raw["name"],
         title=raw["title"],
-        authors=tuple(Author(**each) for each in raw["authors"]),
+        authors=tuple(Author(**author) for author in raw["authors"]),
         license=raw["license"],
         paper_doi=raw.get("paper", {}).get("doi"),
         image=ImageSpec(**raw["image"]) if "image" in raw else None,
         resources=_resources(raw.get("resources", {})),
         seeds=tuple(map(int, raw["seeds"])),
         determinism=raw.get("determinism", "default"),
-        datasets=tuple(_dataset(name, each) for name, each in raw.get("datasets", {}).items()),
+        datasets=tuple(_dataset(name, spec) for name, spec in raw.get("datasets", {}).items()),
         benchmarks=benchmarks,
-        claims=tuple(claims.claim(each) for each in raw.get("claims", ())),
+        claims=tuple(claims.claim(claim) for claim in raw.get("claims", ())),
         mutable=tuple(raw.get("mutable", ())),
         source=data,
         folder=folder,

@@ -41,7 +41,7 @@ def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, A
         pairs = list(values.items()) if isinstance(values, dict) else []
     elif isinstance(values, list):
         pairs = list(enumerate(values))
-    return [(schema.pointer(name, key), each) for key, each in pairs if isinstance(each, dict)]
+    return [(schema.pointer(name, key), value) for key, value in pairs if isinstance(value, dict)]
 
 
 def _texts(raw: Any, problems: Problems) -> None:
@@ -61,13 +61,13 @@ def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, member in value.items():
             inner = pointer + schema.pointer(key[:200])
             yield inner, key
-            yield from _walk(each, inner)
+            yield from _walk(member, inner)
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _walk(each, f"{pointer}/{index}")
+        for index, item in enumerate(value):
+            yield from _walk(item, f"{pointer}/{index}")
 
 
 def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
@@ -75,16 +75,16 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
     lists = [(f"/{name}", raw.get(name)) for name in ("seeds", "mutable", "claims")]
     benchmarks = entries(raw, "benchmarks")
     lists += [
-        (f"{here}/{name}", each.get(name))
-        for here, each in benchmarks
+        (f"{here}/{name}", entry.get(name))
+        for here, entry in benchmarks
         for name in ("frameworks", "inputs", "datasets")
     ]
     for here, values in lists:
         for index in _second_ones(values if isinstance(values, list) else []):
             problems.add(f"{here}/{index}", "stands here a second time")
-    for index in _second_ones([each.get("id", here) for here, each in benchmarks]):
-        here, each = benchmarks[index]
-        problems.add(f"{here}/id", f"a second benchmark with the id {quote(each.get('id'))}")
+    for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
+        here, entry = benchmarks[index]
+        problems.add(f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}")
 
 
 def _second_ones(values: list[Any]) -> Iterator[int]:
@@ -100,16 +100,16 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     image = raw.get("image")
     if isinstance(image, dict) and isinstance(image.get("build"), str):
         yield "/image/build", image["build"]
-    for here, each in entries(raw, "datasets"):
-        if isinstance(each.get("path"), str) and "generator" not in each:
-            yield f"{here}/path", each["path"]
-    for here, each in entries(raw, "benchmarks"):
-        inputs = each.get("inputs")
+    for here, entry in entries(raw, "datasets"):
+        if isinstance(entry.get("path"), str) and "generator" not in entry:
+            yield f"{here}/path", entry["path"]
+    for here, entry in entries(raw, "benchmarks"):
+        inputs = entry.get("inputs")
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
         for subject in ("operator", "network"):
-            named = each.get(subject)
+            named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():
                 if form in ENDINGS and isinstance(path, str):
                     yield f"{here}/{subject}/{form}", path
@@ -126,16 +126,16 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     if folder is None or not path.isprintable():
         return None
     try:
-        found = (folder / path).resolve(strict=True)
+        target = (folder / path).resolve(strict=True)
     except (OSError, UnicodeEncodeError):
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
-    if not found.is_relative_to(folder.resolve()):
+    if not target.is_relative_to(folder.resolve()):
         return "is a link that leads out of the manifest's folder"
     return None
 
 
 def _beside(folder: Path) -> list[str]:
     try:
-        return sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))[:20]
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))[:20]
     except OSError:
         return []

@@ -41,9 +41,9 @@ def trains(raw: Raw) -> bool:
     >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     False
     """
-    given = source(raw)
-    usual = given is None or given[0] != "onnx"
-    return usual if given is None else bool(raw[kind(raw)].get("trains", usual))
+    file = source(raw)
+    usual = file is None or file[0] != "onnx"
+    return usual if file is None else bool(raw[kind(raw)].get("trains", usual))
 
 
 def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subject | None:
@@ -55,23 +55,23 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
         files: Where a user's file is read from.
         problems: Collects what is found.
     """
-    field, given = kind(raw), source(raw)
+    field, file = kind(raw), source(raw)
     where = f"{here}/{field}"
-    if given is None:
+    if file is None:
         known: Mapping[str, catalog.Subject] = catalog.OPERATORS
         if field == "network":
             known = catalog.NETWORKS
         if raw[field] not in known:
-            told = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
-            problems.add(where, told)
+            message = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
+            problems.add(where, message)
         if "inputs" in raw:
             problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
         return known.get(raw[field])
-    form, path = given
+    form, path = file
     where = f"{where}/{form}"
     if not path.endswith(ENDINGS[form]):
         problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
-    if not any(path == each or path.startswith(f"{each}/") for each in raw.get("inputs", ())):
+    if not any(path == name or path.startswith(f"{name}/") for name in raw.get("inputs", ())):
         problems.add(where, f"{quote(path)} is not among this benchmark's inputs, nor below one")
     if problems.below(where):
         return None
@@ -95,14 +95,14 @@ def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
     """
     is_network = kind(raw) == "network"
     needed = users.NETWORK_NEEDED if is_network else users.NEEDED
-    found = syntax.definitions(files(path), ("parameters", "options"))
-    if missing := [each for each in needed if each not in found.lines]:
+    definitions = syntax.definitions(files(path), ("parameters", "options"))
+    if missing := [name for name in needed if name not in definitions.lines]:
         raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
-    given = found.values["parameters"], found.values.get("options", {})
+    arguments = definitions.values["parameters"], definitions.values.get("options", {})
     try:
         if is_network:
-            return users.make_network(path, *given, trains=trains(raw))
-        return users.make_operator(path, *given, found.lines)
+            return users.make_network(path, *arguments, trains=trains(raw))
+        return users.make_operator(path, *arguments, definitions.lines)
     except ValueError as error:
-        line = found.line(str(error).partition(" ")[0])
+        line = definitions.line(str(error).partition(" ")[0])
         raise ValueError(f"line {line}: {error}") from None

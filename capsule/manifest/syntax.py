@@ -60,11 +60,11 @@ def _bound(tree: ast.Module) -> Iterator[tuple[str, int, ast.expr | None]]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name, node.lineno, None
         elif isinstance(node, ast.ImportFrom):
-            yield from ((each.asname or each.name, node.lineno, None) for each in node.names)
+            yield from ((alias.asname or alias.name, node.lineno, None) for alias in node.names)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [each for each in targets if isinstance(each, ast.Name)]
-            yield from ((each.id, node.lineno, node.value) for each in names)
+            names = [target for target in targets if isinstance(target, ast.Name)]
+            yield from ((target.id, node.lineno, node.value) for target in names)
 
 
 def _literal(name: str, line: int, value: ast.expr | None) -> Any:

@@ -26,10 +26,10 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
     if name == "auto":
         return _first() if needs_image else _make("host")
     runtime = _make(name)
-    found = runtime.available()
-    if not found.usable:
+    availability = runtime.available()
+    if not availability.usable:
         raise CannotRunError(
-            f"{name} cannot be used here: {found.reason}",
+            f"{name} cannot be used here: {availability.reason}",
             advice="--runtime auto takes the first engine that is usable",
         )
     return runtime
@@ -44,10 +44,10 @@ def _first() -> Runtime:
     reasons = []
     for name in _ENGINES:
         runtime = _make(name)
-        found = runtime.available()
-        if found.usable:
+        availability = runtime.available()
+        if availability.usable:
             return runtime
-        reasons.append(f"{name}: {found.reason}")
+        reasons.append(f"{name}: {availability.reason}")
     raise CannotRunError(
         f"no engine here can run the manifest's image ({'; '.join(reasons)})",
         advice="install one, or measure this machine's own software with --runtime host",

@@ -68,9 +68,9 @@ class Apptainer:
         except CapsuleError as error:
             return Availability(usable=False, version=None, reason=error.what)
         if answer.exit_code != 0:
-            said = answer.stderr.decode(errors="replace").strip()[-300:]
+            message = answer.stderr.decode(errors="replace").strip()[-300:]
             return Availability(
-                usable=False, version=None, reason=f"{program} --version fails: {said}"
+                usable=False, version=None, reason=f"{program} --version fails: {message}"
             )
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
@@ -150,18 +150,18 @@ class Apptainer:
     def _gpu_flags(self, devices: tuple[str, ...]) -> tuple[str, ...]:
         if not devices:
             return ()
-        found = gpus.find(self._root)
-        return ("--rocm",) if found and found.vendor == "amd" else ("--nv",)
+        devices_here = gpus.find(self._root)
+        return ("--rocm",) if devices_here and devices_here.vendor == "amd" else ("--nv",)
 
 
 def _program() -> str | None:
     return next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
-def _usable(found: Availability) -> str:
-    if not found.usable:
-        raise CannotRunError(f"Apptainer cannot be used here: {found.reason}")
-    return str(found.version)
+def _usable(availability: Availability) -> str:
+    if not availability.usable:
+        raise CannotRunError(f"Apptainer cannot be used here: {availability.reason}")
+    return str(availability.version)
 
 
 def _prefix(program_name: str) -> str:
@@ -217,10 +217,10 @@ def _sif(image: Image, folder: Path) -> Path:
 
 def _is_of(sif: Path, image: Image) -> bool:
     """Whether `inspect` answers, and names the digest that was asked for."""
-    found = _spython().inspect(str(sif))
-    if "attributes" not in found:
+    inspection = _spython().inspect(str(sif))
+    if "attributes" not in inspection:
         return False
-    label = str(found["attributes"]["labels"].get(_FROM, ""))
+    label = str(inspection["attributes"]["labels"].get(_FROM, ""))
     return image.pinned is None or label.removeprefix("//") == image.pinned
 
 
@@ -249,7 +249,7 @@ def _pull_advice(fault: str, pinned: str) -> str:
 
 
 def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
-    said: list[str] = []
+    output: list[str] = []
     with warnings.catch_warnings():
         # spython leaves its end of a pipe to the garbage collector
         warnings.simplefilter("ignore", ResourceWarning)
@@ -257,9 +257,9 @@ def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
             _, lines = client.pull(
                 f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
             )
-            said.extend(lines)
+            output.extend(lines)
         except (subprocess.CalledProcessError, ValueError, OSError) as error:
-            return _fatal("".join(said)) or str(error)
+            return _fatal("".join(output)) or str(error)
         del lines
     return None
 
@@ -274,9 +274,9 @@ def _build(image: Image, target: Path) -> None:
             timeout_seconds=3600,
         )
     if answer.exit_code != 0:
-        said = answer.stderr.decode(errors="replace")
+        output = answer.stderr.decode(errors="replace")
         raise CannotRunError(
-            f"Apptainer cannot convert the image: {_fatal(said) or said[-300:]}",
+            f"Apptainer cannot convert the image: {_fatal(output) or output[-300:]}",
             where=image.reference,
         )
 
@@ -295,32 +295,34 @@ def _refused_isolation(sif: Path) -> str | None:
 def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
     """None when a container starts, else what the engine said."""
     options = [*_FLAGS, *flags, "--home", "/tmp", "--pwd", "/"]  # noqa: S108 - the container's own
-    found = _spython().execute(str(sif), ["true"], options=options, return_result=True)
-    said = "".join(found["message"])
+    answer = _spython().execute(str(sif), ["true"], options=options, return_result=True)
+    message = "".join(answer["message"])
     # an image without `true` got as far as looking for it
-    if found["return_code"] == 0 or "executable file not found" in said:
+    if answer["return_code"] == 0 or "executable file not found" in message:
         return None
-    return _fatal(said) or f"exit code {found['return_code']}"
+    return _fatal(message) or f"exit code {answer['return_code']}"
 
 
-def _fatal(said: str) -> str:
+def _fatal(output: str) -> str:
     """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
     return (
-        said[said.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
-        if "FATAL:" in said
+        output[output.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
+        if "FATAL:" in output
         else ""
     )
 
 
-def _judge(invocation: Invocation, offset_bytes: int, found: Exit) -> Ended:
-    if found.code is None:
-        return Ended(exit_code=None, signal=found.signal, out_of_memory=found.out_of_memory)
+def _judge(invocation: Invocation, offset_bytes: int, process_exit: Exit) -> Ended:
+    if process_exit.code is None:
+        return Ended(
+            exit_code=None, signal=process_exit.signal, out_of_memory=process_exit.out_of_memory
+        )
     # 255 is also a program's own; only the engine's failure ends in its FATAL line
-    if found.code == 255 and (fault := _fatal(tail_since(invocation.stderr, offset_bytes))):
+    if process_exit.code == 255 and (fault := _fatal(tail_since(invocation.stderr, offset_bytes))):
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
-    code, number = split_status(found.code)
-    return Ended(exit_code=code, signal=number, out_of_memory=found.out_of_memory)
+    code, number = split_status(process_exit.code)
+    return Ended(exit_code=code, signal=number, out_of_memory=process_exit.out_of_memory)
 
 
 def _bind(mount: Mount) -> str:

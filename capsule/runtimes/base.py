@@ -180,8 +180,8 @@ class Started:
 
     def wait(self, timeout_seconds: float) -> Ended | None:
         """Wait at most so long; None while it still runs."""
-        found = self._process.wait(timeout_seconds)
-        return None if found is None else self._judge(found)
+        process_exit = self._process.wait(timeout_seconds)
+        return None if process_exit is None else self._judge(process_exit)
 
     def stop(self) -> None:
         """End it and everything it started."""

@@ -66,17 +66,17 @@ class Docker:
         if image is None:
             raise CannotRunError("Docker needs an image, and the manifest names none")
         with _client() as api, _report_errors("Docker cannot provide the image", image.reference):
-            found = _inspect(api, image)
-            if found is None:
+            inspection = _inspect(api, image)
+            if inspection is None:
                 _pull(api, image)
-                found = api.inspect_image(image.pinned)
-            identity.check(found, image)
+                inspection = api.inspect_image(image.pinned)
+            identity.check(inspection, image)
             observations = {
                 "version": f"Docker {api.version()['Version']}",
-                "image_id": str(found["Id"]),
+                "image_id": str(inspection["Id"]),
                 NETWORK: "isolated",
             }
-        return Prepared(handle=str(found["Id"]), observations=observations)
+        return Prepared(handle=str(inspection["Id"]), observations=observations)
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:
         """Stop unless the daemon can hand so many devices to this image.
@@ -84,8 +84,8 @@ class Docker:
         Raises:
             CannotRunError: No device, driver or container toolkit, or a driver that is too old.
         """
-        found = gpus.require(count, image, self._root)
-        if found.vendor != "nvidia":
+        gpus_here = gpus.require(count, image, self._root)
+        if gpus_here.vendor != "nvidia":
             raise CannotRunError(
                 "Docker hands out NVIDIA devices only, and this machine has AMD ones",
                 advice="--runtime apptainer can use them",
@@ -116,10 +116,10 @@ class Docker:
     def reap(self, label: str) -> int:
         """Remove the containers that a dead run with this label left; they outlive their client."""
         with _client() as api, _report_errors("Docker cannot remove containers", None):
-            found = api.containers(all=True, filters={"label": f"{_LABEL}={label}"})
-            for each in found:
-                _remove(api, each["Id"])
-        return len(found)
+            containers = api.containers(all=True, filters={"label": f"{_LABEL}={label}"})
+            for container in containers:
+                _remove(api, container["Id"])
+        return len(containers)
 
 
 class _Container:
@@ -197,10 +197,12 @@ class _Container:
         status = int(state["ExitCode"])
         # tini, the first process, reports a program that it cannot start only in words
         if status in _COMMAND_FAULTS and _TINI_FAULT in (
-            said := tail_since(self._stderr, self._before)
+            output := tail_since(self._stderr, self._before)
         ):
             return Ended(
-                exit_code=status, signal=None, engine_fault=said[said.rfind(_TINI_FAULT) :].strip()
+                exit_code=status,
+                signal=None,
+                engine_fault=output[output.rfind(_TINI_FAULT) :].strip(),
             )
         code, number = split_status(status)
         counted = process.oom_kills() != self._kills_before
@@ -257,11 +259,11 @@ def _report_errors(what: str, where: str | None) -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        said = _explain(error)
+        message = _explain(error)
         advice = None
-        if "could not select device driver" in said:
+        if "could not select device driver" in message:
             advice = "install the NVIDIA container toolkit, or use --runtime apptainer"
-        raise CannotRunError(f"{what}: {said}", where=where, advice=advice) from None
+        raise CannotRunError(f"{what}: {message}", where=where, advice=advice) from None
     except requests.RequestException as error:
         raise CannotRunError(f"{what}: {error}", where=where) from None
 

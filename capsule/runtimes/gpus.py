@@ -52,24 +52,24 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
     Raises:
         CannotRunError: Says what is missing; of a driver that is too old, both versions.
     """
-    found = find(root)
-    if found is None:
+    devices = find(root)
+    if devices is None:
         raise CannotRunError(
             f"{_devices(count)} asked for, and this machine has none that a driver knows",
             where="/resources/gpus_per_rank",
             advice="install the GPU driver, run where there is a GPU, or set gpus_per_rank to 0",
         )
-    if found.count < count:
+    if devices.count < count:
         raise CannotRunError(
-            f"{_devices(count)} asked for, and this machine has {found.count}",
+            f"{_devices(count)} asked for, and this machine has {devices.count}",
             where="/resources/gpus_per_rank",
         )
-    if image is not None and found.vendor == "nvidia":
-        _require_driver(found, cuda_version(image))
-    return found
+    if image is not None and devices.vendor == "nvidia":
+        _require_driver(devices, cuda_version(image))
+    return devices
 
 
-def _require_driver(found: Devices, cuda: tuple[int, int] | None) -> None:
+def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
     if cuda is None:
         return
     # a CUDA newer than the table needs at least what the newest one in it needs
@@ -77,11 +77,11 @@ def _require_driver(found: Devices, cuda: tuple[int, int] | None) -> None:
     if not known:
         return
     wanted = f"the image holds CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
-    if found.driver is None:
+    if devices.driver is None:
         raise CannotRunError(f"{wanted}; this machine's driver version cannot be read")
-    if _numbers(found.driver) < _numbers(known[-1]):
+    if _numbers(devices.driver) < _numbers(known[-1]):
         raise CannotRunError(
-            f"{wanted}; this machine has driver {found.driver}",
+            f"{wanted}; this machine has driver {devices.driver}",
             advice="update the driver, or use an image with an older CUDA",
         )
 
@@ -98,8 +98,8 @@ def cuda_version(image: Image) -> tuple[int, int] | None:
 def _statements(config: Mapping[str, Any]) -> list[str]:
     variables = dict(str(item).partition("=")[::2] for item in config.get("Env") or [])
     labels = config.get("Labels") or {}
-    found = [variables.get(name, "") for name in _CUDA_VARIABLES]
-    return [*found, str(labels.get(_CUDA_LABEL, ""))]
+    versions = [variables.get(name, "") for name in _CUDA_VARIABLES]
+    return [*versions, str(labels.get(_CUDA_LABEL, ""))]
 
 
 def by_rank(

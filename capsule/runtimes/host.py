@@ -90,8 +90,12 @@ class Host:
         return process.reap(label)
 
 
-def _judge(found: Exit) -> Ended:
-    return Ended(exit_code=found.code, signal=found.signal, out_of_memory=found.out_of_memory)
+def _judge(process_exit: Exit) -> Ended:
+    return Ended(
+        exit_code=process_exit.code,
+        signal=process_exit.signal,
+        out_of_memory=process_exit.out_of_memory,
+    )
 
 
 def _environment(invocation: Invocation) -> dict[str, str]:

@@ -9,18 +9,18 @@ from capsule.errors import DamagedError
 from capsule.image import Image
 
 
-def check(found: Mapping[str, Any], image: Image) -> None:
+def check(inspection: Mapping[str, Any], image: Image) -> None:
     """Hold what the daemon says of its copy against the digests that we computed.
 
     Args:
-        found: Its answer to an inspection: `Id`, `RepoDigests`, `RootFS`.
+        inspection: Its answer: `Id`, `RepoDigests`, `RootFS`.
         image: The image that was asked for.
 
     Raises:
         DamagedError: It is another image; says in what.
     """
-    names = {str(name).rpartition("@")[2] for name in found.get("RepoDigests") or ()}
-    own = str(found["Id"])
+    names = {str(name).rpartition("@")[2] for name in inspection.get("RepoDigests") or ()}
+    own = str(inspection["Id"])
     layers = [str(layer.diff_id) for layer in image.layers]
     expected = {
         str(digest)
@@ -32,7 +32,7 @@ def check(found: Mapping[str, Any], image: Image) -> None:
         fault = f"its id is {own}, expected {image.config_digest}"
     elif image.manifest_digest and str(image.manifest_digest) not in {*names, own}:
         fault = f"it knows it as {', '.join(sorted(names))}, expected {image.manifest_digest}"
-    elif list(found["RootFS"].get("Layers") or ()) != layers:
+    elif list(inspection["RootFS"].get("Layers") or ()) != layers:
         fault = "its layers are not those of the configuration"
     else:
         return
