@@ -63,6 +63,7 @@ def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None
     """
     written = override or (spec.reference if spec else None)
     if written is not None:
+        # reading a capsule needs what an image is, but neither registries nor Docker
         from capsule.image import reference, registry
 
         where = None if override else "/image/reference"

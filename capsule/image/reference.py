@@ -124,7 +124,7 @@ def parse(text: str, *, where: str | None = None) -> Reference:
 def _advise(text: str) -> str:
     """What to write instead of something that names no registry."""
     scheme = re.match(r"[a-z][a-z+.-]*(?=:)", text)
-    if text.endswith(_SIF) and (scheme is None or scheme[0] == "file"):
+    if text.lower().endswith(_SIF) and (scheme is None or scheme[0] == "file"):
         return _SIF_ADVICE
     if scheme and scheme[0] in _STORES:
         return _STORE_ADVICE

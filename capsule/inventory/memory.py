@@ -90,8 +90,8 @@ def _numa_nodes(tree: Tree) -> list[dict[str, Fact]] | Unread:
 def _numa_node(tree: Tree, name: str) -> dict[str, Fact]:
     folder = f"{_NODES}/{name}"
     cpus = tree.text(f"{folder}/cpulist")
-    if isinstance(cpus, Unread) and cpus.detail.endswith("empty"):
-        cpus = ""  # memory without processors, as a GPU's on Grace Hopper
+    if isinstance(cpus, Unread) and isinstance(tree.raw(f"{folder}/cpulist"), bytes):
+        cpus = ""  # memory without processors, as a GPU's on Grace Hopper: the file is empty
     distances = tree.text(f"{folder}/distance")
     meminfo = tree.fields(f"{folder}/meminfo", "MemTotal:")
     total = next(iter(meminfo.values()), "") if isinstance(meminfo, dict) else meminfo

@@ -9,6 +9,7 @@ from capsule.manifest.model import Claim
 
 _NO_SPREAD = "one run tells no spread, so nobody can confirm any margin"
 _POINT = " at one step of the curve"
+_LEAST = 1e-300  # its third digit is still a double
 
 
 def sides(claim: Claim, there: int, here: int) -> str:
@@ -101,6 +102,8 @@ def _round_down(value: float) -> float:
     >>> _round_down(0.023698), _round_down(0.29), _round_down(12345.6)
     (0.0236, 0.29, 12300.0)
     """
+    if value < _LEAST:
+        return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     # 0.29 / 0.001 is less than 290
     return float(f"{math.floor(round(value / unit, 9)) * unit:.3g}")

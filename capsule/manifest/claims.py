@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
 from capsule.manifest.model import Benchmark, Claim, Command, Margin, Metric, Published
-from capsule.manifest.paths import SEGMENTS, matches, metric_paths, names
+from capsule.manifest.paths import SEGMENTS, matches, names
 from capsule.manifest.problems import Problems, nearest, quote
 
-# difflib takes about 20 microseconds a path
-_MOST_PATHS = 200
+# a path takes a microsecond, and a manifest may hold a thousand claims
+_MOST_PATHS = 1000
 
 
 def claim(raw: Mapping[str, Any]) -> Claim:
@@ -100,9 +99,22 @@ def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
                 whole[place] = _only(matched, place)
                 example = quote("/".join(whole))
                 return f"{message}: the {SEGMENTS[place]} is missing, for example {example}"
-    paths = [path for path, _ in islice(metric_paths(benchmarks), _MOST_PATHS)]
-    near = difflib.get_close_matches(pattern[:200], paths, n=1, cutoff=0)
-    return f"{message}, for example {quote(near[0])}" if near else message
+    near = max(
+        islice(_first_paths(benchmarks), _MOST_PATHS),
+        key=lambda path: len(set(parts) & set(path.split("/"))),
+        default=None,
+    )
+    return f"{message}, for example {quote(near)}" if near else message
+
+
+def _first_paths(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
+    """Each metric of each benchmark, in its first case and framework."""
+    for benchmark in benchmarks:
+        if benchmark.cases and benchmark.frameworks:
+            unit = f"{benchmark.id}/{benchmark.cases[0].name}/{benchmark.frameworks[0]}"
+            yield from (
+                f"{unit}/{metric.name}" for metric in benchmark.due(benchmark.frameworks[0])
+            )
 
 
 def _only(benchmarks: Sequence[Benchmark], place: int) -> str:

@@ -69,10 +69,10 @@ def test_the_documented_pipeline_is_the_tested_one():
 def test_coreutils_give_the_same_digest(tree):
     with tempfile.TemporaryDirectory() as name:
         folder = written(tree, Path(name))
-        found = digest(folder)
-        assert str(found.digest) == by_hand(folder)
-        assert found.files == len(tree)
-        assert found.bytes == sum(map(len, tree.values()))
+        actual = digest(folder)
+        assert str(actual.digest) == by_hand(folder)
+        assert actual.files == len(tree)
+        assert actual.bytes == sum(map(len, tree.values()))
 
 
 def test_coreutils_give_the_same_digest_of_awkward_names(tmp_path):
@@ -118,18 +118,18 @@ def test_times_modes_and_empty_folders_do_not_count(tmp_path):
 def test_a_file_has_its_plain_sha256(tmp_path):
     file = tmp_path / "corpus.bin"
     file.write_bytes(b"some bytes")
-    found = digest(file)
-    assert found.digest.hex == hashlib.sha256(b"some bytes").hexdigest()
-    assert (found.bytes, found.files) == (10, 1)
+    actual = digest(file)
+    assert actual.digest.hex == hashlib.sha256(b"some bytes").hexdigest()
+    assert (actual.bytes, actual.files) == (10, 1)
 
 
 def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
     written({"real/a": b"1", "b": b"2"}, tmp_path)
     (tmp_path / "real/link").symlink_to("../b")
     (tmp_path / "hop").symlink_to("real/link")
-    found = digest(tmp_path)
-    assert str(found.digest) == by_hand(tmp_path)
-    assert found.files == 4
+    actual = digest(tmp_path)
+    assert str(actual.digest) == by_hand(tmp_path)
+    assert actual.files == 4
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def test_other_generated_data_than_expected_stops(tmp_path):
     expected = "sha256:" + "5" * 64
     with pytest.raises(DamagedError) as caught:
         obtain(spec(**REGRESSION, digest=expected), tmp_path)
-    found = generators.digest(generators.generate("regression", REGRESSION["parameters"]))
+    actual = generators.digest(generators.generate("regression", REGRESSION["parameters"]))
     assert expected in caught.value.what
-    assert found in caught.value.what
+    assert actual in caught.value.what
 
 
 def test_generated_data_is_found_by_digest_alone(tmp_path):
@@ -374,9 +374,9 @@ def test_wrong_generators_and_parameters_are_named(tmp_path):
 
 def test_generating_into_a_folder(tmp_path):
     target = tmp_path / "new/data"
-    found = datasets.generate("regression", {"samples": 50, "seed": 3}, target)
-    assert str(found.digest) == generators.digest(generators.read(target))
-    assert (found.files, found.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
+    made = datasets.generate("regression", {"samples": 50, "seed": 3}, target)
+    assert str(made.digest) == generators.digest(generators.read(target))
+    assert (made.files, made.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
     with pytest.raises(UsageError, match="exists already"):
         datasets.generate("regression", {}, target)
 

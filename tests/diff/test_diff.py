@@ -56,15 +56,15 @@ def test_an_exact_claim_holds_equal_seeds_against_each_other():
 
 
 def test_two_separate_capsules_are_compared_whole_and_said_to_be_so():
-    found = diff.compare(original(), make_record(seeds=(31, 32, 33)))
-    assert found.pairs[0].seeds == "all"
-    assert seeds(found.pairs[0].rerun) == (31, 32, 33)
-    assert "not-a-reexecution" in codes(found)
+    differences = diff.compare(original(), make_record(seeds=(31, 32, 33)))
+    assert differences.pairs[0].seeds == "all"
+    assert seeds(differences.pairs[0].rerun) == (31, 32, 33)
+    assert "not-a-reexecution" in codes(differences)
 
 
 def test_metrics_without_a_claim_follow_the_claims():
-    found = diff.compare(original(), rerun())
-    assert [(pair.metric, pair.claim is None) for pair in found.pairs] == [
+    differences = diff.compare(original(), rerun())
+    assert [(pair.metric, pair.claim is None) for pair in differences.pairs] == [
         (LOSS, False),
         (STEP_TIME, True),
     ]
@@ -73,9 +73,9 @@ def test_metrics_without_a_claim_follow_the_claims():
 def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
     there = original()
     claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
-    found = diff.compare(dataclasses.replace(there, claims=(claim,)), rerun())
-    assert (found.pairs[0].original, found.pairs[0].rerun) == (None, None)
-    judged = verdict.judge(found)
+    differences = diff.compare(dataclasses.replace(there, claims=(claim,)), rerun())
+    assert (differences.pairs[0].original, differences.pairs[0].rerun) == (None, None)
+    judged = verdict.judge(differences)
     assert (judged.word, judged.claims[0].sentence) == (
         "INCONCLUSIVE",
         "the original has no such metric",
@@ -83,26 +83,26 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
 
 
 def test_seeds_used_twice_are_noted():
-    found = diff.compare(original(), make_record())
-    assert [note.sentence for note in found.notes if note.code == "shared-seeds"] == [
+    differences = diff.compare(original(), make_record())
+    assert [note.sentence for note in differences.notes if note.code == "shared-seeds"] == [
         "5 seeds were used on both sides: repeated seeds are weaker evidence than fresh ones"
     ]
     assert "shared-seeds" not in codes(diff.compare(original(), rerun()))
 
 
 def test_equal_values_under_different_seeds_are_noted():
-    found = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
-    assert codes(found) == ["equal-values"]
-    assert "all 5 runs of the original have the same value" in found.notes[0].sentence
+    differences = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
+    assert codes(differences) == ["equal-values"]
+    assert "all 5 runs of the original have the same value" in differences.notes[0].sentence
 
 
 # identity
 
 
 def test_the_same_capsule_again_has_no_differences():
-    found = diff.compare(original(), rerun())
-    assert found.facts == ()
-    assert found.notes == ()
+    differences = diff.compare(original(), rerun())
+    assert differences.facts == ()
+    assert differences.notes == ()
 
 
 def test_a_rerun_of_another_capsule_is_noted():
@@ -129,8 +129,8 @@ def test_image_relation_is_the_strongest_identity(changes, expected):
     there, here = original(), rerun()
     other = dataclasses.replace(here, image=dataclasses.replace(here.image, **changes))
     assert diff.image_relation(there, other) == expected
-    found = diff.compare(there, other)
-    assert ("images-differ" in codes(found)) == (expected == "different")
+    differences = diff.compare(there, other)
+    assert ("images-differ" in codes(differences)) == (expected == "different")
 
 
 def test_another_platform_of_one_index_is_the_same_index():
@@ -150,24 +150,26 @@ def test_another_platform_of_one_index_is_the_same_index():
 
 
 def test_mixed_containment_is_noted():
-    found = diff.compare(original(), rerun(image=False))
-    assert found.image == "none"
-    assert [note.sentence for note in found.notes if note.code == "containment-differs"] == [
+    differences = diff.compare(original(), rerun(image=False))
+    assert differences.image == "none"
+    assert [note.sentence for note in differences.notes if note.code == "containment-differs"] == [
         "the re-execution ran without a container, the other side in one"
     ]
-    assert {"image", "runtime"} <= topics(found)
+    assert {"image", "runtime"} <= topics(differences)
 
 
 def test_an_image_named_by_hand_is_noted():
-    found = diff.compare(
+    differences = diff.compare(
         original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
     )
-    assert "image-override" in codes(found)
+    assert "image-override" in codes(differences)
 
 
 def test_a_note_of_both_sides_is_told_once():
-    found = diff.compare(original(notes=noted("one", "two")), rerun(notes=noted("two", "three")))
-    assert [note.sentence for note in found.notes] == [
+    differences = diff.compare(
+        original(notes=noted("one", "two")), rerun(notes=noted("two", "three"))
+    )
+    assert [note.sentence for note in differences.notes] == [
         "original: one",
         "both sides: two",
         "re-execution: three",
@@ -179,8 +181,8 @@ def test_a_note_of_both_sides_is_told_once():
 
 def test_the_name_of_a_run_is_no_difference():
     sides = [{"variables": {"CAPSULE_RUN": name}, "threads": 2} for name in ("a", "b")]
-    found = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
-    assert found.facts == ()
+    differences = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
+    assert differences.facts == ()
 
 
 def test_the_time_of_an_empty_call_is_no_difference():

@@ -31,10 +31,10 @@ def recipe(tmp_path):
 
 @pytest.mark.engines
 def test_a_real_registry_serves_what_the_reference_pins():
-    found = image.resolve(ImageSpec(reference=small_image()), folder=None)
-    assert small_image() == f"docker://{found.pinned}"
-    assert found.platform == "linux/amd64"
-    assert found.layers
+    pinned = image.resolve(ImageSpec(reference=small_image()), folder=None)
+    assert small_image() == f"docker://{pinned.pinned}"
+    assert pinned.platform == "linux/amd64"
+    assert pinned.layers
 
 
 @pytest.mark.engines
@@ -43,23 +43,23 @@ def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(recipe, tm
     wheels.mkdir()
     (wheels / "some-1.whl").write_bytes(b"wheel")
     (wheels / "notes.txt").write_bytes(b"no wheel")
-    found = build.build(recipe, wheelhouse=wheels, arguments={"WORD": "a b"})
-    assert (found.pinned, found.manifest_digest, found.manifest) == (None, None, None)
-    assert found.config_digest == of_bytes(found.config)
-    described = json.loads(found.config)
+    built = build.build(recipe, wheelhouse=wheels, arguments={"WORD": "a b"})
+    assert (built.pinned, built.manifest_digest, built.manifest) == (None, None, None)
+    assert built.config_digest == of_bytes(built.config)
+    described = json.loads(built.config)
     assert described["config"]["Labels"]["word"] == "a b"
     assert docker("inspect", "--format", "{{.Id}}", "capsule/recipe-one") == str(
-        found.config_digest
+        built.config_digest
     )
-    assert [str(layer.diff_id) for layer in found.layers] == described["rootfs"]["diff_ids"]
+    assert [str(layer.diff_id) for layer in built.layers] == described["rootfs"]["diff_ids"]
     assert sorted(path.name for path in (recipe / "wheelhouse").iterdir()) == [".gitignore"]
 
 
 @pytest.mark.engines
 def test_a_pushed_recipe_is_pinned_by_what_the_registry_serves(recipe):
-    found = build.build(recipe, push=f"docker://{registry_host()}/capsule-test/recipe:1")
-    assert found.pinned == f"{registry_host()}/capsule-test/recipe@{found.manifest_digest}"
-    assert registry.resolve(reference.parse(f"docker://{found.pinned}")).config == found.config
+    built = build.build(recipe, push=f"docker://{registry_host()}/capsule-test/recipe:1")
+    assert built.pinned == f"{registry_host()}/capsule-test/recipe@{built.manifest_digest}"
+    assert registry.resolve(reference.parse(f"docker://{built.pinned}")).config == built.config
 
 
 @pytest.mark.engines

@@ -114,15 +114,15 @@ def resolve(served: Served, asked: str = ":1") -> image.Image:
 
 def test_an_image_is_pinned_by_the_digests_of_the_bytes_that_came(served):
     made = make(served)
-    found = resolve(served)
-    assert found.manifest_digest == of_bytes(made["manifest"])
-    assert found.config_digest == of_bytes(made["config"])
-    assert (found.manifest, found.config) == (made["manifest"], made["config"])
-    assert found.pinned == f"{served.host}/made@{found.manifest_digest}"
-    assert [layer.diff_id for layer in found.layers] == [of_bytes(b"a"), of_bytes(b"b")]
-    assert found.layers[1].digest == of_bytes(b"B")
-    assert (found.platform, found.index_digest) == ("linux/amd64", None)
-    assert resolve(served, f"@{found.manifest_digest}").manifest_digest == found.manifest_digest
+    pinned = resolve(served)
+    assert pinned.manifest_digest == of_bytes(made["manifest"])
+    assert pinned.config_digest == of_bytes(made["config"])
+    assert (pinned.manifest, pinned.config) == (made["manifest"], made["config"])
+    assert pinned.pinned == f"{served.host}/made@{pinned.manifest_digest}"
+    assert [layer.diff_id for layer in pinned.layers] == [of_bytes(b"a"), of_bytes(b"b")]
+    assert pinned.layers[1].digest == of_bytes(b"B")
+    assert (pinned.platform, pinned.index_digest) == ("linux/amd64", None)
+    assert resolve(served, f"@{pinned.manifest_digest}").manifest_digest == pinned.manifest_digest
 
 
 def test_an_index_is_followed_to_this_platform_and_kept(served):
@@ -139,8 +139,8 @@ def test_an_index_is_followed_to_this_platform_and_kept(served):
     }
     body = json.dumps(index).encode()
     served.put("manifests/2", body, index["mediaType"])
-    found = resolve(served, ":2")
-    assert (str(found.manifest_digest), found.index_digest) == (own, of_bytes(body))
+    pinned = resolve(served, ":2")
+    assert (str(pinned.manifest_digest), pinned.index_digest) == (own, of_bytes(body))
     with pytest.raises(CannotRunError, match=r"not there for linux/s390x, only for .*linux/arm64"):
         registry.resolve(served.reference(":2"), platform="linux/s390x")
 
@@ -306,9 +306,9 @@ def test_the_override_takes_the_place_of_the_manifests_image(served):
     make(served)
     written = f"docker://{served.host}/made:1"
     spec = ImageSpec(reference="docker://localhost:1/never-asked")
-    found = image.resolve(spec, folder=None, override=written)
-    assert found.reference == written
-    assert image.resolve(ImageSpec(reference=written), folder=None).pinned == found.pinned
+    pinned = image.resolve(spec, folder=None, override=written)
+    assert pinned.reference == written
+    assert image.resolve(ImageSpec(reference=written), folder=None).pinned == pinned.pinned
 
 
 def test_no_image_at_all_is_bad_usage():

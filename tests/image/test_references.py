@@ -22,20 +22,20 @@ digests = st.none() | st.binary().map(of_bytes)
 @given(hosts, names, tags, digests)
 def test_a_reference_is_read_into_its_parts_and_back(host, name, tag, digest):
     text = f"docker://{host}/{name}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
-    found = reference.parse(text)
-    assert (found.registry, found.repository, found.digest) == (host, name, digest)
-    assert found.tag == (tag or (None if digest else "latest"))
-    assert reference.parse(str(found)) == found
+    parsed = reference.parse(text)
+    assert (parsed.registry, parsed.repository, parsed.digest) == (host, name, digest)
+    assert parsed.tag == (tag or (None if digest else "latest"))
+    assert reference.parse(str(parsed)) == parsed
 
 
 @given(st.text() | st.text(alphabet="docker:/.@[]a-Z0_sha256").map("docker://{}".format))
 def test_any_text_is_a_reference_or_bad_usage(text):
     try:
-        found = reference.parse(text)
+        parsed = reference.parse(text)
     except UsageError as error:
         assert error.advice
     else:
-        assert reference.parse(str(found)) == found
+        assert reference.parse(str(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_any_text_is_a_reference_or_bad_usage(text):
     ],
 )
 def test_what_docker_fills_in_is_filled_in(text, whole, endpoint):
-    found = reference.parse(f"docker://{text}")
-    assert (str(found), found.endpoint) == (f"docker://{whole}", endpoint)
+    parsed = reference.parse(f"docker://{text}")
+    assert (str(parsed), parsed.endpoint) == (f"docker://{whole}", endpoint)
 
 
 @pytest.mark.parametrize(

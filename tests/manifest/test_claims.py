@@ -276,6 +276,13 @@ def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it():
         ({"absolute": 5}, "5", ("2.28", "2.03")),
         ({"absolute": 5000}, "5000", ("2280", "2030")),
         ({"ratio": 1.05}, "a factor of 1.05", ("a factor of 1.0225", "a factor of 1.02")),
+        (
+            {"ratio": 1e300},
+            "a factor of 1e+300",
+            ("a factor of 9.68e+136", "a factor of 8.93e+121"),
+        ),
+        ({"absolute": 5e-324}, "4.94066e-324", ("0", "0")),
+        ({"absolute": 1e308}, "1e+308", ("4.56e+307", "4.06e+307")),
     ],
 )
 def test_a_margin_in_other_units_tells_the_spread_that_it_bears(margin, shown, scatter):

@@ -82,9 +82,9 @@ def test_curves_may_have_no_step_in_common(curves):
 def test_values_between_the_steps_of_a_run_are_interpolated():
     a = {1: curve([0, 2], [0, 2]), 2: curve([0.5, 2.5], [0, 2])}
     b = {3: curve([0, 1, 2]), 4: curve([1, 2, 3])}
-    found = curve_shift(a, b, margin=1.0, alpha=0.05)
+    decision = curve_shift(a, b, margin=1.0, alpha=0.05)
     expected = shift(Runs.of({1: 1.0, 2: 1.5}), Runs.of({3: 1.0, 4: 2.0}), alpha=0.05)
-    assert found.points == 3
+    assert decision.points == 3
     at_one = curve_shift(
         {seed: curve(np.interp([1], each.steps, each.values), [1]) for seed, each in a.items()},
         {seed: curve(np.interp([1], each.steps, each.values), [1]) for seed, each in b.items()},
@@ -138,9 +138,9 @@ def test_below_five_runs_ten_checkpoints_may_differ_and_from_five_on_all_points(
     ],
 )
 def test_curves_that_tell_nothing_are_inconclusive(a, b, points):
-    found = curve_shift(a, b, margin=1.0, alpha=0.05)
-    assert (found.word, found.points, found.interval) == ("INCONCLUSIVE", points, None)
-    assert found.p_reproduced == found.p_different == 1.0
+    decision = curve_shift(a, b, margin=1.0, alpha=0.05)
+    assert (decision.word, decision.points, decision.interval) == ("INCONCLUSIVE", points, None)
+    assert decision.p_reproduced == decision.p_different == 1.0
 
 
 def test_equal_constant_curves_are_compared_exactly():
@@ -154,15 +154,15 @@ def test_steps_and_values_at_the_end_of_their_range_are_judged_like_others():
     steps = (-1.7e308, 0.0, 1.0, 1.7e308)
     a = {seed: Curve(steps=steps, values=(1e300, -1e300, seed, 1e300)) for seed in (1, 2, 3)}
     b = {seed: Curve(steps=steps, values=(1e300, -1e300, seed + 0.5, 1e300)) for seed in (1, 2, 3)}
-    found = curve_shift(a, b, margin=9.0, alpha=0.05)
-    assert (found.word, found.worst_step) == ("REPRODUCED", 1.0)
+    decision = curve_shift(a, b, margin=9.0, alpha=0.05)
+    assert (decision.word, decision.worst_step) == ("REPRODUCED", 1.0)
 
 
 def test_one_run_against_several_is_held_against_the_prediction_interval():
     random = np.random.default_rng(9)
-    found = curve_shift(drawn(random, 10), drawn(random, 1), margin=9.0, alpha=0.05)
-    assert found.word == "REPRODUCED"
-    assert found.interval.method == "prediction"
+    decision = curve_shift(drawn(random, 10), drawn(random, 1), margin=9.0, alpha=0.05)
+    assert decision.word == "REPRODUCED"
+    assert decision.interval.method == "prediction"
 
 
 # properties

@@ -69,38 +69,38 @@ def test_the_resolution_of_logarithms_is_the_widest_step_there():
 @pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
 def test_welch_equals_scipy(n_a, n_b):
     a, b = drawn(n_a, n_b)
-    found = shift(runs(a), runs(b), alpha=0.05)
+    interval = shift(runs(a), runs(b), alpha=0.05)
     test = scipy.stats.ttest_ind(b, a, equal_var=False)
     limits = test.confidence_interval(0.9)
     ranks = rank_interval(runs(a), runs(b), 0.05)
-    assert found.method == "envelope"
-    assert found.df == pytest.approx(test.df, rel=1e-12)
-    assert found.lower == pytest.approx(min(limits.low, ranks[0]), rel=1e-12)
-    assert found.upper == pytest.approx(max(limits.high, ranks[1]), rel=1e-12)
+    assert interval.method == "envelope"
+    assert interval.df == pytest.approx(test.df, rel=1e-12)
+    assert interval.lower == pytest.approx(min(limits.low, ranks[0]), rel=1e-12)
+    assert interval.upper == pytest.approx(max(limits.high, ranks[1]), rel=1e-12)
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
 def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a, n_b):
     a, b = drawn(n_a, n_b)
     region = Region(lower=-1.5, upper=2.5)
-    found = decide(shift(runs(a), runs(b), alpha=0.05), region)
+    decision = decide(shift(runs(a), runs(b), alpha=0.05), region)
 
     def p(bound, alternative):
         return scipy.stats.ttest_ind(b - bound, a, equal_var=False, alternative=alternative).pvalue
 
     reproduced = max(p(region.lower, "greater"), p(region.upper, "less"))
     different = min(p(region.lower, "less"), p(region.upper, "greater"))
-    assert found.p_reproduced == pytest.approx(reproduced, rel=1e-11, abs=1e-15)
-    assert found.p_different == pytest.approx(different, rel=1e-11, abs=1e-15)
+    assert decision.p_reproduced == pytest.approx(reproduced, rel=1e-11, abs=1e-15)
+    assert decision.p_different == pytest.approx(different, rel=1e-11, abs=1e-15)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 30])
 def test_location_equals_scipy_at_the_conventional_two_sided_level(n):
     values = drawn(n, 1)[0]
-    found = location(runs(values), alpha=0.05)
+    interval = location(runs(values), alpha=0.05)
     limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert (found.lower, found.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
-    assert (found.alpha, found.method) == (0.025, "one-sample")
+    assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
+    assert (interval.alpha, interval.method) == (0.025, "one-sample")
 
 
 @pytest.mark.parametrize("n", [2, 5, 10])
@@ -192,10 +192,10 @@ def test_constants_without_a_resolution_are_compared_exactly():
 
 
 def test_constants_with_a_resolution_are_uncertain_by_their_rounding():
-    found = shift(runs([18] * 5, 1.0), runs([18] * 5, 1.0), alpha=0.05)
-    assert found.standard_error == pytest.approx(math.sqrt(2 / 5 / 12))
-    assert decide(found, Region(lower=-0.1, upper=0.1)).word == "INCONCLUSIVE"
-    assert decide(found, Region(lower=-1.5, upper=1.5)).word == "REPRODUCED"
+    interval = shift(runs([18] * 5, 1.0), runs([18] * 5, 1.0), alpha=0.05)
+    assert interval.standard_error == pytest.approx(math.sqrt(2 / 5 / 12))
+    assert decide(interval, Region(lower=-0.1, upper=0.1)).word == "INCONCLUSIVE"
+    assert decide(interval, Region(lower=-1.5, upper=1.5)).word == "REPRODUCED"
 
 
 def test_a_border_counts_as_inside():
@@ -222,8 +222,8 @@ FAST = examples(60)
 
 
 def word(a, b, lower, upper):
-    found = shift(a, b, alpha=0.05)
-    return decide(found, Region(lower=lower, upper=upper)).word
+    interval = shift(a, b, alpha=0.05)
+    return decide(interval, Region(lower=lower, upper=upper)).word
 
 
 @FAST
@@ -247,8 +247,8 @@ def test_a_change_of_unit_keeps_the_verdict(a, b, exponent, margin):
 @FAST
 @given(SIDE, SIDE, st.floats(0, 1), st.floats(0, 1e6))
 def test_a_wider_margin_never_undoes_reproduced(a, b, slack, more):
-    found = shift(runs(a), runs(b), alpha=0.05)
-    margin = max(abs(found.lower), abs(found.upper)) * (1 + slack)
+    interval = shift(runs(a), runs(b), alpha=0.05)
+    margin = max(abs(interval.lower), abs(interval.upper)) * (1 + slack)
     assert word(runs(a), runs(b), -margin, margin) == "REPRODUCED"
     assert word(runs(a), runs(b), -margin - more, margin + more) == "REPRODUCED"
 
@@ -265,8 +265,8 @@ def test_the_order_of_runs_changes_no_bit(a, b, random):
 @FAST
 @given(SIDE, SIDE, st.floats(0, 1), st.integers(2, 4))
 def test_more_of_the_same_data_never_turns_reproduced_into_different(a, b, slack, times):
-    found = shift(runs(a), runs(b), alpha=0.05)
-    margin = max(abs(found.lower), abs(found.upper)) * (1 + slack)
+    interval = shift(runs(a), runs(b), alpha=0.05)
+    margin = max(abs(interval.lower), abs(interval.upper)) * (1 + slack)
     assert word(runs(a), runs(b), -margin, margin) == "REPRODUCED"
     assert word(runs(a * times), runs(b * times), -margin, margin) != "DIFFERENT"
 
@@ -300,12 +300,12 @@ def test_the_envelope_holds_the_estimate_and_widens_with_confidence(a, b, alpha)
 @FAST
 @given(SIDE, SIDE, st.floats(0.001, 1e6))
 def test_p_values_and_verdict_agree_where_welch_decides_alone(a, b, margin):
-    found = shift(runs(a[:2]), runs(b[:2]), alpha=0.05)
-    decision = decide(found, Region(lower=-margin, upper=margin))
+    interval = shift(runs(a[:2]), runs(b[:2]), alpha=0.05)
+    decision = decide(interval, Region(lower=-margin, upper=margin))
     if decision.word == "REPRODUCED":
-        assert decision.p_reproduced <= found.alpha + 1e-12
+        assert decision.p_reproduced <= interval.alpha + 1e-12
     if decision.word == "DIFFERENT":
-        assert decision.p_different <= found.alpha + 1e-12
+        assert decision.p_different <= interval.alpha + 1e-12
 
 
 # advice
@@ -315,13 +315,13 @@ def test_advice_followed_decides():
     random = np.random.default_rng(7)
     a, b = np.linspace(-1.5, 1.5, 10), np.array([-1.1, 0.3, 1.7])
     region = Region(lower=-2, upper=2)
-    found = shift(runs(a), runs(b), alpha=0.05)
-    assert decide(found, region).word == "INCONCLUSIVE"
-    needed = runs_to_decide(runs(a), runs(b), found, region)
+    interval = shift(runs(a), runs(b), alpha=0.05)
+    assert decide(interval, region).word == "INCONCLUSIVE"
+    needed = runs_to_decide(runs(a), runs(b), interval, region)
     assert 3 < needed < 60
     decided = 0
     for _ in range(200):
-        more = random.normal(found.estimate + np.mean(a), np.std(b, ddof=1), needed)
+        more = random.normal(interval.estimate + np.mean(a), np.std(b, ddof=1), needed)
         again = shift(runs(a), runs(more), alpha=0.05)
         decided += decide(again, region).word != "INCONCLUSIVE"
     assert decided / 200 >= 0.75
@@ -329,9 +329,9 @@ def test_advice_followed_decides():
 
 def test_advice_says_when_no_number_of_runs_decides():
     a, b = runs([0.0, 1.0]), runs([0.0, 1.0, 0.5])
-    found = shift(a, b, alpha=0.05)
+    interval = shift(a, b, alpha=0.05)
     region = Region(lower=-0.5, upper=0.5)
-    assert runs_to_decide(a, b, found, region) == "original-too-few"
+    assert runs_to_decide(a, b, interval, region) == "original-too-few"
     border = shift(b, b, alpha=0.05)
     edge = Region(lower=-1.0, upper=border.estimate)
     assert runs_to_decide(b, b, border, edge) == "on-the-margin"
@@ -339,8 +339,8 @@ def test_advice_says_when_no_number_of_runs_decides():
 
 def test_advice_about_a_constant_reckons_with_one_side():
     b = runs([0.4, 0.5, 0.9])
-    found = location(b, alpha=0.05)
-    needed = runs_to_decide(None, b, found, Region(upper=0.8))
+    interval = location(b, alpha=0.05)
+    needed = runs_to_decide(None, b, interval, Region(upper=0.8))
     assert 3 < needed < 30
 
 

@@ -118,16 +118,16 @@ def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have(
 
 def test_advice_from_a_single_original_run_takes_the_spread_of_the_other():
     a, b = runs([0.0]), one_sd(5)
-    found = shift(a, b, alpha=0.05)
-    assert runs_to_decide(a, b, found, Region(lower=-2, upper=2)) == "original-too-few"
-    assert runs_to_decide(a, b, found, Region(lower=-9, upper=9)) > 5
+    interval = shift(a, b, alpha=0.05)
+    assert runs_to_decide(a, b, interval, Region(lower=-2, upper=2)) == "original-too-few"
+    assert runs_to_decide(a, b, interval, Region(lower=-9, upper=9)) > 5
 
 
 def test_advice_for_a_summary_stays_at_half_the_level():
     a, b = Summary(mean=0.0, sd=1.0, n=10), one_sd(3)
     region = Region(lower=-2, upper=2)
-    found = summary_shift(a, b, alpha=0.05)
-    assert runs_to_decide(a, b, found, region) >= runs_to_confirm(one_sd(10), region, alpha=0.05)
+    interval = summary_shift(a, b, alpha=0.05)
+    assert runs_to_decide(a, b, interval, region) >= runs_to_confirm(one_sd(10), region, alpha=0.05)
 
 
 def test_an_original_of_too_few_runs_is_told_before_any_rerun():

@@ -56,38 +56,41 @@ def machines(values, *, shared=False, resolution=0.0):
 
 
 def test_standard_deviations_by_hand_with_unequal_numbers_of_runs():
-    found = precision(machines([(1, 3), (5, 6, 7), (10,)]), alpha=0.05)
+    spread = precision(machines([(1, 3), (5, 6, 7), (10,)]), alpha=0.05)
     # s_r^2 = (2 + 2 + 0) / 3, s_d^2 = 68/3 around 16/3, n'' = (6 - 14/6) / 2 = 11/6
-    assert found.repeatability_sd**2 == pytest.approx(4 / 3, rel=1e-14)
-    assert found.between_sd**2 == pytest.approx(128 / 11, rel=1e-14)
-    assert found.reproducibility_sd**2 == pytest.approx(4 / 3 + 128 / 11, rel=1e-14)
-    assert (found.sides, found.runs, found.within_df) == (3, 6, 3)
-    assert found.limit == pytest.approx(2.8 * found.reproducibility_sd)
+    assert spread.repeatability_sd**2 == pytest.approx(4 / 3, rel=1e-14)
+    assert spread.between_sd**2 == pytest.approx(128 / 11, rel=1e-14)
+    assert spread.reproducibility_sd**2 == pytest.approx(4 / 3 + 128 / 11, rel=1e-14)
+    assert (spread.sides, spread.runs, spread.within_df) == (3, 6, 3)
+    assert spread.limit == pytest.approx(2.8 * spread.reproducibility_sd)
 
 
 def test_the_example_of_the_standard():
-    found = precision(machines(COAL), alpha=0.05)
-    assert (round(found.repeatability_sd, 3), round(found.reproducibility_sd, 3)) == (0.015, 0.026)
-    assert found.equal_spread_p == pytest.approx(scipy.stats.bartlett(*COAL).pvalue, rel=1e-10)
+    spread = precision(machines(COAL), alpha=0.05)
+    assert (round(spread.repeatability_sd, 3), round(spread.reproducibility_sd, 3)) == (
+        0.015,
+        0.026,
+    )
+    assert spread.equal_spread_p == pytest.approx(scipy.stats.bartlett(*COAL).pvalue, rel=1e-10)
 
 
 def test_limits_are_those_of_graybill_and_wang():
-    found = precision(machines(DYESTUFF), alpha=0.05)
-    assert found.repeatability_sd**2 == pytest.approx(2451.25, rel=1e-13)
-    assert found.between_sd**2 == pytest.approx(1764.05, rel=1e-13)
+    spread = precision(machines(DYESTUFF), alpha=0.05)
+    assert spread.repeatability_sd**2 == pytest.approx(2451.25, rel=1e-13)
+    assert spread.between_sd**2 == pytest.approx(1764.05, rel=1e-13)
     between, within = 5 * np.var([np.mean(side) for side in DYESTUFF], ddof=1), 2451.25
     parts = np.array([between / 5, 0.8 * within])
     df = np.array([5, 24])
     down = 1 - df / scipy.stats.chi2.ppf(0.95, df)
     up = df / scipy.stats.chi2.ppf(0.05, df) - 1
-    assert found.lower**2 == pytest.approx(sum(parts) - math.hypot(*(down * parts)), rel=1e-9)
-    assert found.upper**2 == pytest.approx(sum(parts) + math.hypot(*(up * parts)), rel=1e-9)
+    assert spread.lower**2 == pytest.approx(sum(parts) - math.hypot(*(down * parts)), rel=1e-9)
+    assert spread.upper**2 == pytest.approx(sum(parts) + math.hypot(*(up * parts)), rel=1e-9)
 
 
 def test_no_spread_between_machines_is_none_below_zero():
-    found = precision(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
-    assert found.between_sd == 0
-    assert found.reproducibility_sd == found.repeatability_sd == pytest.approx(math.sqrt(2))
+    spread = precision(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
+    assert spread.between_sd == 0
+    assert spread.reproducibility_sd == spread.repeatability_sd == pytest.approx(math.sqrt(2))
 
 
 def test_tau_is_that_of_paule_and_mandel():
@@ -99,7 +102,7 @@ def test_tau_is_that_of_paule_and_mandel():
 
 def test_the_mean_is_that_of_hartung_and_knapp():
     sides = machines(COAL)
-    found = random_effects_mean(sides, alpha=0.05)
+    mean = random_effects_mean(sides, alpha=0.05)
     within = precision(sides, alpha=0.05).repeatability_sd ** 2
     other = combine_effects(
         np.array([side.mean for side in sides]),
@@ -110,18 +113,18 @@ def test_the_mean_is_that_of_hartung_and_knapp():
         maxiter=500,
     )
     low, high = other.conf_int(alpha=0.1, use_t=True)[3]  # random effects, their variance scaled
-    assert found.estimate == pytest.approx(other.mean_effect_re, rel=1e-8)
-    assert (found.lower, found.upper) == (
+    assert mean.estimate == pytest.approx(other.mean_effect_re, rel=1e-8)
+    assert (mean.lower, mean.upper) == (
         pytest.approx(low, rel=1e-6),
         pytest.approx(high, rel=1e-6),
     )
 
 
 def test_machines_alike_still_have_the_spread_of_their_runs():
-    found = random_effects_mean(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
-    assert (found.estimate, found.between_sd) == (2, 0)
-    assert found.standard_error == pytest.approx(math.sqrt(2 / 6))
-    assert found.upper - 2 == pytest.approx(scipy.stats.t.ppf(0.95, 2) * math.sqrt(2 / 6))
+    mean = random_effects_mean(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
+    assert (mean.estimate, mean.between_sd) == (2, 0)
+    assert mean.standard_error == pytest.approx(math.sqrt(2 / 6))
+    assert mean.upper - 2 == pytest.approx(scipy.stats.t.ppf(0.95, 2) * math.sqrt(2 / 6))
 
 
 # edges
@@ -142,12 +145,12 @@ def test_two_machines_have_a_spread_and_no_mean():
 @pytest.mark.parametrize("resolution", [0.0, 0.1])
 def test_constant_values_spread_as_far_as_their_rounding(resolution):
     sides = machines([(0.3,) * 3] * 3, resolution=resolution)
-    found = precision(sides, alpha=0.05)
+    spread = precision(sides, alpha=0.05)
     mean = random_effects_mean(sides, alpha=0.05)
     floor = resolution / math.sqrt(12)
-    assert found.repeatability_sd == found.reproducibility_sd == pytest.approx(floor)
+    assert spread.repeatability_sd == spread.reproducibility_sd == pytest.approx(floor)
     assert (mean.estimate, mean.standard_error) == (0.3, pytest.approx(floor / 3))
-    assert (found.upper > 0) == (resolution > 0)
+    assert (spread.upper > 0) == (resolution > 0)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e299])

@@ -70,8 +70,8 @@ def test_verdict_and_p_values_agree():
     a = random.exponential(size=2000)
     same, moved = random.exponential(size=2000), 1.5 * random.exponential(size=2000)
     for b, word in ((same, "REPRODUCED"), (moved, "DIFFERENT")):
-        found = band(a, b)
-        assert found.decide(0.08).word == word
+        limits = band(a, b)
+        assert limits.decide(0.08).word == word
     near, far = band(a, same).decide(0.08), band(a, moved).decide(0.08)
     assert near.p_reproduced < 0.05 < near.p_different == 1.0
     assert far.p_different < 0.05 < far.p_reproduced == 1.0
@@ -119,8 +119,8 @@ def test_infinite_samples_have_a_place_and_nan_has_none():
 
 def test_a_million_samples():
     values = np.random.default_rng(2).normal(size=1_000_000)
-    found = band(values, values[::-1] + 0.001)
-    assert found.decide(0.01).word == "REPRODUCED"
+    limits = band(values, values[::-1] + 0.001)
+    assert limits.decide(0.01).word == "REPRODUCED"
     assert mser5(values) <= 500_000
     assert effective_sample_size(values) == pytest.approx(1e6, rel=0.05)
 

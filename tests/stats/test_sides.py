@@ -55,10 +55,10 @@ def summary(values, resolution=0.0):
 @pytest.mark.parametrize("n", [2, 3, 5, 30])
 def test_pairs_equal_scipy(n):
     a, b = drawn(n, n)
-    found = paired_shift(runs(b - a), alpha=0.05)
+    interval = paired_shift(runs(b - a), alpha=0.05)
     limits = scipy.stats.ttest_rel(b, a).confidence_interval(0.9)
-    assert (found.lower, found.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
-    assert (found.method, found.df, found.alpha) == ("paired", n - 1, 0.05)
+    assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
+    assert (interval.method, interval.df, interval.alpha) == ("paired", n - 1, 0.05)
 
 
 @pytest.mark.parametrize("n", [3, 5, 30])
@@ -81,9 +81,9 @@ def test_a_single_pair_tells_nothing(n):
 
 
 def test_equal_pairs_without_a_resolution_are_compared_exactly():
-    found = paired_shift(runs([0.0] * 4), alpha=0.05)
-    assert (found.method, found.lower, found.upper) == ("exact", 0.0, 0.0)
-    assert decide(found, Region(lower=0, upper=0)).word == "REPRODUCED"
+    interval = paired_shift(runs([0.0] * 4), alpha=0.05)
+    assert (interval.method, interval.lower, interval.upper) == ("exact", 0.0, 0.0)
+    assert decide(interval, Region(lower=0, upper=0)).word == "REPRODUCED"
 
 
 @FAST
@@ -104,9 +104,11 @@ def test_summaries_equal_scipy_at_half_the_level(n_a, n_b):
     a, b = drawn(n_a, n_b)
     limits = scipy.stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
     for x, y in [(summary(a), summary(b)), (runs(a), summary(b)), (summary(a), runs(b))]:
-        found = summary_shift(x, y, alpha=0.05)
-        assert (found.method, found.alpha) == ("summary", 0.025)
-        assert (found.lower, found.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
+        interval = summary_shift(x, y, alpha=0.05)
+        assert (interval.method, interval.alpha) == ("summary", 0.025)
+        assert (interval.lower, interval.upper) == pytest.approx(
+            (limits.low, limits.high), rel=1e-12
+        )
 
 
 def test_the_p_of_summaries_equals_scipy():
@@ -118,8 +120,8 @@ def test_the_p_of_summaries_equals_scipy():
             *here, *there, equal_var=False, alternative=alternative
         ).pvalue
 
-    found = decide(summary_shift(a, b, alpha=0.05), Region(lower=-1, upper=1.5))
-    assert found.p_reproduced == pytest.approx(max(p(-1, "greater"), p(1.5, "less")), rel=1e-12)
+    decision = decide(summary_shift(a, b, alpha=0.05), Region(lower=-1, upper=1.5))
+    assert decision.p_reproduced == pytest.approx(max(p(-1, "greater"), p(1.5, "less")), rel=1e-12)
 
 
 def test_one_run_against_a_summary_is_held_against_the_prediction_interval():
@@ -140,8 +142,8 @@ def test_summaries_without_any_spread():
     constant = Summary(mean=1.0, sd=0.0, n=5)
     assert summary_shift(constant, runs([1.0, 1.0]), alpha=0.05).method == "exact"
     rounded = Summary(mean=1.0, sd=0.0, n=5, resolution=0.1)
-    found = summary_shift(rounded, runs([1.0, 1.0], 0.1), alpha=0.05)
-    assert found.standard_error == pytest.approx(0.1 * math.sqrt(0.7 / 12))
+    interval = summary_shift(rounded, runs([1.0, 1.0], 0.1), alpha=0.05)
+    assert interval.standard_error == pytest.approx(0.1 * math.sqrt(0.7 / 12))
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ def test_every_claim_on_anything_has_an_outcome_and_a_sentence(claim, there, her
     one = frozen(frozen_on, **claim)
     pair = Pair(metric=PATH, claim=one, seeds="all", original=there, rerun=here)
     empty = diff.compare(make_record(), make_record())
-    found = verdict.judge(dataclasses.replace(empty, pairs=(pair,)))
-    (judged,) = found.claims
+    outcome = verdict.judge(dataclasses.replace(empty, pairs=(pair,)))
+    (judged,) = outcome.claims
     assert judged.sentence
     assert judged.word in ("REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED")
-    document = json.loads(json.dumps(report.verdict_to_json(found), allow_nan=False))
+    document = json.loads(json.dumps(report.verdict_to_json(outcome), allow_nan=False))
     assert schema.validate(document, "comparison-1") == []
-    assert report.draw_verdict(found)
+    assert report.draw_verdict(outcome)
 
 
 @examples(100)
@@ -103,10 +103,10 @@ def test_nothing_at_all_is_inconclusive(claim):
     one = frozen(nothing, **claim)
     pair = Pair(metric=PATH, claim=one, seeds="all", original=nothing, rerun=nothing)
     empty = diff.compare(make_record(), make_record())
-    found = verdict.judge(dataclasses.replace(empty, pairs=(pair,)))
-    assert found.word == "INCONCLUSIVE"
-    assert found.claims[0].sentence == "no run of the re-execution has a value"
-    assert math.isclose(found.claims[0].rerun.failure_bound, 1.0)
+    outcome = verdict.judge(dataclasses.replace(empty, pairs=(pair,)))
+    assert outcome.word == "INCONCLUSIVE"
+    assert outcome.claims[0].sentence == "no run of the re-execution has a value"
+    assert math.isclose(outcome.claims[0].rerun.failure_bound, 1.0)
 
 
 KINDS = (

@@ -28,22 +28,24 @@ def noise(seed, n, mean=0.0, sd=1.0):
 def test_pairs_decide_what_the_spread_between_seeds_hides():
     there, here = metric(WIDE), metric([value + 0.01 for value in WIDE])
     ask = {"type": "equivalence", "margin": Margin(absolute=0.05)}
-    found = judge(there, here, **ask, paired=True)
-    assert (found.word, found.method, found.seeds) == ("REPRODUCED", "paired", "same")
-    assert found.notes[0].sentence == "5 runs are compared under equal seeds, as was declared"
+    judgement = judge(there, here, **ask, paired=True)
+    assert (judgement.word, judgement.method, judgement.seeds) == ("REPRODUCED", "paired", "same")
+    assert judgement.notes[0].sentence == "5 runs are compared under equal seeds, as was declared"
     assert judge(there, here, **ask).word == "INCONCLUSIVE"
 
 
 def test_pairs_of_a_shifted_side_are_different():
     here = metric([value + 0.2 + 0.01 * i for i, value in enumerate(WIDE)])
-    found = judge(metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True)
-    assert (found.word, found.scale) == ("DIFFERENT", "log")
+    judgement = judge(
+        metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True
+    )
+    assert (judgement.word, judgement.scale) == ("DIFFERENT", "log")
 
 
 def test_only_seeds_with_a_value_on_both_sides_are_pairs():
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
-    found = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
-    assert found.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
+    judgement = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
+    assert judgement.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
     lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
     assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
     assert "fewer than two seeds have a value on both sides" in lonely.sentence
@@ -51,9 +53,11 @@ def test_only_seeds_with_a_value_on_both_sides_are_pairs():
 
 def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not():
     here = metric([value + 0.1 * (-1) ** i for i, value in enumerate(WIDE)])
-    found = judge(metric(WIDE), here, type="equivalence", margin=Margin(absolute=0.1), paired=True)
-    assert (found.word, found.advice.answer) == ("INCONCLUSIVE", "original-too-few")
-    assert "the original itself has too few seeds" in found.advice.sentence
+    judgement = judge(
+        metric(WIDE), here, type="equivalence", margin=Margin(absolute=0.1), paired=True
+    )
+    assert (judgement.word, judgement.advice.answer) == ("INCONCLUSIVE", "original-too-few")
+    assert "the original itself has too few seeds" in judgement.advice.sentence
 
 
 def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
@@ -61,12 +65,12 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
     claim = Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05), paired=True)
     there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
     seeds = (17, 18, 19, 101, 102)
-    found = diff.compare(there, make_record(seeds=seeds, fresh=(101, 102), verifies="a" * 64))
-    (one,) = verdict.judge(found).claims
+    differences = diff.compare(there, make_record(seeds=seeds, fresh=(101, 102), verifies="a" * 64))
+    (one,) = verdict.judge(differences).claims
     assert (one.word, one.rerun.seeds) == ("REPRODUCED", (17, 18, 19))
     assert "paired-seeds" in codes(one)
     assert "2 sd" not in one.sentence
-    assert "shared-seeds" not in codes(found)
+    assert "shared-seeds" not in codes(differences)
 
 
 # predictions
@@ -74,27 +78,31 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
 
 def test_a_prediction_takes_the_spread_of_the_original_alone():
     ask = {"type": "prediction", "margin": Margin(absolute=0.1)}
-    found = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
-    assert (found.word, found.method, found.alpha_used) == ("REPRODUCED", "prediction", 0.025)
-    half = (found.upper - found.lower) / 2
+    judgement = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
+    assert (judgement.word, judgement.method, judgement.alpha_used) == (
+        "REPRODUCED",
+        "prediction",
+        0.025,
+    )
+    half = (judgement.upper - judgement.lower) / 2
     assert half == pytest.approx(2.776445 * 0.0158114 * math.sqrt(1 / 5 + 1 / 3), rel=1e-5)
 
 
 def test_a_prediction_that_is_too_wide_is_called_consistent():
-    found = judge(
+    judgement = judge(
         metric(WIDE), metric([1.0], first_seed=9), type="prediction", margin=Margin(absolute=0.1)
     )
-    assert found.word == "INCONCLUSIVE"
-    assert "consistent" in codes(found)
+    assert judgement.word == "INCONCLUSIVE"
+    assert "consistent" in codes(judgement)
 
 
 @pytest.mark.parametrize(("mean", "word"), [(1.0, "REPRODUCED"), (9.0, "DIFFERENT")])
 def test_a_paper_is_an_original(mean, word):
     published = Published(mean=mean, sd=0.02, n=5)
     ask = {"type": "prediction", "margin": Margin(absolute=0.1), "published": published}
-    found = judge(metric([...]), metric(NEAR, first_seed=9), **ask)
-    assert (found.word, found.method, found.alpha_used) == (word, "summary", 0.025)
-    assert found.superiority is None
+    judgement = judge(metric([...]), metric(NEAR, first_seed=9), **ask)
+    assert (judgement.word, judgement.method, judgement.alpha_used) == (word, "summary", 0.025)
+    assert judgement.superiority is None
 
 
 def test_a_paper_without_a_number_of_runs_has_three():
@@ -127,24 +135,24 @@ def close(there, here, distance=0.2, **claim):
 
 
 def test_equal_distributions_are_close():
-    found = close(latencies(1, 5), latencies(50, 5))
-    assert (found.word, found.method) == ("REPRODUCED", "kolmogorov")
-    assert found.region == (None, 0.2)
-    assert 0 <= found.lower <= found.estimate <= found.upper < 0.2
-    assert found.sentence.startswith("distance 0.0")
-    assert "is below 0.2 (the author's margin)" in found.sentence
+    judgement = close(latencies(1, 5), latencies(50, 5))
+    assert (judgement.word, judgement.method) == ("REPRODUCED", "kolmogorov")
+    assert judgement.region == (None, 0.2)
+    assert 0 <= judgement.lower <= judgement.estimate <= judgement.upper < 0.2
+    assert judgement.sentence.startswith("distance 0.0")
+    assert "is below 0.2 (the author's margin)" in judgement.sentence
 
 
 def test_shifted_distributions_are_not():
-    found = close(latencies(1, 5), latencies(50, 5, shift=1.0))
-    assert (found.word, found.p_reproduced) == ("DIFFERENT", 1.0)
-    assert found.p_different < 1e-6
+    judgement = close(latencies(1, 5), latencies(50, 5, shift=1.0))
+    assert (judgement.word, judgement.p_reproduced) == ("DIFFERENT", 1.0)
+    assert judgement.p_different < 1e-6
 
 
 def test_few_samples_are_advised_to_be_more():
-    found = close(latencies(1, 5), latencies(50, 2, n=40))
-    assert (found.word, found.advice.answer) == ("INCONCLUSIVE", "samples")
-    assert f"{found.advice.if_equal[0]} independent samples" in found.advice.sentence
+    judgement = close(latencies(1, 5), latencies(50, 2, n=40))
+    assert (judgement.word, judgement.advice.answer) == ("INCONCLUSIVE", "samples")
+    assert f"{judgement.advice.if_equal[0]} independent samples" in judgement.advice.sentence
     few = close(latencies(1, 2, n=20), latencies(50, 5))
     assert (few.word, few.advice.answer) == ("INCONCLUSIVE", "original-too-few")
 
@@ -152,16 +160,16 @@ def test_few_samples_are_advised_to_be_more():
 def test_samples_that_share_a_run_are_not_independent():
     apart = [[10.0 * i + x for x in noise(i, 400)] for i in range(5)]
     again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
-    found = close(metric(apart), metric(again, first_seed=50), distance=0.3)
-    assert found.word == "INCONCLUSIVE"
-    assert "2000 samples of the original are worth" in found.notes[0].sentence
-    assert found.upper - found.lower > 0.5
+    judgement = close(metric(apart), metric(again, first_seed=50), distance=0.3)
+    assert judgement.word == "INCONCLUSIVE"
+    assert "2000 samples of the original are worth" in judgement.notes[0].sentence
+    assert judgement.upper - judgement.lower > 0.5
 
 
 def test_a_distribution_needs_samples():
-    found = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
-    assert found.word == "INCONCLUSIVE"
-    assert "a run of the re-execution has none or one" in found.sentence
+    judgement = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
+    assert judgement.word == "INCONCLUSIVE"
+    assert "a run of the re-execution has none or one" in judgement.sentence
 
 
 # curves
@@ -178,18 +186,18 @@ def bundle(seed, runs, n=20, shift=(), sd=0.1, base=0.0):
 
 
 def test_equal_curves_are_reproduced_at_every_step():
-    found = judge(bundle(1, 10), bundle(50, 10), type="curve")
-    assert (found.word, found.method) == ("REPRODUCED", "curve")
-    assert found.sentence.startswith("every one of 20 steps from 0 to 19 is within")
-    assert "(3 sd of the original's 10 runs)" in found.sentence
-    assert found.step in range(20)
+    judgement = judge(bundle(1, 10), bundle(50, 10), type="curve")
+    assert (judgement.word, judgement.method) == ("REPRODUCED", "curve")
+    assert judgement.sentence.startswith("every one of 20 steps from 0 to 19 is within")
+    assert "(3 sd of the original's 10 runs)" in judgement.sentence
+    assert judgement.step in range(20)
 
 
 def test_a_bump_at_one_step_makes_curves_different():
     bump = {7: 2.0}
-    found = judge(bundle(1, 10), bundle(50, 10, shift=bump), type="curve")
-    assert (found.word, found.step) == ("DIFFERENT", 7)
-    assert "the shift at step 7" in found.sentence
+    judgement = judge(bundle(1, 10), bundle(50, 10, shift=bump), type="curve")
+    assert (judgement.word, judgement.step) == ("DIFFERENT", 7)
+    assert "the shift at step 7" in judgement.sentence
     capsule = judge_all(
         Pair(
             metric=PATH,
@@ -203,9 +211,9 @@ def test_a_bump_at_one_step_makes_curves_different():
 
 
 def test_few_curves_are_open_and_advised_at_their_worst_step():
-    found = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
-    assert found.word == "INCONCLUSIVE"
-    assert found.advice.sentence.startswith("at that step alone: ")
+    judgement = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
+    assert judgement.word == "INCONCLUSIVE"
+    assert judgement.advice.sentence.startswith("at that step alone: ")
 
 
 def test_a_slope_between_steps_may_be_more_than_the_largest_number():
@@ -221,8 +229,8 @@ def test_a_slope_between_steps_may_be_more_than_the_largest_number():
 
 def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():
     there, here = bundle(1, 10, base=5.0), bundle(50, 10, base=5.0)
-    found = judge(there, here, type="curve", margin=Margin(ratio=1.2))
-    assert (found.word, found.scale) == ("REPRODUCED", "log")
+    judgement = judge(there, here, type="curve", margin=Margin(ratio=1.2))
+    assert (judgement.word, judgement.scale) == ("REPRODUCED", "log")
     below = curves([[1.0, -1.0, 1.0 + i] for i in range(5)], first_seed=50)
     assert "positive" in judge(bundle(1, 10), below, type="curve", margin=Margin(ratio=3)).sentence
 
@@ -236,9 +244,9 @@ def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():
     ],
 )
 def test_what_is_no_curve_is_said(rerun, said):
-    found = judge(bundle(1, 5), rerun, type="curve")
-    assert said in found.sentence
-    assert found.word == "INCONCLUSIVE"
+    judgement = judge(bundle(1, 5), rerun, type="curve")
+    assert said in judgement.sentence
+    assert judgement.word == "INCONCLUSIVE"
 
 
 # looks
@@ -250,18 +258,22 @@ def test_what_is_no_curve_is_said(rerun, said):
 )
 def test_a_look_is_judged_at_its_own_level(runs, number, level):
     rerun = metric(noise(3, runs), first_seed=50)
-    found = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6, 12))
-    assert (found.look.number, found.look.runs, found.look.planned) == (number, runs, (3, 6, 12))
-    assert found.look.alpha == found.level == pytest.approx(level, abs=2e-4)
-    assert found.alpha_used == found.level
+    judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6, 12))
+    assert (judgement.look.number, judgement.look.runs, judgement.look.planned) == (
+        number,
+        runs,
+        (3, 6, 12),
+    )
+    assert judgement.look.alpha == judgement.level == pytest.approx(level, abs=2e-4)
+    assert judgement.alpha_used == judgement.level
     said = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
-    assert any(said in note.sentence for note in found.notes)
+    assert any(said in note.sentence for note in judgement.notes)
 
 
 def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same():
     rerun = metric([*noise(3, 4), None, ...], first_seed=50)
-    found = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6))
-    assert (found.look.number, found.look.runs) == (2, 6)
+    judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6))
+    assert (judgement.look.number, judgement.look.runs) == (2, 6)
 
 
 def test_a_claim_without_looks_stops_with_the_others():
@@ -292,23 +304,23 @@ def test_failures_are_held_against_the_level_of_the_look():
 
 def test_one_run_on_each_side_is_told_from_inside_and_never_judged():
     there, here = metric([noise(1, 50, 5.0)]), metric([noise(2, 50, 5.0)], first_seed=9)
-    found = judge(there, here, type="equivalence", margin=Margin(absolute=99.0))
-    assert (found.word, found.method) == ("INCONCLUSIVE", "within-run")
-    assert found.lower < found.estimate < found.upper
-    assert (found.p_reproduced, found.p_different) == (None, None)
-    assert "one run on each side tells no spread" in found.sentence
-    assert "inside these two runs the shift of means is" in found.sentence
+    judgement = judge(there, here, type="equivalence", margin=Margin(absolute=99.0))
+    assert (judgement.word, judgement.method) == ("INCONCLUSIVE", "within-run")
+    assert judgement.lower < judgement.estimate < judgement.upper
+    assert (judgement.p_reproduced, judgement.p_different) == (None, None)
+    assert "one run on each side tells no spread" in judgement.sentence
+    assert "inside these two runs the shift of means is" in judgement.sentence
 
 
 @pytest.mark.parametrize("samples", [[5.0], [5.0, 5.0, math.inf], [1e200, -1e200, 5.0]])
 def test_one_run_without_usable_repetitions_tells_nothing(samples):
-    found = judge(
+    judgement = judge(
         metric([samples]),
         metric([[1.0, 2.0, 5.0]], first_seed=9),
         type="equivalence",
         margin=Margin(absolute=9.0),
     )
-    assert (found.word, found.method, found.estimate) == ("INCONCLUSIVE", "none", None)
+    assert (judgement.word, judgement.method, judgement.estimate) == ("INCONCLUSIVE", "none", None)
 
 
 # information
@@ -316,14 +328,14 @@ def test_one_run_without_usable_repetitions_tells_nothing(samples):
 
 def test_what_decides_nothing_is_told_beside():
     shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
-    found = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
-    assert (found.word, found.superiority) == ("REPRODUCED", 1.0)
-    assert found.p_zero < 0.01
+    judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
+    assert (judgement.word, judgement.superiority) == ("REPRODUCED", 1.0)
+    assert judgement.p_zero < 0.01
     same = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
     assert (same.superiority, same.p_zero) == (0.5, 1.0)
 
 
 def test_clean_runs_leave_a_bound_on_the_rate_of_failures():
-    found = judge(metric(NEAR), metric([*NEAR, *NEAR], first_seed=50), type="equivalence")
-    assert found.original.failure_bound == pytest.approx(0.4507, abs=1e-4)
-    assert found.rerun.failure_bound == pytest.approx(0.2589, abs=1e-4)
+    judgement = judge(metric(NEAR), metric([*NEAR, *NEAR], first_seed=50), type="equivalence")
+    assert judgement.original.failure_bound == pytest.approx(0.4507, abs=1e-4)
+    assert judgement.rerun.failure_bound == pytest.approx(0.2589, abs=1e-4)

@@ -80,9 +80,9 @@ def test_the_default_margin_is_two_spreads_of_the_original():
 def test_without_a_spread_there_is_no_default_margin(values):
     original = metric(values)
     assert frozen(original, type="equivalence").margin_source == "none"
-    found = judge(original, metric(NEAR, first_seed=50), type="equivalence")
-    assert found.word == "INCONCLUSIVE"
-    assert ("margin" if values == [1.0] else "no run of the original") in found.sentence
+    judgement = judge(original, metric(NEAR, first_seed=50), type="equivalence")
+    assert judgement.word == "INCONCLUSIVE"
+    assert ("margin" if values == [1.0] else "no run of the original") in judgement.sentence
 
 
 def test_a_threshold_is_linear_where_logarithms_do_not_apply():
@@ -128,8 +128,8 @@ def test_a_margin_of_counts_lies_halfway_between_two_steps(values, margin, told)
     original = metric(values, resolution=1.0)
     one = frozen(original, type="equivalence")
     assert one.upper == pytest.approx(margin, rel=1e-6)
-    found = judge(original, metric(values, first_seed=9, resolution=1.0), type="equivalence")
-    assert f"({told})" in found.sentence
+    judgement = judge(original, metric(values, first_seed=9, resolution=1.0), type="equivalence")
+    assert f"({told})" in judgement.sentence
 
 
 def test_the_claims_own_resolution_replaces_the_metrics():
@@ -141,17 +141,17 @@ def test_a_fraction_of_a_test_set_blurs_by_its_own_standard_error():
     original = metric([0.9, 0.9, 0.9], direction="higher", test_set=100)
     one = frozen(original, type="equivalence")
     assert one.upper == pytest.approx(0.03)
-    found = judge(original, metric([0.9] * 3, first_seed=9), type="equivalence")
-    assert "is within 0.03 (one standard error of 100 test examples)" in found.sentence
+    judgement = judge(original, metric([0.9] * 3, first_seed=9), type="equivalence")
+    assert "is within 0.03 (one standard error of 100 test examples)" in judgement.sentence
 
 
 def test_published_numbers_stand_for_the_original():
     ask = {"type": "prediction", "published": Published(mean=2.0, sd=0.1, n=5)}
     assert frozen(metric(NEAR), **ask).upper == pytest.approx(2 * 0.1 / 0.939986, rel=1e-5)
     assert frozen(metric(NEAR), **ask, margin=Margin(relative=0.1)).upper == pytest.approx(0.2)
-    found = judge(metric(NEAR), metric([2.0, 2.01, 1.99], first_seed=9), **ask)
-    assert found.sentence.startswith("shift from the published mean")
-    assert "(2 sd of the 5 published runs)" in found.sentence
+    judgement = judge(metric(NEAR), metric([2.0, 2.01, 1.99], first_seed=9), **ask)
+    assert judgement.sentence.startswith("shift from the published mean")
+    assert "(2 sd of the 5 published runs)" in judgement.sentence
 
 
 def test_runs_that_repeat_each_other_have_no_spread_of_their_own():

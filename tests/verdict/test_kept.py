@@ -223,13 +223,13 @@ def judged(name, sides):
         "sides": [values_of(side, only) for side in sides],
     }
     if len(sides) == 2:
-        found = verdict.judge(diff.compare(*sides, original_id=ORIGINAL_ID))
-        said = {"allowed": allowed_of(sides[0]), **words_of(found, only)}
-        return {**told, "verdict": verdict_of(found, only)}, said
+        outcome = verdict.judge(diff.compare(*sides, original_id=ORIGINAL_ID))
+        said = {"allowed": allowed_of(sides[0]), **words_of(outcome, only)}
+        return {**told, "verdict": verdict_of(outcome, only)}, said
     ids = [ORIGINAL_ID, *(f"{place:064x}" for place in range(1, len(sides)))]
-    found = judge_several(compare_several(sides, ids))
-    said = {"allowed": allowed_of(sides[0]), **words_of_several(found)}
-    return {**told, "several": several_of(found)}, said
+    outcome = judge_several(compare_several(sides, ids))
+    said = {"allowed": allowed_of(sides[0]), **words_of_several(outcome)}
+    return {**told, "several": several_of(outcome)}, said
 
 
 def sides_of(name):

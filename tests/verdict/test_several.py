@@ -51,13 +51,13 @@ def judged(*reruns, ids=None, there=None):
 
 
 def test_every_rerun_is_held_against_the_original():
-    found = compare_several([original(), rerun(), rerun(noise=2)], IDS)
-    assert [side.id for side in found.sides] == list(IDS)
-    assert [(pair.original.id, pair.rerun.id) for pair in found.pairs] == [
+    several = compare_several([original(), rerun(), rerun(noise=2)], IDS)
+    assert [side.id for side in several.sides] == list(IDS)
+    assert [(pair.original.id, pair.rerun.id) for pair in several.pairs] == [
         (IDS[0], IDS[1]),
         (IDS[0], IDS[2]),
     ]
-    assert [across.metric for across in found.metrics] == [LOSS]
+    assert [across.metric for across in several.metrics] == [LOSS]
 
 
 def test_only_fresh_runs_count_where_there_are_any():
@@ -99,12 +99,12 @@ def test_labels_are_unique(one, other):
     ],
 )
 def test_one_word_for_all_pairs(shifts, word, code):
-    found = judged(*(rerun(shift, noise) for noise, shift in enumerate(shifts)))
-    assert (found.word, exit_code(found)) == (word, code)
-    for pair, one in zip(found.pairs, (0, 1), strict=True):
+    outcome = judged(*(rerun(shift, noise) for noise, shift in enumerate(shifts)))
+    assert (outcome.word, exit_code(outcome)) == (word, code)
+    for pair, one in zip(outcome.pairs, (0, 1), strict=True):
         alone = verdict.judge(diff.compare(original(), rerun(shifts[one], one)))
         assert [c.word for c in pair.verdict.claims] == [c.word for c in alone.claims]
-        assert exit_code(dataclasses.replace(found, word=alone.word)) == verdict.exit_code(alone)
+        assert exit_code(dataclasses.replace(outcome, word=alone.word)) == verdict.exit_code(alone)
 
 
 def test_one_re_execution_differs_by_chance_more_often_among_many():
@@ -114,20 +114,20 @@ def test_one_re_execution_differs_by_chance_more_often_among_many():
         for shift in shifts
         if verdict.judge(diff.compare(original(), rerun(shift))).word == "DIFFERENT"
     )
-    found = judged(rerun(shift), rerun(noise=2), rerun(noise=3))
-    pair = found.pairs[0]
+    outcome = judged(rerun(shift), rerun(noise=2), rerun(noise=3))
+    pair = outcome.pairs[0]
     assert (pair.verdict.word, pair.word) == ("DIFFERENT", "INCONCLUSIVE")
     assert pair.p_different <= 0.05 < pair.p_different_holm == pytest.approx(3 * pair.p_different)
-    assert (found.word, found.pairs[1].p_different_holm) == ("INCONCLUSIVE", None)
-    assert "B alone would differ, but not after Holm's correction for 3 pairs" in found.sentence
+    assert (outcome.word, outcome.pairs[1].p_different_holm) == ("INCONCLUSIVE", None)
+    assert "B alone would differ, but not after Holm's correction for 3 pairs" in outcome.sentence
     assert judged(rerun(0.2), rerun(noise=2), rerun(noise=3)).word == "DIFFERENT"
 
 
 def test_without_a_primary_claim_nothing_is_decided():
-    found = judged(
+    outcome = judged(
         rerun(), rerun(noise=2), there=original(dataclasses.replace(WITHIN, primary=False))
     )
-    assert (found.word, "no primary claim" in found.sentence) == ("INCONCLUSIVE", True)
+    assert (outcome.word, "no primary claim" in outcome.sentence) == ("INCONCLUSIVE", True)
 
 
 # what means something
@@ -139,34 +139,34 @@ def the_spread(*reruns, claim=WITHIN, there=None):
 
 
 def test_a_portable_metric_has_a_spread_and_a_mean():
-    found = the_spread(rerun(), rerun(noise=2))
+    spread = the_spread(rerun(), rerun(noise=2))
     values = [run_values(each)[LOSS].runs for each in (original(), rerun(), rerun(noise=2))]
     sides = [Runs.of({run.seed: run.value for run in side}) for side in values]
-    assert found.precision == precision(sides, alpha=0.05)
-    assert found.mean == random_effects_mean(sides, alpha=0.05)
-    assert found.precision.within_df < 12  # B and C share their seeds
-    assert any(note.sentence.startswith("B and C used the same seeds") for note in found.notes)
-    assert found.precision_sentence.startswith("s_R 0.0")
-    assert "random-effects mean over 3 machines 1" in found.mean_sentence
+    assert spread.precision == precision(sides, alpha=0.05)
+    assert spread.mean == random_effects_mean(sides, alpha=0.05)
+    assert spread.precision.within_df < 12  # B and C share their seeds
+    assert any(note.sentence.startswith("B and C used the same seeds") for note in spread.notes)
+    assert spread.precision_sentence.startswith("s_R 0.0")
+    assert "random-effects mean over 3 machines 1" in spread.mean_sentence
 
 
 def test_seeds_of_their_own_are_independent():
-    found = the_spread(rerun(), rerun(seeds=(201, 202, 203, 204, 205)))
-    assert (found.precision.within_df, found.notes) == (12, ())
+    spread = the_spread(rerun(), rerun(seeds=(201, 202, 203, 204, 205)))
+    assert (spread.precision.within_df, spread.notes) == (12, ())
 
 
 def test_a_machine_metric_has_no_mean():
-    found = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=STEP_TIME, type="ratio"))
-    assert (found.scale, found.mean) == ("log", None)
-    assert "belongs to each machine" in found.mean_sentence
-    assert "as factors" in found.precision_sentence
+    spread = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=STEP_TIME, type="ratio"))
+    assert (spread.scale, spread.mean) == ("log", None)
+    assert "belongs to each machine" in spread.mean_sentence
+    assert "as factors" in spread.precision_sentence
 
 
 def test_sides_that_differ_have_no_mean_and_still_a_spread():
-    found = the_spread(rerun(), rerun(0.2))
-    assert found.mean is None
-    assert "DIFFERENT from A by itself: C" in found.mean_sentence
-    assert found.precision.between_sd > 0.1
+    spread = the_spread(rerun(), rerun(0.2))
+    assert spread.mean is None
+    assert "DIFFERENT from A by itself: C" in spread.mean_sentence
+    assert spread.precision.between_sd > 0.1
 
 
 def test_a_threshold_kept_by_some_says_nothing_against_a_mean():
@@ -175,9 +175,9 @@ def test_a_threshold_kept_by_some_says_nothing_against_a_mean():
 
 
 def test_exact_claims_have_no_spread():
-    found = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=LOSS, type="exact"))
-    assert (found.precision, found.mean) == (None, None)
-    assert "seed by seed" in found.precision_sentence
+    spread = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=LOSS, type="exact"))
+    assert (spread.precision, spread.mean) == (None, None)
+    assert "seed by seed" in spread.precision_sentence
 
 
 def test_an_exact_claim_beside_another_does_not_matter():
@@ -186,26 +186,26 @@ def test_an_exact_claim_beside_another_does_not_matter():
 
 
 def test_a_side_without_values_is_left_out_and_named():
-    found = the_spread(rerun(), rerun(failed=FRESH))
-    assert (found.precision.sides, found.mean) == (2, None)
-    assert "fewer than three capsules have a value" in found.mean_sentence
-    assert "C has no run with a value and is left out" in [note.sentence for note in found.notes]
-    assert found.counts[2].failed == 5
+    spread = the_spread(rerun(), rerun(failed=FRESH))
+    assert (spread.precision.sides, spread.mean) == (2, None)
+    assert "fewer than three capsules have a value" in spread.mean_sentence
+    assert "C has no run with a value and is left out" in [note.sentence for note in spread.notes]
+    assert spread.counts[2].failed == 5
 
 
 def test_a_side_without_the_metric_is_left_out_and_named():
     there = original()
     claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
-    found = the_spread(rerun(), rerun(), there=dataclasses.replace(there, claims=(claim,)))
-    assert found.counts == (None, None, None)
-    assert found.precision_sentence == "no s_R: fewer than two capsules have a value"
-    assert len(found.notes) == 3
+    spread = the_spread(rerun(), rerun(), there=dataclasses.replace(there, claims=(claim,)))
+    assert spread.counts == (None, None, None)
+    assert spread.precision_sentence == "no s_R: fewer than two capsules have a value"
+    assert len(spread.notes) == 3
 
 
 def test_one_run_each_tells_no_spread():
     reruns = (rerun(seeds=(1,)), rerun(seeds=(2,)))
-    found = the_spread(*reruns, there=original(seeds=(3,)))
-    assert "two independent runs" in found.precision_sentence
+    spread = the_spread(*reruns, there=original(seeds=(3,)))
+    assert "two independent runs" in spread.precision_sentence
 
 
 def test_units_must_agree():
@@ -215,21 +215,21 @@ def test_units_must_agree():
     manifest = dataclasses.replace(
         other.manifest, benchmarks=(dataclasses.replace(benchmark, metrics=metrics),)
     )
-    found = the_spread(rerun(), dataclasses.replace(other, manifest=manifest))
-    assert found.precision is None
-    assert "the units differ: 1 in B, kg in C" in found.precision_sentence
+    spread = the_spread(rerun(), dataclasses.replace(other, manifest=manifest))
+    assert spread.precision is None
+    assert "the units differ: 1 in B, kg in C" in spread.precision_sentence
 
 
 def test_ratios_need_positive_values():
     claim = Claim(metric=LOSS, type="equivalence", margin=Margin(ratio=1.1))
-    found = the_spread(rerun(), rerun(-2.0), claim=claim)
-    assert "positive values" in found.precision_sentence
+    spread = the_spread(rerun(), rerun(-2.0), claim=claim)
+    assert "positive values" in spread.precision_sentence
 
 
 def test_a_noisier_machine_is_noted():
     losses = {seed: 1 + seed % 5 for seed in FRESH}
-    found = the_spread(rerun(), rerun(losses=losses))
-    assert "unequal-spread" in codes(found)
+    spread = the_spread(rerun(), rerun(losses=losses))
+    assert "unequal-spread" in codes(spread)
 
 
 # reports

@@ -17,74 +17,74 @@ from tests.support.records import LOSS, SEEDS, make_record
 
 
 def test_equal_runs_are_reproduced_with_the_margin_as_a_number():
-    found = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
-    assert (found.word, found.method) == ("REPRODUCED", "envelope")
-    assert "is within 0.0336 (2 sd of the original's 5 runs)" in found.sentence
-    assert "sigma" not in found.sentence
+    judgement = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
+    assert (judgement.word, judgement.method) == ("REPRODUCED", "envelope")
+    assert "is within 0.0336 (2 sd of the original's 5 runs)" in judgement.sentence
+    assert "sigma" not in judgement.sentence
 
 
 def test_a_real_shift_inside_the_margin_is_called_detectable():
     shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
-    found = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
-    assert found.word == "REPRODUCED"
-    assert "detectable but inside the margin" in found.sentence
-    assert found.lower > 0
+    judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
+    assert judgement.word == "REPRODUCED"
+    assert "detectable but inside the margin" in judgement.sentence
+    assert judgement.lower > 0
 
 
 def test_a_shift_beyond_the_margin_is_different():
     shifted = metric([v + 0.2 for v in NEAR], first_seed=50)
-    found = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(relative=0.1))
-    assert found.word == "DIFFERENT"
-    assert "is beyond 0.1 (10 % of the original's mean)" in found.sentence
+    judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(relative=0.1))
+    assert judgement.word == "DIFFERENT"
+    assert "is beyond 0.1 (10 % of the original's mean)" in judgement.sentence
 
 
 def test_an_open_claim_gets_advice():
     wide = metric([0.7, 1.0, 1.4], first_seed=50)
-    found = judge(metric(NEAR), wide, type="equivalence", margin=Margin(absolute=0.2))
-    assert found.word == "INCONCLUSIVE"
-    assert "runs of the re-execution in all (now 3) decide this" in found.advice.sentence
-    assert 3 < found.advice.as_seen[0] <= found.advice.as_seen[1]
-    assert 3 < found.advice.if_equal[0] <= found.advice.as_seen[0]
+    judgement = judge(metric(NEAR), wide, type="equivalence", margin=Margin(absolute=0.2))
+    assert judgement.word == "INCONCLUSIVE"
+    assert "runs of the re-execution in all (now 3) decide this" in judgement.advice.sentence
+    assert 3 < judgement.advice.as_seen[0] <= judgement.advice.as_seen[1]
+    assert 3 < judgement.advice.if_equal[0] <= judgement.advice.as_seen[0]
 
 
 @pytest.mark.parametrize(("shift", "word"), [(-0.5, "REPRODUCED"), (0.5, "DIFFERENT")])
 def test_noninferiority_lets_the_better_side_win(shift, word):
     other = metric([v + shift for v in NEAR], first_seed=50)
-    found = judge(metric(NEAR), other, type="noninferiority", margin=Margin(absolute=0.1))
-    assert found.word == word
+    judgement = judge(metric(NEAR), other, type="noninferiority", margin=Margin(absolute=0.1))
+    assert judgement.word == word
 
 
 def test_a_ratio_margin_is_judged_on_logarithms_and_told_as_a_ratio():
     double = metric([2 * v for v in NEAR], first_seed=50)
-    found = judge(metric(NEAR), double, type="equivalence", margin=Margin(ratio=1.5))
-    assert (found.word, found.scale) == ("DIFFERENT", "log")
-    assert math.exp(found.estimate) == pytest.approx(2)
-    assert found.sentence.startswith("ratio 2 (")
+    judgement = judge(metric(NEAR), double, type="equivalence", margin=Margin(ratio=1.5))
+    assert (judgement.word, judgement.scale) == ("DIFFERENT", "log")
+    assert math.exp(judgement.estimate) == pytest.approx(2)
+    assert judgement.sentence.startswith("ratio 2 (")
 
 
 def test_a_ratio_margin_needs_positive_values():
-    found = judge(
+    judgement = judge(
         metric(NEAR),
         metric([0.0, *NEAR], first_seed=50),
         type="equivalence",
         margin=Margin(ratio=2),
     )
-    assert found.word == "INCONCLUSIVE"
-    assert "positive" in found.sentence
+    assert judgement.word == "INCONCLUSIVE"
+    assert "positive" in judgement.sentence
 
 
 @pytest.mark.parametrize(
     ("values", "word"), [(NEAR, "REPRODUCED"), ([9 * v for v in NEAR], "DIFFERENT")]
 )
 def test_a_threshold_judges_the_rerun_alone(values, word):
-    found = judge(metric(NEAR), metric(values, first_seed=50), type="threshold", at_most=3.0)
-    assert (found.word, found.method, found.alpha_used) == (word, "one-sample", 0.025)
-    assert "at most 3" in found.sentence
+    judgement = judge(metric(NEAR), metric(values, first_seed=50), type="threshold", at_most=3.0)
+    assert (judgement.word, judgement.method, judgement.alpha_used) == (word, "one-sample", 0.025)
+    assert "at most 3" in judgement.sentence
 
 
 def test_an_error_that_is_exactly_zero_keeps_its_threshold():
-    found = judge(metric(NEAR), metric([0.0] * 3, first_seed=50), type="threshold", at_most=1.0)
-    assert (found.word, found.method, found.scale) == ("REPRODUCED", "exact", "linear")
+    judgement = judge(metric(NEAR), metric([0.0] * 3, first_seed=50), type="threshold", at_most=1.0)
+    assert (judgement.word, judgement.method, judgement.scale) == ("REPRODUCED", "exact", "linear")
 
 
 def test_exact_values_are_compared_seed_by_seed():
@@ -99,13 +99,17 @@ def test_exact_values_are_compared_seed_by_seed():
 
 
 def test_one_run_is_judged_by_the_prediction_interval():
-    found = judge(
+    judgement = judge(
         metric(NEAR),
         metric([1.0], first_seed=50),
         type="equivalence",
         margin=Margin(absolute=0.2),
     )
-    assert (found.word, found.method, found.alpha_used) == ("REPRODUCED", "prediction", 0.025)
+    assert (judgement.word, judgement.method, judgement.alpha_used) == (
+        "REPRODUCED",
+        "prediction",
+        0.025,
+    )
 
 
 # obstacles: each an outcome with a sentence
@@ -121,14 +125,14 @@ def test_one_run_is_judged_by_the_prediction_interval():
     ],
 )
 def test_nothing_to_compare_is_inconclusive(original, rerun, said):
-    found = judge(
+    judgement = judge(
         metric(original),
         metric(rerun, first_seed=50),
         type="equivalence",
         margin=Margin(absolute=0.1),
     )
-    assert found.word in ("INCONCLUSIVE", "DIFFERENT")
-    assert said in found.sentence
+    assert judgement.word in ("INCONCLUSIVE", "DIFFERENT")
+    assert said in judgement.sentence
 
 
 def test_a_missing_metric_and_a_changed_unit_are_said():
@@ -137,47 +141,53 @@ def test_a_missing_metric_and_a_changed_unit_are_said():
     other = Pair(
         metric=PATH, claim=one, seeds="all", original=metric(NEAR), rerun=metric(NEAR, unit="s")
     )
-    found = judge_all(gone, other)
-    assert found.word == "INCONCLUSIVE"
-    assert [claim.sentence for claim in found.claims] == [
+    outcome = judge_all(gone, other)
+    assert outcome.word == "INCONCLUSIVE"
+    assert [claim.sentence for claim in outcome.claims] == [
         "the re-execution has no such metric",
         "the units differ: 1 in the original, s in the re-execution",
     ]
 
 
 def test_interrupted_runs_are_no_failures():
-    found = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
-    assert (found.word, found.rerun.failed, found.rerun.missing) == ("REPRODUCED", 0, 1)
-    assert "runs of the re-execution that were interrupted" in found.notes[0].sentence
+    judgement = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
+    assert (judgement.word, judgement.rerun.failed, judgement.rerun.missing) == ("REPRODUCED", 0, 1)
+    assert "runs of the re-execution that were interrupted" in judgement.notes[0].sentence
 
 
 # failures
 
 
 def test_unequal_failure_rates_veto_reproduced():
-    found = judge(metric(NEAR), metric((*NEAR, None), first_seed=50), type="equivalence")
-    assert (found.word, found.rerun.failed) == ("INCONCLUSIVE", 1)
-    assert "0 of 5 original runs failed, 1 of 6 re-executed ones" in found.sentence
+    judgement = judge(metric(NEAR), metric((*NEAR, None), first_seed=50), type="equivalence")
+    assert (judgement.word, judgement.rerun.failed) == ("INCONCLUSIVE", 1)
+    assert "0 of 5 original runs failed, 1 of 6 re-executed ones" in judgement.sentence
 
 
 def test_equal_failure_rates_do_not():
-    found = judge(metric((*NEAR, None)), metric((*NEAR, None), first_seed=50), type="equivalence")
-    assert found.word == "REPRODUCED"
+    judgement = judge(
+        metric((*NEAR, None)), metric((*NEAR, None), first_seed=50), type="equivalence"
+    )
+    assert judgement.word == "REPRODUCED"
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_clearly_unequal_failure_rates_are_different(swapped):
     good, bad = metric(NEAR), metric([1.0, None, None, None, None], first_seed=50)
     sides = (bad, good) if swapped else (good, bad)
-    found = judge(*sides, type="equivalence", margin=Margin(absolute=0.5))
-    assert (found.word, found.method, found.alpha_used) == ("DIFFERENT", "failures", 0.025)
-    assert found.p_different == pytest.approx(1 / 42)
+    judgement = judge(*sides, type="equivalence", margin=Margin(absolute=0.5))
+    assert (judgement.word, judgement.method, judgement.alpha_used) == (
+        "DIFFERENT",
+        "failures",
+        0.025,
+    )
+    assert judgement.p_different == pytest.approx(1 / 42)
 
 
 def test_a_rerun_that_always_fails_is_different():
-    found = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
-    assert found.word == "DIFFERENT"
-    assert "5 of 5 re-executed ones" in found.sentence
+    judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
+    assert judgement.word == "DIFFERENT"
+    assert "5 of 5 re-executed ones" in judgement.sentence
 
 
 # the capsule
@@ -194,16 +204,16 @@ def pairs(count, shifted, shift, **claim):
 
 
 def test_all_primary_claims_must_be_reproduced():
-    found = judge_all(*pairs(20, 0, 0.0))
-    assert (found.word, verdict.exit_code(found)) == ("REPRODUCED", 0)
+    outcome = judge_all(*pairs(20, 0, 0.0))
+    assert (outcome.word, verdict.exit_code(outcome)) == ("REPRODUCED", 0)
     wide = judge_all(*pairs(20, 1, 8.0))
     assert (wide.word, verdict.exit_code(wide)) == ("INCONCLUSIVE", 3)
 
 
 def test_one_primary_claim_far_outside_makes_the_capsule_different():
-    found = judge_all(*pairs(20, 1, 90.0))
-    assert (found.word, verdict.exit_code(found)) == ("DIFFERENT", 1)
-    worst = found.claims[0]
+    outcome = judge_all(*pairs(20, 1, 90.0))
+    assert (outcome.word, verdict.exit_code(outcome)) == ("DIFFERENT", 1)
+    worst = outcome.claims[0]
     assert worst.p_different < worst.p_different_holm <= 0.05
 
 
@@ -224,22 +234,22 @@ def test_secondary_claims_and_ratios_never_change_the_verdict():
     (bad,) = pairs(1, 1, 90.0, primary=False)
     (ratio,) = pairs(1, 0, 0.0, type="ratio", margin=None)
     good = tuple(pairs(1, 0, 0.0))
-    found = judge_all(bad, ratio, *good)
-    assert [claim.word for claim in found.claims] == ["DIFFERENT", "REPORTED", "REPRODUCED"]
-    assert found.word == "REPRODUCED"
-    assert found.claims[0].p_different_holm is None
+    outcome = judge_all(bad, ratio, *good)
+    assert [claim.word for claim in outcome.claims] == ["DIFFERENT", "REPORTED", "REPRODUCED"]
+    assert outcome.word == "REPRODUCED"
+    assert outcome.claims[0].p_different_holm is None
 
 
 def test_without_a_primary_claim_nothing_is_decided():
-    found = judge_all(*pairs(2, 0, 0.0, primary=False))
-    assert (found.word, verdict.exit_code(found)) == ("INCONCLUSIVE", 3)
+    outcome = judge_all(*pairs(2, 0, 0.0, primary=False))
+    assert (outcome.word, verdict.exit_code(outcome)) == ("INCONCLUSIVE", 3)
 
 
 def test_claims_with_different_alphas_share_one_holm():
     (strict,) = pairs(1, 1, 90.0, alpha=0.001)
-    found = judge_all(strict, *pairs(3, 0, 0.0))
-    assert found.word == "DIFFERENT"
-    assert found.claims[0].p_different_holm <= 0.001
+    outcome = judge_all(strict, *pairs(3, 0, 0.0))
+    assert outcome.word == "DIFFERENT"
+    assert outcome.claims[0].p_different_holm <= 0.001
 
 
 # through whole records
@@ -264,8 +274,8 @@ def test_the_margin_is_that_of_the_sealed_claim_not_of_the_values_at_hand():
     tight = dataclasses.replace(record.claims[0], lower=-1e-9, upper=1e-9)
     fresh = (101, 102, 103, 104, 105)
     here = make_record(seeds=fresh, fresh=fresh)
-    found = verdict.judge(diff.compare(dataclasses.replace(record, claims=(tight,)), here))
-    assert found.word != "REPRODUCED"
+    outcome = verdict.judge(diff.compare(dataclasses.replace(record, claims=(tight,)), here))
+    assert outcome.word != "REPRODUCED"
     assert run_values(record)[LOSS].values
 
 
