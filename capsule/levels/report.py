@@ -17,14 +17,14 @@ class Report:
     that are not finite are handed on too, and remembered.
 
     Two clocks run from the begin of the trial: `wall`, and `active`, which stands while the trial
-    does something beside what it measures.
+    does something beside what it measures, and while a report is written.
 
-    >>> lines = []
-    >>> report = Report(lines.append, clock=iter([0, 5 * 10**9]).__next__)
+    >>> lines, second = [], 10**9
+    >>> report = Report(lines.append, clock=iter(range(0, 10 * second, second)).__next__)
     >>> report.samples("time", [3.0, 1.0], warmup=1)
     >>> report.point("loss", 10, 0.5)
     >>> lines[1]
-    Samples(metric='loss', values=(0.5,), warmup=0, steps=(10.0,), wall=(5.0,), active=(5.0,))
+    Samples(metric='loss', values=(0.5,), warmup=0, steps=(10.0,), wall=(3.0,), active=(2.0,))
     """
 
     def __init__(
@@ -125,4 +125,5 @@ class Report:
         self._steps[samples.metric] = step
         if not all(map(math.isfinite, samples.values)):
             self._non_finite[samples.metric] = None
-        self._write(samples)
+        with self.pause():
+            self._write(samples)

@@ -73,6 +73,20 @@ def test_pauses_may_be_nested_and_end_with_an_exception(report, lines, clock):
     assert (lines[0].wall, lines[0].active) == ((7.0,), (4.0,))
 
 
+def test_the_time_that_a_report_takes_is_not_active(lines, clock):
+    def write_slowly(samples):
+        clock.wait(5)
+        lines.append(samples)
+
+    report = Report(write_slowly, clock)
+    report.samples("time", [1.0])
+    with report.pause():
+        report.samples("time", [1.0])
+    clock.wait(1)
+    report.point("loss", 1, 1.0)
+    assert (lines[-1].wall, lines[-1].active) == ((11.0,), (1.0,))
+
+
 @pytest.mark.parametrize("step", [3, 2, -1, 3.0])
 def test_a_step_that_is_not_beyond_the_last_is_refused(report, lines, step):
     report.point("loss", 3, 1.0)
