@@ -53,17 +53,18 @@ class Report:
         Args:
             metric: Its name.
             values: At least one.
-            warmup: How many values of the metric are warm-up, these and later ones; 0 but at
-                first.
+            warmup: How many of these are warm-up, not all of them; 0 but in a metric's first
+                report.
 
         Raises:
-            ValueError: There is none, the metric has points, or its warm-up is told twice.
+            ValueError: There is no value, or none after the warm-up; the metric has points; or it
+                warms up again.
             RuntimeError: The trial has ended.
         """
         if self._steps.get(metric) is not None:
             raise ValueError(f"{metric} has steps, and was now reported without one")
         if warmup and metric in self._steps:
-            raise ValueError(f"the warm-up of {metric} was reported with its first values already")
+            raise ValueError(f"{metric} was reported with warm-up after its first values")
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
 
     def point(self, metric: str, step: float, value: float) -> None:
