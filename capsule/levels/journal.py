@@ -30,14 +30,14 @@ class Samples:
     Attributes:
         metric: Last segment of the metric path.
         values: In measured order; may hold NaN and infinities.
-        warmup: How many of the metric's values are warm-up, these and later ones; 0 but in its
-            first report.
+        warmup: How many of the first values are warm-up, fewer than all; 0 but in a metric's first
+            report.
         steps: Where on a curve each value lies, increasing; None for values of repetitions.
         wall: Seconds from the trial's begin until each value was there.
         active: `wall` without the pauses.
 
     Raises:
-        ValueError: There is no value, the warm-up is below 0, or lengths differ.
+        ValueError: There is no value, the warm-up leaves none or is below 0, or lengths differ.
     """
 
     metric: str
@@ -50,8 +50,11 @@ class Samples:
     def __post_init__(self) -> None:
         if not self.values:
             raise ValueError(f"{self.metric} was reported without a value")
-        if self.warmup < 0:
-            raise ValueError(f"{self.metric} was reported with {self.warmup} values of warm-up")
+        if not 0 <= self.warmup < len(self.values):
+            raise ValueError(
+                f"{self.metric} was reported with {len(self.values)} values,"
+                f" of which {self.warmup} are warm-up"
+            )
         for name, column in self.columns().items():
             if len(column) != len(self.values):
                 raise ValueError(
@@ -159,15 +162,20 @@ class Journal:
 
 
 def _lines(samples: Samples) -> Iterator[dict[str, object]]:
-    """The fields of each line: at most `LINE_VALUES` values, and what belongs to them."""
+    """The fields of each line: at most `LINE_VALUES` values, and what belongs to them.
+
+    The first line has the whole warm-up and a value after it, however long that is.
+    """
     columns = samples.columns()
-    for start in range(0, len(samples.values), LINE_VALUES):
-        part = slice(start, start + LINE_VALUES)
+    start, end = 0, max(LINE_VALUES, samples.warmup + 1)
+    while start < len(samples.values):
+        part = slice(start, end)
         yield {
             "warmup": 0 if start else samples.warmup,
             "values": [_number(value) for value in samples.values[part]],
             **{name: column[part] for name, column in columns.items()},
         }
+        start, end = end, end + LINE_VALUES
 
 
 def _number(value: float) -> float | str:

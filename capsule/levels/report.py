@@ -17,14 +17,14 @@ class Report:
     that are not finite are handed on too, and remembered.
 
     Two clocks run from the begin of the trial: `wall`, and `active`, which stands while the trial
-    does something beside what it measures.
+    does something beside what it measures, and while a report is written.
 
-    >>> lines = []
-    >>> report = Report(lines.append, clock=iter([0, 5 * 10**9]).__next__)
+    >>> lines, second = [], 10**9
+    >>> report = Report(lines.append, clock=iter(range(0, 10 * second, second)).__next__)
     >>> report.samples("time", [3.0, 1.0], warmup=1)
     >>> report.point("loss", 10, 0.5)
     >>> lines[1]
-    Samples(metric='loss', values=(0.5,), warmup=0, steps=(10.0,), wall=(5.0,), active=(5.0,))
+    Samples(metric='loss', values=(0.5,), warmup=0, steps=(10.0,), wall=(3.0,), active=(2.0,))
     """
 
     def __init__(
@@ -53,17 +53,18 @@ class Report:
         Args:
             metric: Its name.
             values: At least one.
-            warmup: How many values of the metric are warm-up, these and later ones; 0 but at
-                first.
+            warmup: How many of these are warm-up, not all of them; 0 but in a metric's first
+                report.
 
         Raises:
-            ValueError: There is none, the metric has points, or its warm-up is told twice.
+            ValueError: There is no value, or none after the warm-up; the metric has points; or it
+                warms up again.
             RuntimeError: The trial has ended.
         """
         if self._steps.get(metric) is not None:
             raise ValueError(f"{metric} has steps, and was now reported without one")
         if warmup and metric in self._steps:
-            raise ValueError(f"the warm-up of {metric} was reported with its first values already")
+            raise ValueError(f"{metric} was reported with warm-up after its first values")
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
 
     def point(self, metric: str, step: float, value: float) -> None:
@@ -125,4 +126,5 @@ class Report:
         self._steps[samples.metric] = step
         if not all(map(math.isfinite, samples.values)):
             self._non_finite[samples.metric] = None
-        self._write(samples)
+        with self.pause():
+            self._write(samples)

@@ -3,13 +3,37 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from unittest.mock import patch
 
 import numpy
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from capsule.execute import journal as host
 from capsule.levels import journal
 from capsule.levels.journal import Journal, JournalError, Samples
 from capsule.levels.report import Report
+from capsule.manifest import Benchmark, Case, Metric, Operator
+from capsule.plan import Trial
+from tests.support.properties import examples
+
+CASE = Case(name="default", parameters={})
+HOST_TRIAL = Trial(
+    id="b/default/numpy/1",
+    benchmark=Benchmark(
+        id="b",
+        subject=Operator(name="gemm"),
+        cases=(CASE,),
+        frameworks=("numpy",),
+        metrics=(Metric(name="loss"), Metric(name="time")),
+    ),
+    case=CASE,
+    framework="numpy",
+    seed=1,
+    seed_source="manifest",
+)
 
 
 def read(path):
@@ -75,20 +99,19 @@ def test_a_huge_trial_is_written_in_lines_that_can_be_read(tmp_path, monkeypatch
         written.samples("train", Samples("time", numbers, 1200))
         written.samples("train", Samples("loss", numbers, 0, numbers, numbers, numbers))
     lines = read(path)
-    assert [len(line["values"]) for line in lines] == [1000, 1000, 500] * 2
+    assert [len(line["values"]) for line in lines] == [1201, 1000, 299, 1000, 1000, 500]
     assert [line["warmup"] for line in lines] == [1200, 0, 0, 0, 0, 0]
+    assert [number for line in lines[:3] for number in line["values"]] == list(numbers)
     for name in ("values", "steps", "wall", "active"):
         assert [number for line in lines[3:] for number in line[name]] == list(numbers)
 
 
 def test_a_line_of_most_values_stays_far_below_what_a_host_reads(tmp_path):
-    from capsule.execute.journal import MAX_LINE_BYTES
-
     path = tmp_path / "journal.jsonl"
     numbers = (-1.2345678901234567e-300,) * journal.LINE_VALUES
     with Journal(path) as written:
         written.samples("train", Samples("loss", numbers, 0, numbers, numbers, numbers))
-    assert path.stat().st_size < MAX_LINE_BYTES / 2
+    assert path.stat().st_size < host.MAX_LINE_BYTES / 2
 
 
 def test_numbers_of_a_framework_are_numbers_of_json(tmp_path):
@@ -113,6 +136,47 @@ def test_lines_of_several_threads_do_not_mix(tmp_path):
     lines = read(path)
     assert len(lines) == 200
     assert all(set(line["values"]) == {float(line["metric"][6:])} for line in lines)
+
+
+WORDS = st.sampled_from(["loss", "time"])
+NUMBERS = st.floats(width=32)
+CALLS = st.one_of(
+    st.tuples(st.just("point"), WORDS, st.integers(-3, 9), NUMBERS),
+    st.tuples(st.just("samples"), WORDS, st.lists(NUMBERS, max_size=5), st.integers(-1, 3)),
+)
+
+
+@examples(150)
+@given(calls=st.lists(CALLS, max_size=12))
+def test_whatever_is_reported_is_read_by_the_host_and_the_rest_refused_at_once(
+    tmp_path_factory, calls
+):
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    accepted = {}
+    with patch.object(journal, "LINE_VALUES", 2), Journal(path) as written:
+        written.hello(1, 2, {}, {})
+        written.begin(HOST_TRIAL.id)
+        report = Report(partial(written.samples, HOST_TRIAL.id))
+        for kind, metric, *words in calls:
+            try:
+                getattr(report, kind)(metric, *words)
+            except ValueError:
+                continue
+            steps, values = ([words[0]], [words[1]]) if kind == "point" else ([], words[0])
+            series = accepted.setdefault(metric, ([], [], words[1] if kind == "samples" else 0))
+            series[0].extend(steps)
+            series[1].extend(values)
+        written.end(HOST_TRIAL.id, None, "", 1.0)
+    read_back = host.read(path, [HOST_TRIAL], rank=1, ranks=2)
+    assert read_back.defect is None
+    (trial,) = read_back.reports
+    assert {series.metric for series in trial.series} == set(accepted)
+    for series in trial.series:
+        steps, values, warmup = accepted[series.metric]
+        assert list(series.steps or ()) == steps
+        assert repr(list(series.values)) == repr(values)
+        assert series.warmup == warmup
+        assert all(len(clock or ()) == len(steps) for clock in (series.wall, series.active))
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/nowhere/journal.jsonl"])

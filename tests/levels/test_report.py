@@ -73,6 +73,20 @@ def test_pauses_may_be_nested_and_end_with_an_exception(report, lines, clock):
     assert (lines[0].wall, lines[0].active) == ((7.0,), (4.0,))
 
 
+def test_the_time_that_a_report_takes_is_not_active(lines, clock):
+    def write_slowly(samples):
+        clock.wait(5)
+        lines.append(samples)
+
+    report = Report(write_slowly, clock)
+    report.samples("time", [1.0])
+    with report.pause():
+        report.samples("time", [1.0])
+    clock.wait(1)
+    report.point("loss", 1, 1.0)
+    assert (lines[-1].wall, lines[-1].active) == ((11.0,), (1.0,))
+
+
 @pytest.mark.parametrize("step", [3, 2, -1, 3.0])
 def test_a_step_that_is_not_beyond_the_last_is_refused(report, lines, step):
     report.point("loss", 3, 1.0)
@@ -100,19 +114,22 @@ def test_a_metric_has_steps_or_none(report, lines):
     assert len(lines) == 2
 
 
-def test_the_warm_up_comes_with_the_first_values(report, lines):
-    report.samples("time", [1.0], warmup=3)
-    with pytest.raises(ValueError, match="the warm-up of time was reported with its first"):
-        report.samples("time", [1.0], warmup=3)
-    with pytest.raises(ValueError, match="loss was reported with -1 values of warm-up"):
-        report.samples("loss", [1.0], warmup=-1)
+def test_the_warm_up_comes_with_the_first_values_and_leaves_some(report, lines):
+    report.samples("time", [3.0, 1.0], warmup=1)
+    with pytest.raises(ValueError, match="time was reported with warm-up after its first values"):
+        report.samples("time", [3.0, 1.0], warmup=1)
+    for warmup in (-1, 1, 2):
+        message = f"loss was reported with 1 values, of which {warmup} are warm-up"
+        with pytest.raises(ValueError, match=message):
+            report.samples("loss", [1.0], warmup=warmup)
     assert len(lines) == 1
 
 
 def test_no_values_are_no_report(report, lines):
     with pytest.raises(ValueError, match="time was reported without a value"):
         report.samples("time", [])
-    report.samples("time", [1.0], warmup=1)
+    # and so the first that are may bring a warm-up
+    report.samples("time", [2.0, 1.0], warmup=1)
     assert len(lines) == 1
 
 
