@@ -2,10 +2,11 @@
 
 from importlib import util
 
+import numpy
 import pytest
 
 from capsule.levels import frameworks
-from capsule.levels.operators import user
+from capsule.levels.operators import EXACT, user
 from tests.support import trials
 from tests.support.compiler import needs_compiler
 
@@ -81,6 +82,31 @@ def test_a_formula_is_judged_like_ours(tmp_path, dtype):
     assert values["forward_flops"] == (1000.0,)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
         assert 0 < values[metric][0] < 1
+
+
+CONSTANT = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Constant:
+    factor: float = FACTOR
+"""
+
+
+def test_two_files_of_one_name_may_define_dataclasses_of_one_name(tmp_path):
+    for factor in ("1.0", "3.0"):
+        (tmp_path / factor).mkdir()
+        text = CONSTANT.replace("FACTOR", factor) + PYTHON
+        text = text.replace("c.store(_power", "c.store(Constant().factor * _power")
+        text = text.replace("c.store(upstream", "c.store(Constant().factor * upstream")
+        written(tmp_path / factor, text)
+    x = numpy.array([1.0, 2.0])
+    one, three = (user.load("mine", tmp_path / name / "mine.py")[0] for name in ("1.0", "3.0"))
+    assert one.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [1.0, 4.0]
+    assert three.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [3.0, 12.0]
+    values = measured(tmp_path / "3.0" / "mine.py")
+    assert all(values[metric][0] < 1 for metric in ("l2_error_ratio", "gradient_check"))
 
 
 def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path):
