@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import sys
 from collections.abc import Iterable
 from importlib import util
 from pathlib import Path
@@ -20,11 +23,15 @@ def import_file(source: Path, names: Iterable[str]) -> ModuleType:
     """
     if not source.is_file():
         raise ValueError(f"no file {source}")
-    # a name of its own: the file must not become `torch` or `random` for whoever imports those
-    spec = util.spec_from_file_location(f"capsule_user_{source.stem}", source)
+    # a name of its own: the file must not become `torch` or `random` for whoever imports those,
+    # nor one of two files the other
+    key = hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:16]
+    spec = util.spec_from_file_location(f"capsule_user_{source.stem}_{key}", source)
     if spec is None or spec.loader is None:
         raise ValueError(f"{source} is not a .py file")
     module = util.module_from_spec(spec)
+    # dataclasses and pickle look for a class's module there
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     if missing := [name for name in names if not hasattr(module, name)]:
         raise ValueError(f"{source} does not define {', '.join(missing)}")

@@ -1,6 +1,6 @@
 """Run networks in TensorFlow as a user of its two methods would, and print what was seen as JSON.
 
-Started by `test_executors_tensorflow`, in whatever Python has TensorFlow.
+Started by `test_tensorflow`, in whatever Python has TensorFlow.
 """
 
 import json
@@ -44,44 +44,45 @@ def drawn(graph, dtype, seed=17):
     return {**values.inputs(graph, dtype, seed), **values.parameters(graph, dtype, seed)}
 
 
-def native(given, dtype):
-    return {name: FRAMEWORK.from_numpy(each, dtype) for name, each in given.items()}
+def native(arrays, dtype):
+    return {name: FRAMEWORK.from_numpy(array, dtype) for name, array in arrays.items()}
 
 
 def facts(results):
-    shapes = [list(map(int, each.shape)) for each in results]
-    return {"shapes": shapes, "dtypes": [FRAMEWORK.dtype_of(each) for each in results]}
+    shapes = [list(map(int, tensor.shape)) for tensor in results]
+    return {"shapes": shapes, "dtypes": [FRAMEWORK.dtype_of(tensor) for tensor in results]}
 
 
 def compared(graph, dtype):
     """Ratios of both methods, shapes and dtypes beside those that are due."""
-    given = drawn(graph, dtype)
-    tensors = native(given, dtype)
-    right = reference.forward(graph, given, dtype)
-    gradients = reference.backward(graph, given, dtype)
-    limits = bounds.bounds(graph, given, dtype, 17)
+    inputs = drawn(graph, dtype)
+    tensors = native(inputs, dtype)
+    right = reference.forward(graph, inputs, dtype)
+    gradients = reference.backward(graph, inputs, dtype)
+    limits = bounds.bounds(graph, inputs, dtype, 17)
     call, operands = FRAMEWORK.networks.inference(graph, tensors)
     outputs = call(*operands)
     train, trained_operands = FRAMEWORK.networks.training(graph, tensors)
     step = train(*trained_operands)
     due = [right[graph.loss], *(gradients[name] for name in graph.trainable)]
     allowed = (limits.loss, *(limits.gradients[name] for name in graph.trainable))
-    arrays = [tuple(map(FRAMEWORK.to_numpy, each)) for each in (outputs, step)]
+    arrays = [tuple(map(FRAMEWORK.to_numpy, tensors)) for tensors in (outputs, step)]
     again = [
-        tuple(map(FRAMEWORK.to_numpy, each)) for each in (call(*operands), train(*trained_operands))
+        tuple(map(FRAMEWORK.to_numpy, tensors))
+        for tensors in (call(*operands), train(*trained_operands))
     ]
     # by what the loss does not read the gradient is 0, and so is the bound
     zero = [place for place, bound in enumerate(allowed) if bound == 0]
     rest = [place for place, bound in enumerate(allowed) if bound > 0]
-    asked = [right[name] for name in graph.outputs]
+    expected = [right[name] for name in graph.outputs]
     return {
-        "outputs": errors.worst_ratio(arrays[0], asked, limits.outputs),
+        "outputs": errors.worst_ratio(arrays[0], expected, limits.outputs),
         "training": errors.worst_ratio(
-            *([each[place] for place in rest] for each in (arrays[1], due, allowed))
+            *([column[place] for place in rest] for column in (arrays[1], due, allowed))
         ),
         "unread": [float(abs(arrays[1][place]).max()) for place in zero],
         "repeated": all(map(errors.same_bits, arrays, again)),
-        "found": [facts(outputs), facts(step)],
+        "results": [facts(outputs), facts(step)],
         "shapes": [
             [list(right[name].shape) for name in graph.outputs],
             [[], *(list(graph.parameters[name].shape) for name in graph.trainable)],
@@ -104,7 +105,7 @@ def peaks():
     side, length = 512, 30
     graph = chain(length, side)
     tensors = native(drawn(graph, "float32"), "float32")
-    found = {"activation": side * side * 64, "length": length}
+    peaks = {"activation": side * side * 64, "length": length}
     watch = memory.watch(FRAMEWORK)
 
     def grown(call, operands, times):
@@ -118,23 +119,23 @@ def peaks():
         ("training", FRAMEWORK.networks.training),
     ):
         call, operands = method(graph, tensors)
-        found[name] = grown(call, operands, 1)
-    found["again"] = grown(call, operands, 10)
-    return found
+        peaks[name] = grown(call, operands, 1)
+    peaks["again"] = grown(call, operands, 10)
+    return peaks
 
 
 def refused():
     """What is said of an operator and of a dtype that are not there."""
     node = Node("y", "spin", {}, ("x",), (2,))
     graph = Graph("odd", {"x": Input((2,))}, {}, (node,), ("y",), None)
-    told = {}
+    messages = {}
     for name, dtype in (("operator", "float32"), ("dtype", "float16")):
         tensors = {"x": FRAMEWORK.from_numpy(numpy.ones(2, "float32"), dtype)}
         try:
             FRAMEWORK.networks.inference(graph, tensors)
         except frameworks.FrameworkError as error:
-            told[name] = str(error)
-    return told
+            messages[name] = str(error)
+    return messages
 
 
 def exchanged():

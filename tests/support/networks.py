@@ -20,18 +20,18 @@ NETWORKS = {
 
 def tensors(framework, graph, dtype):
     arrays = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
-    return arrays, {name: framework.from_numpy(each, dtype) for name, each in arrays.items()}
+    return arrays, {name: framework.from_numpy(array, dtype) for name, array in arrays.items()}
 
 
 def ran(framework, call):
     function, arguments = call
-    return [framework.to_numpy(each) for each in function(*arguments)]
+    return [framework.to_numpy(tensor) for tensor in function(*arguments)]
 
 
-def distance(found, right):
+def distance(results, right):
     """Of each array over the largest norm of its kind, so that gradients of 0 do not divide."""
-    most = max(numpy.linalg.norm(each) for each in right)
+    most = max(numpy.linalg.norm(array) for array in right)
     return max(
         float(numpy.linalg.norm(one.astype("float64") - other)) / most
-        for one, other in zip(found, right, strict=True)
+        for one, other in zip(results, right, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What can be measured, told to the host and to the image in the same words.
+"""What can be measured, in the same words for the host and for the image.
 
 Plain data of the standard library alone, so that a manifest is read without numpy:
 

@@ -11,6 +11,7 @@ import pytest
 from capsule.levels import catalog, frameworks, operators
 from capsule.levels.frameworks import FrameworkError
 from capsule.levels.frameworks.base import require
+from tests.support.jobs import EACH_FRAMEWORK, NEEDS_TORCH, needs_torch
 from tests.support.journals import run, trial
 from tests.support.programs import PROGRAMS
 
@@ -59,9 +60,6 @@ def FRAMEWORK(context, sizes, x):
 
 needs_onnxruntime = pytest.mark.skipif(
     util.find_spec("onnxruntime") is None, reason="ONNX Runtime is not installed here"
-)
-needs_torch = pytest.mark.skipif(
-    util.find_spec("torch") is None, reason="torch is not installed here"
 )
 
 
@@ -165,7 +163,7 @@ def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_p
         assert not {"backward_time", "training_time", "gradient_check"} & set(ended.values)
 
 
-@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+@EACH_FRAMEWORK
 def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(tmp_path, framework):
     own = square(tmp_path / "own", flops=7, framework=framework)
     wrong = square(tmp_path / "wrong", factor=1.01, framework=framework)
@@ -193,7 +191,7 @@ def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(tmp_path, fram
         assert ends["before"].values[metric] == ends["after"].values[metric]
 
 
-@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+@EACH_FRAMEWORK
 def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(tmp_path, framework):
     right = square(tmp_path / "right", flops=2, framework=framework)
     wrong = square(tmp_path / "wrong", flops=3, factor=1.01, framework=framework)
@@ -214,7 +212,7 @@ def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(tmp_
     assert over == [False, True, False, True]
 
 
-@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=needs_torch)])
+@EACH_FRAMEWORK
 def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(tmp_path, framework):
     x = numpy.linspace(-1, 1, 7, dtype="float32")
 
@@ -241,7 +239,7 @@ def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(tmp_path, fra
 @pytest.mark.parametrize(
     ("framework", "message"),
     [
-        pytest.param("torch", "relu does not define a function torch", marks=needs_torch),
+        pytest.param("torch", "relu does not define a function torch", marks=NEEDS_TORCH),
         pytest.param("onnxruntime", "onnxruntime has no operator relu", marks=needs_onnxruntime),
     ],
 )

@@ -26,18 +26,18 @@ def test_outputs_loss_and_gradients_are_the_references():
     right = reference.forward(graph, arrays, "float32")
     gradients = reference.backward(graph, arrays, "float32")
     outputs = ran(framework, framework.networks.inference(graph, native))
-    assert distance(outputs, [right[each] for each in graph.outputs]) < 1e-6
+    assert distance(outputs, [right[name] for name in graph.outputs]) < 1e-6
     call = framework.networks.training(graph, native)
     for _ in range(2):
-        loss, *found = ran(framework, call)
+        loss, *by = ran(framework, call)
         assert abs(loss - right[graph.loss]) < 1e-6
-        assert distance(found, list(gradients.values())) < 1e-6
+        assert distance(by, list(gradients.values())) < 1e-6
 
 
 def test_there_are_no_single_operations_and_the_compiler_is_recorded():
     framework = frameworks.load("torch-compile", "cpu", 1, "default")
     assert framework.operators is None
-    found = framework.settings()
-    assert found["backend"] == "inductor"
-    assert "compiler" not in found["missing"]
-    assert found["compiler"]
+    settings = framework.settings()
+    assert settings["backend"] == "inductor"
+    assert "compiler" not in settings["missing"]
+    assert settings["compiler"]

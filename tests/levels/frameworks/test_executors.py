@@ -48,14 +48,14 @@ def test_outputs_loss_and_gradients_are_the_references(name, dtype, network):
     gradients = reference.backward(graph, arrays, dtype)
     with framework.arithmetic(dtype):
         outputs = ran(framework, framework.networks.inference(graph, native))
-        loss, *found = ran(framework, framework.networks.training(graph, native))
-    assert [each.shape for each in outputs] == [right[each].shape for each in graph.outputs]
-    assert {str(each.dtype) for each in (*outputs, loss, *found)} == {dtype}
-    assert distance(outputs, [right[each] for each in graph.outputs]) < TOLERANCE[dtype]
+        loss, *by = ran(framework, framework.networks.training(graph, native))
+    assert [array.shape for array in outputs] == [right[name].shape for name in graph.outputs]
+    assert {str(array.dtype) for array in (*outputs, loss, *by)} == {dtype}
+    assert distance(outputs, [right[name] for name in graph.outputs]) < TOLERANCE[dtype]
     assert abs(loss - right[graph.loss]) < TOLERANCE[dtype]
     # kinks between the nodes of a deep network may be crossed in float32
     slack = 100 if network == "resnet44" else 1
-    assert distance(found, list(gradients.values())) < TOLERANCE[dtype] * slack
+    assert distance(by, list(gradients.values())) < TOLERANCE[dtype] * slack
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -66,9 +66,9 @@ def test_torch_keeps_16_bit_types(dtype):
     gradients = reference.backward(graph, arrays, dtype)
     with framework.arithmetic(dtype):
         function, arguments = framework.networks.training(graph, native)
-        loss, *found = function(*arguments)
-    assert {framework.dtype_of(each) for each in (loss, *found)} == {dtype}
-    arrays = [framework.to_numpy(each) for each in found]
+        loss, *by = function(*arguments)
+    assert {framework.dtype_of(tensor) for tensor in (loss, *by)} == {dtype}
+    arrays = [framework.to_numpy(tensor) for tensor in by]
     assert distance(arrays, list(gradients.values())) < TOLERANCE[dtype]
 
 
@@ -79,7 +79,7 @@ def test_a_call_leaves_the_tensors_it_was_given_as_they_are_and_repeats():
     call = framework.networks.training(graph, native)
     first, second = ran(framework, call), ran(framework, call)
     assert all((one == other).all() for one, other in zip(first, second, strict=True))
-    assert not any(each.requires_grad for each in native.values())
+    assert not any(tensor.requires_grad for tensor in native.values())
     assert all((framework.to_numpy(native[name]) == arrays[name]).all() for name in arrays)
 
 
@@ -110,7 +110,7 @@ class Alive(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         self.calls += 1
         self.results.append(weakref.ref(result))
-        self.most = max(self.most, sum(each() is not None for each in self.results))
+        self.most = max(self.most, sum(result() is not None for result in self.results))
         return result
 
 
@@ -123,10 +123,10 @@ def test_a_parameter_that_the_loss_does_not_read_has_the_gradient_0(name):
     framework = frameworks.load(name, "cpu", 1, "default")
     native = tensors(framework, graph, "float32")[1]
     _, *gradients = ran(framework, framework.networks.training(graph, native))
-    found = dict(zip(graph.trainable, gradients, strict=True))
-    assert not found["linear2.weight"].any()
-    assert found["linear2.weight"].shape == (5, 3)
-    assert found["linear1.weight"].any()
+    by = dict(zip(graph.trainable, gradients, strict=True))
+    assert not by["linear2.weight"].any()
+    assert by["linear2.weight"].shape == (5, 3)
+    assert by["linear1.weight"].any()
 
 
 @pytest.mark.parametrize("network", [*NETWORKS, "chain"])
@@ -136,22 +136,22 @@ def test_onnx_runtime_infers_the_whole_network(network):
     arrays, native = tensors(framework, graph, "float32")
     right = reference.forward(graph, arrays, "float32")
     outputs = ran(framework, framework.networks.inference(graph, native))
-    assert distance(outputs, [right[each] for each in graph.outputs]) < TOLERANCE["float32"]
+    assert distance(outputs, [right[name] for name in graph.outputs]) < TOLERANCE["float32"]
 
 
 def test_onnx_runtime_runs_each_node_alone_and_trains_none():
     graph = build("transformer", NETWORKS["transformer"])
     framework = frameworks.load("onnxruntime", "cpu", 1, "default")
     arrays, native = tensors(framework, graph, "float32")
-    found = reference.forward(graph, arrays, "float32")
+    right = reference.forward(graph, arrays, "float32")
     for node in graph.inference:
         alone = single(graph, node)
-        given = {
-            each: native[each] if each in native else found[each].astype("float32")
-            for each in node.inputs
+        operands = {
+            name: native[name] if name in native else right[name].astype("float32")
+            for name in node.inputs
         }
-        (result,) = ran(framework, framework.networks.alone(alone, given))
-        assert distance([result], [found[node.name]]) < 1e-4, node.name
+        (result,) = ran(framework, framework.networks.alone(alone, operands))
+        assert distance([result], [right[node.name]]) < 1e-4, node.name
     assert framework.networks.training is None
 
 
@@ -159,10 +159,10 @@ def single(graph, node):
     """One node as a network whose inputs are that node's."""
     from capsule.levels.graphs.graph import Graph, Input
 
-    shapes = {each.name: Input(each.shape) for each in graph.nodes}
-    shapes.update({name: Input(each.shape) for name, each in graph.parameters.items()})
+    shapes = {other.name: Input(other.shape) for other in graph.nodes}
+    shapes.update({name: Input(weight.shape) for name, weight in graph.parameters.items()})
     shapes.update(graph.inputs)
-    inputs = {each: shapes[each] for each in node.inputs}
+    inputs = {name: shapes[name] for name in node.inputs}
     return Graph(node.name, inputs, {}, (node,), (node.name,), None)
 
 

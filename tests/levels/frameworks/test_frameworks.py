@@ -21,13 +21,13 @@ def program(request):
 
 def trials(framework, names=tuple(catalog.OPERATORS)):
     """The last quick case of each operator, which is the one with the most options."""
-    found = []
+    entries = []
     for name in names:
         operator = catalog.OPERATORS[name]
         case, parameters = operator.cases["quick"][-1]
         for dtype in DTYPES.get(framework, operator.dtypes):
             if catalog.refusal(catalog.OPERATORS[name], framework, dtype, "cpu") is None:
-                found.append(
+                entries.append(
                     {
                         "id": f"{name}/{dtype}/{framework}/17",
                         "benchmark": name,
@@ -40,21 +40,21 @@ def trials(framework, names=tuple(catalog.OPERATORS)):
                         "warmup": 1,
                     }
                 )
-    return found
+    return entries
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_operator_and_dtype_stays_within_its_bounds(program, framework, tmp_path):
     work = trials(framework)
-    assert {each["operator"] for each in work} == set(catalog.OPERATORS)
+    assert {entry["operator"] for entry in work} == set(catalog.OPERATORS)
     values, _ = run(program, tmp_path, framework, work)
-    for each in work:
-        found = values[each["id"]]
-        due = catalog.due(catalog.OPERATORS[each["operator"]], framework, "cpu")
-        assert set(found) == {metric.name for metric in due}
-        assert found["repeatable"] == [1]
-        for metric in {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"} & set(found):
-            assert all(0 <= value < 1 for value in found[metric]), (each["id"], metric)
+    for entry in work:
+        samples = values[entry["id"]]
+        due = catalog.due(catalog.OPERATORS[entry["operator"]], framework, "cpu")
+        assert set(samples) == {metric.name for metric in due}
+        assert samples["repeatable"] == [1]
+        for metric in {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"} & set(samples):
+            assert all(0 <= value < 1 for value in samples[metric]), (entry["id"], metric)
     # no framework is compared with itself
     assert values[f"gemm/float32/{framework}/17"]["l2_error"][0] > 0
 
@@ -92,32 +92,38 @@ FAULTS = {
 @pytest.mark.parametrize("framework", FAULTS)
 def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tmp_path):
     work = [
-        each
-        for each in trials(framework, ["softmax", "conv2d", "relu"])
-        if each["dtype"] == "float32"
+        entry
+        for entry in trials(framework, ["softmax", "conv2d", "relu"])
+        if entry["dtype"] == "float32"
     ]
     assert catalog.OPERATORS["conv2d"].complete(work[1]["parameters"])["bias"] == 1
     values, _ = run(program, tmp_path, framework, work, FAULTS[framework])
-    for each in work:
-        (ratio,) = values[each["id"]]["l2_error_ratio"]
-        assert ratio == 0 if each["operator"] == "relu" else ratio > 10
+    for entry in work:
+        (ratio,) = values[entry["id"]]["l2_error_ratio"]
+        assert ratio == 0 if entry["operator"] == "relu" else ratio > 10
 
 
 def test_the_probe_lists_the_frameworks_of_the_image(program, tmp_path):
     done = program.levels(tmp_path, "probe")
-    found = json.loads(done.stdout)
-    assert {"numpy", *FRAMEWORKS} <= set(found["frameworks"])
-    assert found["frameworks"]["tensorflow"]["version"] == found["distributions"]["tensorflow_cpu"]
-    assert found["frameworks"]["onnxruntime"]["version"] == found["distributions"]["onnxruntime"]
-    assert found["missing"].get("frameworks.tensorflow.version") is None
+    inventory = json.loads(done.stdout)
+    assert {"numpy", *FRAMEWORKS} <= set(inventory["frameworks"])
+    assert (
+        inventory["frameworks"]["tensorflow"]["version"]
+        == inventory["distributions"]["tensorflow_cpu"]
+    )
+    assert (
+        inventory["frameworks"]["onnxruntime"]["version"]
+        == inventory["distributions"]["onnxruntime"]
+    )
+    assert inventory["missing"].get("frameworks.tensorflow.version") is None
 
 
 def test_times_are_those_of_single_calls(program, tmp_path):
     work = trials("onnxruntime", ["relu"])[:1]
     values, _ = run(program, tmp_path, "onnxruntime", work)
-    (found,) = values.values()
-    assert len(found["forward_time"]) == 3
-    assert all(0 < value < 60 and math.isfinite(value) for value in found["forward_time"])
+    (samples,) = values.values()
+    assert len(samples["forward_time"]) == 3
+    assert all(0 < value < 60 and math.isfinite(value) for value in samples["forward_time"])
 
 
 INEXACT = """
@@ -127,7 +133,7 @@ framework = frameworks.load({framework!r}, "cpu", 1, "default")
 operator = operators.load("gelu")
 sizes = catalog.OPERATORS["gelu"].complete({{"n": 1000}})
 inputs = operator.inputs(sizes, "float64", 17)
-tensors = tuple(framework.from_numpy(each, "float64") for each in inputs)
+tensors = tuple(framework.from_numpy(array, "float64") for array in inputs)
 call, arguments = framework.operators.operation(operator, sizes, tensors)
 result = framework.to_numpy(call(*arguments))
 (reference,) = operators.reference(operator, sizes, inputs, "float64")

@@ -41,12 +41,12 @@ def seen(program, folder, framework, *words):
     return json.loads(done.stdout)
 
 
-def assert_right(found):
-    assert 0 < found["outputs"] < 1
-    assert 0 < found["training"] < 1
-    assert not any(found["unread"])
-    assert found["repeated"]
-    for results, shapes in zip(found["found"], found["shapes"], strict=True):
+def assert_right(checks):
+    assert 0 < checks["outputs"] < 1
+    assert 0 < checks["training"] < 1
+    assert not any(checks["unread"])
+    assert checks["repeated"]
+    for results, shapes in zip(checks["results"], checks["shapes"], strict=True):
         assert results == {"shapes": shapes, "dtypes": ["float32"] * len(shapes)}
 
 
@@ -55,22 +55,22 @@ def assert_right(found):
 def test_every_network_stays_within_its_bounds(program, framework, name, tmp_path):
     work = [trial(framework, name)]
     values, _ = run(program, tmp_path, framework, work)
-    (found,) = values.values()
+    (samples,) = values.values()
     due = catalog.due(catalog.NETWORKS[name], framework, "cpu")
-    assert set(found) == {metric.name for metric in due}
-    assert found["repeatable"] == [1]
-    assert all(0 <= found[metric][0] < 1 for metric in RATIOS), found
+    assert set(samples) == {metric.name for metric in due}
+    assert samples["repeatable"] == [1]
+    assert all(0 <= samples[metric][0] < 1 for metric in RATIOS), samples
     # no framework is compared with itself
-    assert found["l2_error"][0] > 0
+    assert samples["l2_error"][0] > 0
 
 
 def test_other_dtypes_stay_within_their_bounds(program, tmp_path):
     work = [trial("tensorflow-xla", "lenet", dtype) for dtype in ("bfloat16", "float16")]
     values, _ = run(program, tmp_path, "tensorflow-xla", work)
     assert len(values) == 2
-    for found in values.values():
-        assert found["repeatable"] == [1]
-        assert all(0 < found[metric][0] < 1 for metric in RATIOS), found
+    for samples in values.values():
+        assert samples["repeatable"] == [1]
+        assert all(0 < samples[metric][0] < 1 for metric in RATIOS), samples
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -93,8 +93,8 @@ FAULTS = {
     "gradients too long by a thousandth": (
         "import tensorflow as tf\n"
         "right = tf.GradientTape.gradient\n"
-        "def gradient(*given, **how):\n"
-        "    return [each * 1.001 for each in right(*given, **how)]\n"
+        "def gradient(*arguments, **how):\n"
+        "    return [tensor * 1.001 for tensor in right(*arguments, **how)]\n"
         "tf.GradientTape.gradient = gradient\n",
         "grad_l2_error_ratio",
     ),
@@ -106,24 +106,24 @@ FAULTS = {
 def test_a_planted_fault_exceeds_its_bound(program, framework, fault, tmp_path):
     plant, metric = FAULTS[fault]
     values, _ = run(program, tmp_path, framework, [trial(framework, "lenet")], plant)
-    (found,) = values.values()
-    assert found[metric][0] > 10 or found["gradient_check"][0] > 10, found
-    assert found[metric][0] > 1
+    (samples,) = values.values()
+    assert samples[metric][0] > 10 or samples["gradient_check"][0] > 10, samples
+    assert samples[metric][0] > 1
 
 
 def test_what_is_not_there_is_refused_by_name(program, tmp_path):
-    told = seen(program, tmp_path, "tensorflow", "refused")
-    assert told == {
+    messages = seen(program, tmp_path, "tensorflow", "refused")
+    assert messages == {
         "operator": "tensorflow has no operator spin for y",
         "dtype": "tensorflow runs networks in float64, float32, not in float16",
     }
 
 
 def test_memory_is_that_of_living_activations_and_no_tape_stays(program, tmp_path):
-    found = seen(program, tmp_path, "tensorflow", "peaks")
-    activation, kept = found["activation"], found["length"] * found["activation"]
+    peaks = seen(program, tmp_path, "tensorflow", "peaks")
+    activation, kept = peaks["activation"], peaks["length"] * peaks["activation"]
     # one that is read, one that is made, and what the kernels use; none that was read before
-    assert activation <= found["inference"] <= 6 * activation
+    assert activation <= peaks["inference"] <= 6 * activation
     # a tape keeps each of them
-    assert 0.5 * kept <= found["training"] <= 2 * kept
-    assert found["again"] <= found["training"] + 3 * activation
+    assert 0.5 * kept <= peaks["training"] <= 2 * kept
+    assert peaks["again"] <= peaks["training"] + 3 * activation

@@ -19,10 +19,10 @@ CASES = [
 
 def test_deepbench_is_whole():
     gemm, conv2d = catalog.OPERATORS["gemm"].cases, catalog.OPERATORS["conv2d"].cases
-    assert [len(each["deepbench-train"]) for each in (gemm, conv2d)] == [160, 94]
-    assert [len(each["deepbench-inference"]) for each in (gemm, conv2d)] == [75, 107]
+    assert [len(cases["deepbench-train"]) for cases in (gemm, conv2d)] == [160, 94]
+    assert [len(cases["deepbench-inference"]) for cases in (gemm, conv2d)] == [75, 107]
     forms = [(p["ta"], p["tb"]) for _, p in gemm["deepbench-train"]]
-    assert [forms.count(each) for each in ((0, 0), (1, 0), (0, 1))] == [77, 73, 10]
+    assert [forms.count(form) for form in ((0, 0), (1, 0), (0, 1))] == [77, 73, 10]
     work = [
         operators.load("gemm").flops(catalog.OPERATORS["gemm"].complete(p))
         for _, p in gemm["deepbench-train"]
@@ -40,9 +40,9 @@ def test_every_case_has_shapes_work_and_traffic(name):
     for cases in catalog.OPERATORS[name].cases.values():
         for _, parameters in cases:
             sizes = catalog.OPERATORS[name].complete(parameters)
-            assert all(prod(each) > 0 for each in operator.outputs(sizes))
+            assert all(prod(shape) > 0 for shape in operator.outputs(sizes))
             assert operator.bytes(sizes, "float32") > 0
-            computes = any(each.needs == "flops" for each in catalog.OPERATORS[name].metrics)
+            computes = any(metric.needs == "flops" for metric in catalog.OPERATORS[name].metrics)
             assert (operator.flops(sizes) > 0) is computes
 
 
@@ -111,7 +111,7 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
         ),
     )
     gemm = catalog.OPERATORS["gemm"]
-    names = [each.name for each in catalog.due(gemm, "still", "cpu")]
+    names = [metric.name for metric in catalog.due(gemm, "still", "cpu")]
     assert "forward_time" in names
     assert not {"backward_time", "grad_l2_error_ratio", "gradient_check"} & set(names)
 
@@ -126,8 +126,8 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch):
     ],
 )
 def test_what_a_framework_cannot_run_is_told(framework, dtype, device, message):
-    found = catalog.refusal(catalog.OPERATORS["gemm"], framework, dtype, device)
-    assert found == message or found.startswith(message)
+    refusal = catalog.refusal(catalog.OPERATORS["gemm"], framework, dtype, device)
+    assert refusal == message or refusal.startswith(message)
 
 
 class _Card:

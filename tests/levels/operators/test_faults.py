@@ -58,13 +58,16 @@ def lstm(x, h, c, wx, wh, bx, bh, order="ifgo"):
 def detached(function, which):
     """The right result, without a gradient by one of its operands."""
     return lambda *operands: function(
-        *(each.detach() + 0 * each if at == which else each for at, each in enumerate(operands))
+        *(
+            operand.detach() + 0 * operand if at == which else operand
+            for at, operand in enumerate(operands)
+        )
     )
 
 
 def scaled_gradient(function, factor):
     return lambda *operands: function(
-        *((factor * each + (1 - factor) * each.detach()) for each in operands)
+        *((factor * operand + (1 - factor) * operand.detach()) for operand in operands)
     )
 
 
@@ -152,9 +155,9 @@ def test_the_heat_map_shows_where_the_error_is():
     right = numpy.zeros((8, 16))
     wrong = right.copy()
     wrong[7, 15] = 3.0
-    found = errors.errors((wrong,), (right,), (1.0,))
-    assert found["error_heatmap"] == (*[0.0] * 63, 3.0)
-    assert (found["l1_error"], found["max_error"]) == ((3.0,), (3.0,))
+    norms = errors.errors((wrong,), (right,), (1.0,))
+    assert norms["error_heatmap"] == (*[0.0] * 63, 3.0)
+    assert (norms["l1_error"], norms["max_error"]) == ((3.0,), (3.0,))
 
 
 def test_two_trials_share_no_samples():
@@ -172,8 +175,8 @@ def test_two_trials_share_no_samples():
 
 def test_errors_of_several_outputs_are_those_of_all_together():
     right = (numpy.array([3.0]), numpy.array([4.0]))
-    found = errors.errors((right[0] + 3, right[1] - 4), right, (3.0, 8.0))
-    assert found["l2_error"] == (5.0,)
-    assert found["relative_error"] == (1.0,)
-    assert found["l2_error_ratio"] == (1.0,)
+    norms = errors.errors((right[0] + 3, right[1] - 4), right, (3.0, 8.0))
+    assert norms["l2_error"] == (5.0,)
+    assert norms["relative_error"] == (1.0,)
+    assert norms["l2_error_ratio"] == (1.0,)
     assert operators.several(right) == right

@@ -59,7 +59,7 @@ def test_timing_runs_each_call_alone_with_the_collector_at_rest():
 
     nanoseconds, result = timing.measure(call, ("x",), 5)
     assert (len(nanoseconds), result) == (5, 5)
-    assert all(isinstance(each, int) and each >= 0 for each in nanoseconds)
+    assert all(isinstance(duration, int) and duration >= 0 for duration in nanoseconds)
     assert log == [("x", False)] * 5
     assert gc.isenabled()
 
@@ -110,7 +110,7 @@ def test_inputs_depend_on_seed_tensor_and_shape_only():
     other, _ = gemm.inputs(square, "float32", 2)
     wider, _ = gemm.inputs({**square, "m": 5}, "float32", 1)
     assert numpy.array_equal(a, again)
-    assert not any(numpy.array_equal(a, each) for each in (b, other, wider[:4]))
+    assert not any(numpy.array_equal(a, array) for array in (b, other, wider[:4]))
 
 
 def test_case_names_are_segments_and_unique():
@@ -157,12 +157,12 @@ def test_levels_import_only_themselves_numpy_and_their_framework():
         tree = ast.parse(path.read_text(), feature_version=(3, 9))
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                found = {alias.name.split(".")[0] for alias in node.names}
+                packages = {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
-                found = {node.module.split(".")[0]}
+                packages = {node.module.split(".")[0]}
             else:
                 continue
-            assert found <= allowed, path
+            assert packages <= allowed, path
 
 
 def test_reading_the_catalogue_and_the_generators_needs_no_numpy():

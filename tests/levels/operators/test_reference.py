@@ -42,9 +42,9 @@ def made(name, case, dtype="float64", seed=17):
     )
 
 
-def close(found, wanted):
+def close(result, wanted):
     wanted = wanted.astype("float64")
-    return numpy.linalg.norm(found - wanted) <= 1e-10 * max(1, numpy.linalg.norm(wanted))
+    return numpy.linalg.norm(result - wanted) <= 1e-10 * max(1, numpy.linalg.norm(wanted))
 
 
 @pytest.mark.parametrize(("name", "case"), SMALL)
@@ -55,7 +55,7 @@ def test_formulas_and_derivatives_agree_with_torch(torch, name, case):
     )
     results = operators.several(function(*arguments))
     reference = operators.reference(operator, sizes, inputs, "float64")
-    assert [each.shape for each in reference] == list(operator.outputs(sizes))
+    assert [array.shape for array in reference] == list(operator.outputs(sizes))
     for result, right in zip(results, reference, strict=True):
         assert close(torch.to_numpy(result), right)
     backward, none = torch.operators.gradient(
@@ -66,8 +66,8 @@ def test_formulas_and_derivatives_agree_with_torch(torch, name, case):
         tuple(map(torch.from_numpy, upstream)),
     )
     gradients = operators.reference_gradients(operator, sizes, inputs, upstream, "float64")
-    found = backward(*none)
-    for index, result, right in zip(operator.wrt(sizes), found, gradients, strict=True):
+    results = backward(*none)
+    for index, result, right in zip(operator.wrt(sizes), results, gradients, strict=True):
         assert right.shape == inputs[index].shape
         assert close(torch.to_numpy(result), right)
 

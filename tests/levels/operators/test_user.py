@@ -2,10 +2,11 @@
 
 from importlib import util
 
+import numpy
 import pytest
 
 from capsule.levels import frameworks
-from capsule.levels.operators import user
+from capsule.levels.operators import EXACT, user
 from tests.support import trials
 from tests.support.compiler import needs_compiler
 
@@ -23,10 +24,10 @@ def flops(sizes):
     return sizes["n"] * (sizes["power"] - 1)
 
 def _power(x, times):
-    found = x
+    product = x
     for _ in range(times - 1):
-        found = found * x
-    return found
+        product = product * x
+    return product
 
 def forward(c, sizes, x):
     return c.store(_power(x, sizes["power"]))
@@ -77,25 +78,50 @@ def written(folder, text, name="mine.py"):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_formula_is_judged_like_ours(tmp_path, dtype):
-    found = measured(written(tmp_path, PYTHON), dtype=dtype, n=500, power=3)
-    assert found["forward_flops"] == (1000.0,)
+    values = measured(written(tmp_path, PYTHON), dtype=dtype, n=500, power=3)
+    assert values["forward_flops"] == (1000.0,)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
-        assert 0 < found[metric][0] < 1
+        assert 0 < values[metric][0] < 1
+
+
+CONSTANT = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Constant:
+    factor: float = FACTOR
+"""
+
+
+def test_two_files_of_one_name_may_define_dataclasses_of_one_name(tmp_path):
+    for factor in ("1.0", "3.0"):
+        (tmp_path / factor).mkdir()
+        text = CONSTANT.replace("FACTOR", factor) + PYTHON
+        text = text.replace("c.store(_power", "c.store(Constant().factor * _power")
+        text = text.replace("c.store(upstream", "c.store(Constant().factor * upstream")
+        written(tmp_path / factor, text)
+    x = numpy.array([1.0, 2.0])
+    one, three = (user.load("mine", tmp_path / name / "mine.py")[0] for name in ("1.0", "3.0"))
+    assert one.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [1.0, 4.0]
+    assert three.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [3.0, 12.0]
+    values = measured(tmp_path / "3.0" / "mine.py")
+    assert all(values[metric][0] < 1 for metric in ("l2_error_ratio", "gradient_check"))
 
 
 def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path):
     wrong = PYTHON.replace('* sizes["power"]),)', "),)")
-    found = measured(written(tmp_path, wrong))
-    assert found["grad_l2_error_ratio"][0] < 1  # reference and numpy share the mistake
-    assert found["gradient_check"][0] > 1
+    values = measured(written(tmp_path, wrong))
+    assert values["grad_l2_error_ratio"][0] < 1  # reference and numpy share the mistake
+    assert values["gradient_check"][0] > 1
 
 
 @pytest.mark.torch
 @pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_torch_runs_what_the_file_gives_it(tmp_path, dtype):
-    found = measured(written(tmp_path, PYTHON + TORCH), "torch", dtype)
-    assert 0 < found["l2_error_ratio"][0] < 1
+    values = measured(written(tmp_path, PYTHON + TORCH), "torch", dtype)
+    assert 0 < values["l2_error_ratio"][0] < 1
     wrong = written(tmp_path, PYTHON + TORCH.replace('sizes["power"])', "2.01)"))
     assert measured(wrong, "torch", dtype)["l2_error_ratio"][0] > 1
 
@@ -104,8 +130,8 @@ def test_torch_runs_what_the_file_gives_it(tmp_path, dtype):
 @pytest.mark.parametrize(("factor", "right"), [("1", True), ("1.01f", False)])
 def test_cpp_beside_the_file_is_compiled_and_checked(tmp_path, factor, right):
     written(tmp_path, SOURCE.replace("FACTOR", factor), "square.cpp")
-    found = measured(written(tmp_path, PYTHON + NATIVE))
-    assert (found["l2_error_ratio"][0] < 1) is right
+    values = measured(written(tmp_path, PYTHON + NATIVE))
+    assert (values["l2_error_ratio"][0] < 1) is right
 
 
 @needs_compiler
