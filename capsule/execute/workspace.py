@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -200,6 +201,8 @@ class Workspace:
             at: Now, ISO 8601 UTC.
         """
         start = self.start(len(self.log.begun) + 1, group.ranks)
+        # there only if capsule was killed before it had logged this start: nothing ran in it
+        shutil.rmtree(start.folder, ignore_errors=True)
         try:
             for files in start.rank_files():
                 files.out.mkdir(parents=True)
