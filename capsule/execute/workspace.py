@@ -203,7 +203,7 @@ class Workspace:
         start = self.start(len(self.log.starts) + 1, group.ranks)
         try:
             if start.folder.exists():
-                # the machine went down before the log of this start reached the disk
+                # capsule was killed, or the machine went down, before this start was on the disk
                 shutil.rmtree(start.folder)
             for files in start.rank_files():
                 files.out.mkdir(parents=True)

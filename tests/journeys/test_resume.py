@@ -131,6 +131,22 @@ def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.parametrize("torn_bytes", [0, 9], ids=["not logged", "half logged"])
+def test_a_start_that_was_killed_before_it_was_logged_is_made_again(author, torn_bytes):
+    running = author.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    kill_tree(running)
+    log = folder / "attempts.jsonl"
+    begun = [line for line in log.read_bytes().splitlines(True) if b'"start"' in line]
+    with log.open("ab") as stream:
+        stream.write(begun[0][:torn_bytes])
+    (folder / "starts" / "0004" / "out").mkdir(parents=True)
+    (folder / "inputs" / "go").write_text("")
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    assert len(attempts_in(*author.folder.glob("*.capsule.zip"))) == 6
+
+
 def test_a_narrowed_run_goes_on_as_narrowed(author):
     write_script(author.folder, HELD)
     gemm = {

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -58,33 +59,42 @@ class Session:
 
 def begin() -> Session:
     """Begin a session, after ending what dead ones left: those whose lock nobody holds."""
-    _clear()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    folder.chmod(0o755)
-    (folder / "tmp").mkdir()
-    (folder / "tmp").chmod(0o1777)
-    lock = (folder / "lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time():
+        _clear()
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder.chmod(0o755)
+        (folder / "tmp").mkdir()
+        (folder / "tmp").chmod(0o1777)
+        lock = (folder / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
     return Session(folder=folder, lock=lock)
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Of the sessions of one user: else one could take another for dead that is being made."""
+    with Path(tempfile.gettempdir(), f".{_PREFIX}{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _clear() -> None:
-    dead = [folder for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if _dead(folder)]
-    for folder in dead:
+    folders = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
+    dead = [(began, folder) for folder in folders if (began := _died(folder)) is not None]
+    for _, folder in dead:
         _end_all(folder)
-    newest_first = sorted(dead, key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in newest_first[_KEPT_FOLDERS:]:
+    for _, folder in sorted(dead, reverse=True)[_KEPT_FOLDERS:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _dead(folder: Path) -> bool:
+def _died(folder: Path) -> float | None:
+    """When a dead session began; None for a living one, and for another user's."""
     try:
         with (folder / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.fstat(lock.fileno()).st_mtime
     except OSError:
-        # a living session's, another user's, or one that is being made or removed
-        return False
-    return True
+        return None
 
 
 def _end_all(folder: Path) -> list[str]:
