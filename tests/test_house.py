@@ -18,6 +18,7 @@ MOST_ANY = 0.1
 NAMED = (
     "api.py",
     "cli.py",
+    "console.py",
     "datasets",
     "diff",
     "digest.py",
@@ -25,20 +26,26 @@ NAMED = (
     "image",
     "inventory",
     "jsons.py",
+    "judgement.py",
     "launch",
     "levels",
     "lint",
     "notes.py",
     "options.py",
+    "places.py",
     "process.py",
     "record.py",
     "report",
     "rerun.py",
     "resolve.py",
     "schema",
+    "session.py",
     "site.py",
     "stats",
+    "trust",
+    "verbs",
     "verdict",
+    "watch.py",
 )
 
 EMPTY_NAMES = {"found", "each", "told", "asked", "given", "said"}
@@ -50,7 +57,7 @@ IRREGULAR = """
 """
 REGULAR_LOOKING = """
     between children down dozen eleven embed even exceed feed green listen need often open own
-    proceed queen screen seed seven shed speed succeed then token widen
+    proceed queen reopen screen seed seven shed speed succeed then token widen
 """
 PARTICIPLES, NO_PARTICIPLES = set(IRREGULAR.split()), set(REGULAR_LOOKING.split())
 ENDINGS = ("ed", "en", "wn")

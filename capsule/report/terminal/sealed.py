@@ -33,11 +33,11 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
 
     Where nothing is claimed, what was measured stands in their place.
     """
-    drawn = [head(record, capsule_id), *(_claimed(record) if record.claims else _measured(record))]
+    drawn = [head(record, capsule_id), *(_claims(record) if record.claims else _metrics(record))]
     return (*drawn, *(text(f"note: {note.sentence}") for note in record.notes))
 
 
-def _claimed(record: Record) -> Iterator[RenderableType]:
+def _claims(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     rows = table(
         ("claimed metric", {"overflow": "fold"}), *_VALUES, ("allowed", {"overflow": "fold"})
@@ -51,7 +51,7 @@ def _claimed(record: Record) -> Iterator[RenderableType]:
         yield text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim")
 
 
-def _measured(record: Record) -> Iterator[RenderableType]:
+def _metrics(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     rows = table(("metric", {"overflow": "fold"}), *_VALUES)
     for path in sorted(metrics)[:_ROWS]:
