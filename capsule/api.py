@@ -109,8 +109,8 @@ def resume(
 
 
 def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
-    target = sessions.target(session, output)
     with sessions.follow(session, watch):
+        target = sessions.target(session, output)
         execution = sessions.perform(session, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
@@ -179,8 +179,8 @@ def _finish_and_judge(
     output: Path | None,
     watch: Watch,
 ) -> Verification:
-    target = sessions.target(session, output)
     with sessions.follow(session, watch):
+        target = sessions.target(session, output)
         session, execution = rerun.perform(original, session, looks, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)

@@ -158,7 +158,7 @@ class _Follower(Watch):
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         self._folder, self._total, self._done = folder, total, done
-        self._display.say(f"under way in {folder.name}; if it is cut off: {self.way_on()}")
+        self._display.say(f"if this is cut off: {self.way_on()}")
         self._display.open(total, done)
 
     def trial(self, trial: str) -> None:
@@ -248,7 +248,8 @@ class _Bar:
         self._progress.start()
 
     def say(self, text: str) -> None:
-        self._progress.console.print(_escape(text))
+        # a command line that is wrapped by us cannot be copied
+        self._progress.console.print(_escape(text), soft_wrap=True)
 
     def move(self, done: int, trial: str) -> None:
         self._progress.update(self._task, completed=done, description=_escape(trial))

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ExecutionError: It cannot be written.
     """
-    partial = folder.with_name(f".{folder.name}.partial")
+    # its own name: what a killed process left must not be in the way of the next one
+    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
         yield partial
         partial.rename(folder)

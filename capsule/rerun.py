@@ -86,7 +86,7 @@ def perform(
     Returns:
         The part of the run that took place, and what it left behind.
     """
-    for runs in sessions.looks_left(session, looks):
+    for runs in sessions.remaining_looks(session, looks):
         part = sessions.look(session, runs, looks.index(runs) + 1)
         execution = sessions.perform(part, watch)
         judged = judge(original, sessions.assemble(part, execution), None)

@@ -225,7 +225,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
         watch.end()
 
 
-def looks_left(session: Session, looks: Sequence[int]) -> list[int]:
+def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
     """The planned looks but for those that the run went past before it was interrupted."""
     seeds = {group.id: group.seed for group in session.plan.groups if _is_fresh(group)}
     begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}

@@ -1,8 +1,5 @@
 """The corridor as a program uses it: typed values, exceptions, not a word on the terminal."""
 
-import re
-import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,8 +18,6 @@ from capsule.errors import (
 from capsule.execute import payload
 from tests.support.command import write_manifest
 
-ROOT = Path(__file__).parents[1]
-PYTHON = sys.executable
 LOSS = "tiny/default/command/loss"
 SEEDS = [1, 2, 3]
 # 1.1, 1.2, 1.3: a number that its seed decides, from a program that starts in a millisecond
@@ -393,30 +388,3 @@ def test_an_output_without_a_place_is_known_before_anything_runs(here, output, e
         api.run("tiny.json", api.RunOptions(output=output), watch)
     assert watch.events == []
     assert not list(here.glob("*.run"))
-
-
-# the page
-
-
-def page_script():
-    page = (ROOT / "docs" / "api.md").read_text()
-    (script,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    return script
-
-
-@pytest.mark.torch
-def test_the_script_on_the_page_runs_verifies_and_compares_the_quickstart(here):
-    assert len(page_script().splitlines()) <= 10
-    shutil.copytree(ROOT / "manifests", here / "manifests")
-    ended = subprocess.run(
-        [PYTHON, "-c", page_script()], cwd=here, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr == ""
-    assert ended.stdout.count("REPRODUCED") >= 2
-
-
-def test_the_page_names_what_there_is():
-    page = (ROOT / "docs" / "api.md").read_text()
-    named = set(re.findall(r"`api\.(\w+)", page))
-    assert named == set(api.__all__)

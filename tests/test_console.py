@@ -75,6 +75,29 @@ def test_one_process_that_takes_all_its_trials_along_is_one_line(console, err, t
     assert sum("failed" in line for line in lines(err)[before:]) == 1
 
 
+class Terminal(StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_has_a_bar_and_no_command_in_two_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    err = Terminal()
+    watch = Console(out=StringIO(), err=err).watch(
+        lambda folder: f"capsule run {'x' * 80} {folder}"
+    )
+    watch.begin(tmp_path, 2, 0)
+    watch.trial("a/b/c/1")
+    watch.attempt(make_attempt(1, False, False))
+    watch.attempt(make_attempt(2, False, False))
+    watch.end()
+    assert f"capsule run {'x' * 80} {tmp_path}\n" in err.getvalue()
+    assert "2/2" in err.getvalue()
+
+
 def test_strangers_words_do_not_steer_the_terminal(console, err):
     console.watch(str).stranger("f" * 64, ["x: '\x1b[2J'"])
     assert "\x1b" not in err.getvalue()

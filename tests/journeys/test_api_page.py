@@ -1,0 +1,37 @@
+"""docs/api.md: its script runs as it stands there, and it names what there is."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capsule import api
+from tests.support.patience import PATIENCE_SECONDS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "api.md").read_text()
+
+
+@pytest.mark.torch
+def test_the_script_runs_verifies_and_compares_the_quickstart(author):
+    (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    assert len(script.splitlines()) <= 10
+    shutil.copytree(ROOT / "manifests", author.folder / "manifests")
+    ended = subprocess.run(
+        [author.python, "-c", script],
+        cwd=author.folder,
+        env=author.environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    assert ended.stdout.count("REPRODUCED") >= 2
+
+
+def test_what_there_is_is_named():
+    assert set(re.findall(r"`api\.(\w+)", PAGE)) == set(api.__all__)
