@@ -125,7 +125,7 @@ def _container_image(image: Image) -> Entity:
         "additionalType": {"@id": _DOCKER_IMAGE},
         "name": name if known and name else image.reference,
         "registry": registry if known else "localhost",
-        "sha256": (image.manifest_digest or image.config_digest).hex,
+        "sha256": image.identity.digest.hex,
     }
     if tag:
         entity["tag"] = tag

@@ -11,7 +11,7 @@ from itertools import chain
 from json.encoder import encode_basestring
 from typing import Any
 
-from capsule import digest, manifest, schema, summary
+from capsule import __version__, digest, manifest, schema, summary
 from capsule.archive import flat, images, lines, setup
 from capsule.archive.strict import parse
 from capsule.digest import Digest
@@ -111,7 +111,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         DamagedError: A document is missing, no strict JSON, or not what its schema asks.
     """
     reader = _Reader(names, load, where)
-    stated = reader.identity(RECORD, "record-1")
+    stated = reader.record()
     image = reader.identity(IMAGE, "image-1")
     plan = reader.plan()
     return Record(
@@ -160,6 +160,19 @@ class _Reader:
         value: dict[str, Any] = parse(self.bytes(name), where=self.at(name))
         self._hold(value, name, schema_name)
         return value
+
+    def record(self) -> dict[str, Any]:
+        """The record; of another version's layout it is told, not what of it fits no schema."""
+        value = parse(self.bytes(RECORD), where=self.at(RECORD))
+        tool = value.get("tool") if isinstance(value, dict) else None
+        if tool not in (None, __version__) and schema.validate(value, "record-1"):
+            raise DamagedError(
+                f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that {__version__} does"
+                " not read",
+                where=self._where,
+                advice="read it with that version; from release 1.0 on every layout stays readable",
+            )
+        return self.identity(RECORD, "record-1")
 
     def plan(self) -> dict[str, Any]:
         """The plan, of which only each group's first trial is held against the whole schema."""
@@ -240,11 +253,14 @@ def _image_json(record: Record) -> dict[str, Any]:
 
 def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
     has_manifest = value["manifest_digest"] is not None
-    return images.from_json(
+    image = images.from_json(
         value,
         manifest=reader.bytes(IMAGE_MANIFEST) if has_manifest else None,
         config=reader.bytes(IMAGE_CONFIG),
     )
+    if images.to_json(image) != value:
+        raise DamagedError("the image is known by another digest", where=reader.at(IMAGE))
+    return image
 
 
 def _claim(value: Mapping[str, Any]) -> FrozenClaim:

@@ -14,6 +14,8 @@ def to_json(image: Image) -> dict[str, Any]:
     return {
         "reference": image.reference,
         "pinned": image.pinned,
+        "identity": {"kind": image.identity.kind, "digest": str(image.identity.digest)},
+        "tree_digest": _text(image.tree_digest),
         "index_digest": _text(image.index_digest),
         "manifest_digest": _text(image.manifest_digest),
         "platform": image.platform,
@@ -50,6 +52,7 @@ def from_json(value: Mapping[str, Any], *, manifest: bytes | None, config: bytes
         ),
         manifest=manifest,
         config=config,
+        tree_digest=_digest(value["tree_digest"]),
     )
 
 

@@ -136,7 +136,7 @@ def _side(record: Record, capsule_id: str | None) -> Side:
         started=record.started,
         runtime=record.runtime,
         contained=record.contained,
-        image=str(image.manifest_digest or image.config_digest) if image else None,
+        image=str(image.identity.digest) if image else None,
         image_override=record.image_override,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from capsule.digest import Digest
 from capsule.errors import UsageError
@@ -21,6 +22,20 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What an image is known by.
+
+    Attributes:
+        kind: Whose digest it is: of the platform manifest that the registry served, of the
+            configuration, or of the root file system's tree.
+        digest: The digest.
+    """
+
+    kind: Literal["manifest", "config", "tree"]
+    digest: Digest
+
+
+@dataclass(frozen=True, kw_only=True)
 class Image:
     """An image pinned by digests that we computed over bytes that we fetched.
 
@@ -34,6 +49,7 @@ class Image:
         layers: In order, lowest first.
         manifest: Raw bytes of the platform manifest, None for a local build.
         config: Raw bytes of the configuration.
+        tree_digest: Digest of the root file system's tree, None where nobody took it.
     """
 
     reference: str
@@ -45,6 +61,14 @@ class Image:
     layers: tuple[Layer, ...]
     manifest: bytes | None
     config: bytes
+    tree_digest: Digest | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """The strongest that there is."""
+        if self.manifest_digest is not None:
+            return Identity(kind="manifest", digest=self.manifest_digest)
+        return Identity(kind="config", digest=self.config_digest)
 
 
 def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None = None) -> Image:

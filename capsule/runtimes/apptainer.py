@@ -195,7 +195,7 @@ def _spython(**variables: str) -> Any:
 
 
 def _sif(image: Image, folder: Path) -> Path:
-    key = image.manifest_digest or image.config_digest
+    key = image.identity.digest
     final = folder / f"{key.hex}.sif"
     if final.exists() and _is_of(final, image):
         return final

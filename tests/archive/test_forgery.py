@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capsule import schema
+from capsule import archive, digest, schema
 from capsule.archive import flat, lines
-from capsule.archive.setup import origin_to_json
-from capsule.errors import DamagedError
-from capsule.origin import Verification
+from capsule.archive.setup import origin_from_json, origin_to_json
+from capsule.errors import BugError, DamagedError
+from capsule.origin import Extension, Original, Rereading, Side, Verification
+from capsule.record import Evidence, File
 from tests.support.capsules import (
     read_files,
     rehash,
     sample_files,
 )
-from tests.support.records import make_attempt, make_record
+from tests.support.records import make_attempt, make_files, make_record
 
 SAMPLES = "data/results/samples.jsonl"
 
@@ -125,6 +126,14 @@ def image_layer(field):
         (forge_text("data/records/plan.json", b"train.py", b"other.py"), "plan's digest"),
         (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "another capsule"),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
+        (
+            forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
+            "known by another digest",
+        ),
+        (
+            forge_json("data/records/image.json", set_in("image", "identity", "digest", to=OTHER)),
+            "known by another digest",
+        ),
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-02-01T10:00:00+00:00")),
@@ -236,3 +245,82 @@ def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(unit, values, 
     [found] = lines.read_samples(line, where="samples")
     assert repr(found) == repr(samples)
     assert schema.validate(json.loads(line), "sample-1") == []
+
+
+def test_a_capsule_of_another_layout_is_told_in_a_sentence(files, tmp_path):
+    def older(value):
+        value["tool"] = "0.0.1"
+        value["verifies"] = None
+        del value["origin"]
+
+    (tmp_path / "old").mkdir()
+    for name, data in forge_json("data/capsule.json", older)(files).items():
+        path = tmp_path / "old" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    with pytest.raises(DamagedError, match=r"in a layout that .* does not read"):
+        archive.read(tmp_path / "old")
+
+
+EVIDENCE = Evidence(path="a/curve.png", digest=str(digest.of_bytes(b"png")), bytes=3)
+
+
+def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path):
+    record = make_record()
+    first = dataclasses.replace(record.attempts[0], evidence=(EVIDENCE,))
+    record = dataclasses.replace(record, attempts=(first, *record.attempts[1:]))
+    kept = File(path="evidence/a/curve.png", source=b"png")
+    target = tmp_path / "a.capsule.zip"
+    archive.write(record, [*make_files(), kept], target)
+    with archive.read(target) as capsule:
+        assert capsule.record.attempts[0].evidence == (EVIDENCE,)
+        assert capsule.open("evidence/a/curve.png") == b"png"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "files", "words"),
+    [
+        ((EVIDENCE,), [], "evidence/a/curve.png is missing"),
+        ((), [File(path="evidence/a/curve.png", source=b"png")], "is evidence of no attempt"),
+        (
+            (EVIDENCE,),
+            [File(path="evidence/a/curve.png", source=b"gif")],
+            "is not the file that its attempt left",
+        ),
+        (
+            (EVIDENCE, EVIDENCE),
+            [File(path="evidence/a/curve.png", source=b"png")],
+            "two attempts name one file",
+        ),
+        (
+            (dataclasses.replace(EVIDENCE, rank=1),),
+            [File(path="evidence/a/curve.png", source=b"png")],
+            "evidence of a rank that it did not have",
+        ),
+    ],
+)
+def test_evidence_that_does_not_fit_is_refused(tmp_path, evidence, files, words):
+    record = make_record()
+    first = dataclasses.replace(record.attempts[0], evidence=evidence)
+    record = dataclasses.replace(record, attempts=(first, *record.attempts[1:]))
+    # the writer reads back what it wrote, by the one strict reader
+    with pytest.raises(BugError, match=words):
+        archive.write(record, [*make_files(), *files], tmp_path / "a.capsule.zip")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        Original(),
+        Original(image="docker://example/other:1"),
+        Verification(of="ab" * 32, runs=5, nonce="n", look=2, levels="own", added=("cd" * 32,)),
+        Side(pair="p", side="b", order="abba"),
+        Extension(of="ab" * 32),
+        Rereading(of="ab" * 32),
+    ],
+)
+def test_every_origin_comes_back_as_it_was_written(origin):
+    document = json.loads(json.dumps(origin_to_json(origin)))
+    assert origin_from_json(document) == origin
+    record = schema.load("record-1")["properties"]["origin"]
+    assert any(each["properties"]["kind"]["const"] == origin.kind for each in record["oneOf"])

@@ -62,7 +62,7 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     if record.image is None:
         yield "image", "none"
     else:
-        yield "image", str(record.image.manifest_digest or record.image.config_digest)
+        yield "image", str(record.image.identity.digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
     for node in record.nodes:
         yield "node", inventory.describe(node)
