@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, image, launch, runtimes
+from capsule import datasets, launch, runtimes
+from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import payload
@@ -109,13 +110,13 @@ def resolve(request: Request, watch: Watch = SILENT) -> Resolved:
     """
     manifest, site = request.manifest, sites.load()
     runtime = _engine(request, site)
-    chosen = _image(request, runtime)
+    image = _image(request, runtime)
     inputs = payload.inputs(manifest, request.inputs)
     records, data = _datasets(request, site, watch)
-    prepared = _prepare(runtime, chosen, request, site, watch)
+    prepared = _prepare(runtime, image, request, site, watch)
     return Resolved(
         runtime=runtime,
-        image=chosen,
+        image=image,
         prepared=prepared,
         datasets=records,
         data=data,
@@ -164,7 +165,7 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
             advice="add one, name one with --image, or use --runtime host",
         )
     manifest = request.manifest
-    return image.resolve(manifest.image, folder=manifest.folder, override=request.image)
+    return images.resolve(manifest.image, folder=manifest.folder, override=request.image)
 
 
 def _datasets(
@@ -189,18 +190,18 @@ def _datasets(
 
 
 def _prepare(
-    runtime: Runtime, chosen: Image | None, request: Request, site: Site, watch: Watch
+    runtime: Runtime, image: Image | None, request: Request, site: Site, watch: Watch
 ) -> Prepared:
     resources = request.manifest.resources
     count = resources.gpus_per_rank * resources.ranks_per_node
     if count:
         # a missing device is reported before an image of gigabytes is fetched
-        gpus.require(count, chosen)
-    if chosen is not None:
-        watch.image(chosen, runtime.name)
-    prepared = runtime.prepare(chosen, cache=sites.cache_folder(site))
+        gpus.require(count, image)
+    if image is not None:
+        watch.image(image, runtime.name)
+    prepared = runtime.prepare(image, cache=sites.cache_folder(site))
     if count:
-        runtime.check_gpus(count, prepared, chosen)
+        runtime.check_gpus(count, prepared, image)
     return prepared
 
 
@@ -216,7 +217,8 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
             sentence="nothing was contained: the host's own Python and libraries were measured",
         )
         if request.has_image:
-            yield Note(code="image-unused", sentence="the manifest's image was not used")
+            whose = "original" if request.used else "manifest"
+            yield Note(code="image-unused", sentence=f"the {whose}'s image was not used")
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         yield Note(

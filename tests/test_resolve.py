@@ -1,0 +1,132 @@
+"""What a run uses here is decided once, from the request and the site file together."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from capsule import image as images
+from capsule import manifest as manifests
+from capsule import runtimes
+from capsule.errors import UsageError
+from capsule.resolve import Request, Used, resolve
+from capsule.runtimes.base import Prepared
+from capsule.runtimes.host import Host
+from tests.support.records import make_image, manifest_document
+
+OTHER = "docker://127.0.0.1:1/other:1"
+
+
+class Contained:
+    """An engine that has every image at hand."""
+
+    contained = True
+
+    def __init__(self, name):
+        self.name = name
+
+    def prepare(self, image, *, cache):
+        return Prepared(handle="", observations={})
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """The names of the engines that were chosen; `docker` is the first usable one."""
+    names = []
+
+    def choose(name, *, needs_image):
+        names.append(name)
+        first = "docker" if needs_image else "host"
+        name = first if name == "auto" else name
+        return Host() if name == "host" else Contained(name)
+
+    monkeypatch.setattr(runtimes, "choose", choose)
+    monkeypatch.setattr(images, "resolve", lambda spec, folder, override: make_image())
+    return names
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Call it to write the site file."""
+
+    def write(**settings):
+        path = tmp_path / "site.json"
+        path.write_text(json.dumps(settings))
+        monkeypatch.setenv("CAPSULE_SITE", str(path))
+
+    write()
+    return write
+
+
+def request(folder, *, image=True, override=None, **changes):
+    document = manifest_document(image=image)
+    del document["datasets"], document["benchmarks"][0]["datasets"]
+    (folder / "train.py").write_text("")
+    manifest = manifests.read(json.dumps(document).encode(), where="it", folder=folder)
+    return Request(manifest=manifest, image=override, inputs=folder, **changes)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "wanted", "image", "engine"),
+    [
+        (None, "auto", True, "docker"),
+        (None, "auto", False, "host"),
+        ("apptainer", "auto", True, "apptainer"),
+        ("apptainer", "docker", True, "docker"),
+        ("apptainer", "auto", False, "host"),
+        ("host", "auto", True, "host"),
+        ("host", "docker", True, "docker"),
+    ],
+)
+def test_the_command_line_decides_then_the_site_for_an_image_then_what_is_there(
+    tmp_path, chosen, site, runtime, wanted, image, engine
+):
+    site(**({"runtime": runtime} if runtime else {}))
+    resolved = resolve(request(tmp_path, image=image, runtime=wanted))
+    assert resolved.runtime.name == engine
+    assert len(chosen) == 1
+    assert (resolved.image is None) == (engine == "host")
+
+
+def test_what_ran_before_is_used_again(tmp_path, chosen, site):
+    used = Used(image=make_image(), datasets=())
+    resolved = resolve(request(tmp_path, image=False, used=used))
+    assert resolved.image == used.image
+    without = replace(used, image=None)
+    assert resolve(request(tmp_path, used=without)).runtime.name == "host"
+    with pytest.raises(UsageError, match="ran without an image"):
+        resolve(request(tmp_path, used=without, runtime="docker"))
+
+
+@pytest.mark.parametrize(
+    ("image", "used", "code", "words"),
+    [
+        (True, None, "image-replaced", "replaced"),
+        (False, None, "image-named", "the manifest names none"),
+        (True, Used(image=None, datasets=()), "image-named", "the original ran without one"),
+        (False, Used(image=make_image(), datasets=()), "image-replaced", "replaced"),
+    ],
+)
+def test_an_image_that_was_asked_for_replaces_one_only_where_there_was_one(
+    tmp_path, chosen, site, image, used, code, words
+):
+    resolved = resolve(request(tmp_path, image=image, used=used, override=OTHER))
+    (note,) = resolved.notes
+    assert note.code == code
+    assert words in note.sentence
+    assert OTHER in note.sentence
+
+
+def test_more_threads_than_cpus_are_noted(tmp_path, chosen, site):
+    wanted = request(tmp_path)
+    resources = replace(wanted.manifest.resources, cpus_per_rank=10_000)
+    wanted = replace(wanted, manifest=replace(wanted.manifest, resources=resources))
+    assert [note.code for note in resolve(wanted).notes] == ["oversubscribed"]
+
+
+def test_nothing_is_made(tmp_path, chosen, site, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wanted = request(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    resolve(wanted)
+    assert sorted(tmp_path.rglob("*")) == before
