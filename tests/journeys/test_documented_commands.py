@@ -107,6 +107,10 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run --resume NAME-….run": There(
         test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
     ),
+    "capsule verify CAPSULE --resume NAME-….run": There(
+        test="journeys/test_interrupt.py"
+        "::test_an_interrupted_verification_names_the_command_that_goes_on"
+    ),
     "capsule VERB --help": Here(
         command=" && ".join(f"capsule {' '.join(words)} --help" for words in documented.verbs()),
         says="example",
