@@ -32,9 +32,11 @@ def probe(workspace: Workspace, setting: Setting) -> JsonObject:
     for stream in (files.stdout, files.stderr):
         stream.unlink(missing_ok=True)
     running = setting.runtime.start(setting.prepared, workload.probe(workspace, files, setting))
-    ended = running.wait(_PROBE_SECONDS)
-    if ended is None:
+    try:
+        ended = running.wait(_PROBE_SECONDS)
+    finally:
         running.stop()
+    if ended is None:
         return {"missing": f"python3 did not answer within {_PROBE_SECONDS} seconds"}
     if ended.exit_code != 0:
         return {"missing": (ended.engine_fault or tail(files.stderr))[-500:]}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from capsule.execute import journal, reports
+from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     INPUTS,
@@ -48,7 +49,10 @@ class LevelsWorkload:
             "data": data,
             "trials": [_trial(trial, inputs) for trial in group.trials],
         }
-        start.job.write_text(json.dumps(job, indent=1))
+        try:
+            start.job.write_text(json.dumps(job, indent=1))
+        except OSError as error:
+            raise cannot_write(start.job, error) from None
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
