@@ -20,13 +20,13 @@ def test_the_committed_file_is_what_the_catalogue_makes(make):
 
 
 def test_level_0_holds_every_operator_framework_and_element_type_that_there_is():
-    asked = manifest.load(FOLDER / "level0.json")
-    listed = {
+    whole = manifest.load(FOLDER / "level0.json")
+    measured = {
         (benchmark.subject.name, benchmark.subject.dtype, framework)
-        for benchmark in asked.benchmarks
+        for benchmark in whole.benchmarks
         for framework in benchmark.frameworks
     }
-    assert listed == {
+    assert measured == {
         (operator, dtype, framework)
         for operator in catalog.OPERATORS
         for dtype in catalog.DTYPES
@@ -36,11 +36,9 @@ def test_level_0_holds_every_operator_framework_and_element_type_that_there_is()
 
 
 def test_level_1_holds_every_network_in_every_framework():
-    asked = manifest.load(FOLDER / "level1.json")
-    assert {each.subject.name for each in asked.benchmarks} == set(catalog.NETWORKS)
-    assert {name for each in asked.benchmarks for name in each.frameworks} == set(
-        catalog.FRAMEWORKS
-    )
+    benchmarks = manifest.load(FOLDER / "level1.json").benchmarks
+    assert {benchmark.subject.name for benchmark in benchmarks} == set(catalog.NETWORKS)
+    assert {name for one in benchmarks for name in one.frameworks} == set(catalog.FRAMEWORKS)
 
 
 @pytest.mark.parametrize("name", ["level0", "level1"])
