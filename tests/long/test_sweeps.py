@@ -15,6 +15,7 @@ from tests.support.properties import scaled
 
 pytestmark = [pytest.mark.long, pytest.mark.engines]
 
+SEEDS = 4
 IMAGES = {"torch,numpy": torch_image, "tensorflow,onnxruntime": tensorflow_image}
 
 
@@ -30,20 +31,35 @@ def test_the_whole_catalogue_reproduces_itself(
     frameworks: str,
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    manifest = scaled_down(ROOT / "manifests" / f"{level}.json", author.folder)
+    manifest = shorten(ROOT / "manifests" / f"{level}.json", frameworks, author.folder)
     chosen = ("--frameworks", frameworks, "--image", IMAGES[frameworks](), "--runtime", "docker")
     ended = author.run("run", manifest, *chosen, "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
-    verdict = author.json("verify", "a.capsule.zip", "--runtime", "docker")
-    assert verdict["verdict"] == "REPRODUCED"
-    record_property(COVERS, f"claims about all of {level}, run and verified: {frameworks}")
-    record_property(COUNT, len(verdict["claims"]))
+    verified = author.run("verify", "a.capsule.zip", "--runtime", "docker", "--json")
+    # so few runs leave a claim in a hundred open; what is wrong is DIFFERENT with them too
+    assert verified.returncode in (0, 3), verified.stderr
+    words = [claim["verdict"] for claim in json.loads(verified.stdout)["claims"]]
+    judged = [word for word in words if word != "REPORTED"]
+    assert "DIFFERENT" not in judged
+    assert judged.count("REPRODUCED") >= 0.98 * len(judged)
+    record_property(COVERS, f"claims about {level} that a verification judges: {frameworks}")
+    record_property(COUNT, len(judged))
 
 
-def scaled_down(path: Path, folder: Path) -> Path:
-    """The manifest in a folder of its own; with fewer seeds where the long run is only tried."""
+def shorten(path: Path, frameworks: str, folder: Path) -> Path:
+    """The manifest with fewer seeds; where the long run is only tried, with fewer benchmarks."""
     document = json.loads(path.read_text())
-    document["seeds"] = document["seeds"][: max(3, scaled(len(document["seeds"])))]
+    chosen = set(frameworks.split(","))
+    ours = [each for each in document["benchmarks"] if chosen & set(each["frameworks"])]
+    kept = scaled(len(ours))
+    # from all over the catalogue
+    benchmarks = ours[:: len(ours) // kept][:kept]
+    ids = {"*", *(each["id"] for each in benchmarks)}
+    changes = {
+        "seeds": document["seeds"][:SEEDS],
+        "benchmarks": benchmarks,
+        "claims": [each for each in document["claims"] if each["metric"].split("/")[0] in ids],
+    }
     target = folder / path.name
-    target.write_text(json.dumps(document))
+    target.write_text(json.dumps({**document, **changes}))
     return target
