@@ -29,6 +29,8 @@ from capsule.execute.workspace import Workspace
 from capsule.session import Session, Terms
 from capsule.watch import SILENT
 
+# of a manifest
+MOST_SEEDS = 1000
 LIMIT_MS = 2.0
 LIMIT_RESUME_SECONDS = 2.0
 SCRIPT = 'echo "{\\"metric\\": \\"n\\", \\"value\\": $CAPSULE_SEED}" >"$CAPSULE_RESULTS"'
@@ -37,14 +39,18 @@ COMMAND = ["sh", "-c", SCRIPT]
 
 def begin(folder: Path, groups: int) -> Session:
     """A run of so many groups of one trial, begun in the folder."""
-    benchmark = {"id": "tiny", "command": COMMAND, "metrics": {"n": {}}}
+    seeds = min(groups, MOST_SEEDS)
+    benchmarks = [
+        {"id": f"tiny{number}", "command": COMMAND, "metrics": {"n": {}}}
+        for number in range(groups // seeds)
+    ]
     document = {
         "name": "many",
         "title": "Many process starts",
         "authors": [{"name": "A. Author"}],
         "license": "CC0-1.0",
-        "seeds": list(range(groups)),
-        "benchmarks": [benchmark],
+        "seeds": list(range(seeds)),
+        "benchmarks": benchmarks,
     }
     path = folder / "many.json"
     path.write_text(json.dumps(document))

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from capsule.inventory import cpu, gpu, memory, network, system
 from capsule.inventory.compare import differences
 from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
 from capsule.inventory.words import at, describe, entries_at
@@ -44,6 +43,9 @@ def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict
     Returns:
         {"identity", "class", "state", "missing"} of dicts, lists, strings, numbers, booleans, None.
     """
+    # whoever reads a capsule describes its nodes, and takes no inventory
+    from capsule.inventory import cpu, gpu, memory, network, system
+
     tree = Tree(root)
     driver, devices = gpu.read(tree)
     parts = {
