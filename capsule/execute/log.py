@@ -42,10 +42,10 @@ class Begun:
 class Log:
     """`attempts.jsonl`: one line per process start and per end.
 
-    A line survives this process once a call returns. It survives the machine, too, once it is a
-    second old or the log was synced: trials of a millisecond would else wait for the disk longer
-    than they run. What it holds is kept in memory, so that a question costs no reading, however
-    long the run.
+    A line survives this process once a call returns. It survives the machine, too, once the log was
+    synced, which a call does when a second has passed since the last time, or once the system has
+    written it by itself: trials of a millisecond would else wait for the disk longer than they run.
+    What it holds is kept in memory, so that a question costs no reading, however long the run.
     """
 
     def __init__(self, path: Path) -> None:
