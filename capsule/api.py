@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from capsule import archive, places, rerun
+from capsule import archive, places, rerun, sealing
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -22,7 +22,8 @@ from capsule.judgement import diff, judge
 from capsule.manifest import Manifest
 from capsule.options import ResumeOptions, RunOptions, VerifyOptions
 from capsule.resolve import Request, resolve
-from capsule.session import Sealed, Session, Terms
+from capsule.sealing import Sealed
+from capsule.session import Session, Terms
 from capsule.trust import policy as trust
 from capsule.verdict import Verdict
 from capsule.verdict.several import SeveralVerdict
@@ -100,7 +101,6 @@ def resume(
         DamagedError: As for `run`.
         ExecutionError: As for `run`.
     """
-    places.check(output=options.output)
     cut_off = sessions.reopen(Path(folder), verifies=None)
     with cut_off.workspace.lock():
         resolved = resolve(cut_off.request, watch)
@@ -110,11 +110,13 @@ def resume(
 
 def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
     with sessions.follow(session, watch):
-        target = sessions.target(session, output)
+        target = sealing.target(session, output)
+        if sealed := sealing.complete(session, target):
+            return sealed
         execution = sessions.perform(session, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
-    return sessions.seal(session, execution, record, target)
+    return sealing.seal(session, execution, record, target)
 
 
 def verify(
@@ -159,7 +161,6 @@ def resume_verification(
         UntrustedError: As for `verify`.
         ExecutionError: As for `verify`.
     """
-    places.check(output=options.output)
     with open(capsule) as original:
         trust.require_consent(original, trust=options.trust, watch=watch)
         record = original.record
@@ -180,11 +181,13 @@ def _finish_and_judge(
     watch: Watch,
 ) -> Verification:
     with sessions.follow(session, watch):
-        target = sessions.target(session, output)
+        target = sealing.target(session, output)
+        if sealed := sealing.complete(session, target):
+            return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
         session, execution = rerun.perform(original, session, looks, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
-    sealed = sessions.seal(session, execution, record, target)
+    sealed = sealing.seal(session, execution, record, target)
     return Verification(verdict=judge(original, record, sealed.id), rerun=sealed)
 
 

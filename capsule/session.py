@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import archive, inventory, places, summary, verdict
+from capsule import inventory, places, summary, verdict
 from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule import record as records
@@ -23,9 +22,8 @@ from capsule.execute.workspace import Workspace
 from capsule.manifest import Command
 from capsule.origin import Origin, Original, Verification, original_id
 from capsule.plan import Plan
-from capsule.record import Attempt, Execution, FrozenClaim, Record, Setup
+from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Request, Resolved, Used
-from capsule.trust import ledger
 from capsule.watch import Watch
 
 
@@ -79,26 +77,6 @@ class CutOff:
             levels=self.workspace.levels,
             inputs=self.workspace.inputs,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sealed:
-    """A capsule that was written.
-
-    Attributes:
-        path: The file.
-        id: 64 hex digits.
-        record: What it states.
-    """
-
-    path: Path
-    id: str
-    record: Record
-
-    @property
-    def failures(self) -> tuple[Attempt, ...]:
-        """The attempts that failed; they are outcomes, and sealed with the rest."""
-        return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
 
 def begin(
@@ -255,40 +233,6 @@ def assemble(session: Session, execution: Execution) -> Record:
     return replace(record, claims=claims)
 
 
-def target(session: Session, output: Path | None) -> Path:
-    """The capsule to write, which must not be there yet; by default one that is named by the run.
-
-    The name of a verification ends otherwise, so that `NAME-*.capsule.zip` is the original alone.
-
-    Raises:
-        UsageError: Something lies there.
-        ExecutionError: Its folder cannot be written.
-    """
-    kind = "verification" if original_id(session.setup.origin) else "capsule"
-    usual = f"{session.plan.manifest.name}-{session.setup.uuid[:8]}.{kind}.zip"
-    path = output or Path(usual)
-    places.check(output=path)
-    return path
-
-
-def seal(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
-    """Write the capsule, note it as this user's own, and remove the run folder.
-
-    Raises:
-        UsageError: Something lies at the target by now; it is not written over.
-        ExecutionError: The capsule cannot be written, and the run folder stays; or it cannot be
-            noted as this user's own.
-    """
-    places.check(output=target)
-    files = [*payload.files_to_carry(session.workspace), *execution.logs]
-    capsule_id = archive.write(record, files, target)
-    try:
-        ledger.add(capsule_id)
-    finally:
-        _remove(session.workspace.folder)
-    return Sealed(path=target, id=capsule_id, record=record)
-
-
 def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
     return Header(
         setup=setup,
@@ -312,14 +256,6 @@ def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
         image=terms.image,
         levels="own" if own else "capsule",
     )
-
-
-def _remove(folder: Path) -> None:
-    # out of sight in one step: half a run folder must not be taken up again
-    rest = folder.with_name(f".{folder.name}.done")
-    with suppress(OSError):
-        folder.rename(rest)
-        shutil.rmtree(rest)
 
 
 def _other_run(folder: Path, verifies: str | None) -> UsageError:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from capsule import archive, manifest, plan, resolve, session
-from capsule.session import Sealed, Terms
+from capsule import archive, manifest, plan, resolve, sealing, session
+from capsule.sealing import Sealed
+from capsule.session import Terms
 from capsule.watch import Watch
 from tests.support.command import REPORT, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
@@ -66,7 +67,7 @@ def run(path: Path, target: Path, runtime: str, image: str | None, of: str | Non
     with current.workspace.lock():
         execution = session.perform(current, Watch())
         record = session.assemble(current, execution)
-        return session.seal(current, execution, record, target)
+        return sealing.seal(current, execution, record, target)
 
 
 @pytest.fixture(params=["host", pytest.param("apptainer", marks=pytest.mark.engines)])

@@ -147,6 +147,38 @@ def test_a_start_that_was_killed_before_it_was_logged_is_made_again(author, torn
     assert len(attempts_in(*author.folder.glob("*.capsule.zip"))) == 6
 
 
+def test_a_run_that_was_killed_once_it_was_sealed_keeps_the_one_capsule(author):
+    running = author.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    kill_tree(running)
+    (folder / "inputs" / "go").write_text("")
+    # as if the kill had come before the folder's removal
+    kept = shutil.copytree(folder, author.folder / "kept")
+    assert author.run("run", "--resume", folder).returncode == 0
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    sealed = capsule.read_bytes()
+    kept.rename(folder)
+    ended = author.run("run", "--resume", folder)
+    assert ended.returncode == 0, ended.stderr
+    assert f"sealed {capsule.name}" in ended.stdout + ended.stderr
+    assert capsule.read_bytes() == sealed
+    assert not folder.exists()
+
+
+def test_a_resumed_run_writes_over_nothing(author):
+    running = author.start("run", manifest_for(author, "host"))
+    folder = held(author, running)
+    kill_tree(running)
+    (folder / "inputs" / "go").write_text("")
+    another = author.folder / "another.capsule.zip"
+    another.write_text("mine")
+    refused = author.run("run", "--resume", folder, "--output", another)
+    assert refused.returncode == 2
+    assert "exists already" in refused.stderr
+    assert another.read_text() == "mine"
+    assert author.run("run", "--resume", folder).returncode == 0
+
+
 def test_a_narrowed_run_goes_on_as_narrowed(author):
     write_script(author.folder, HELD)
     gemm = {

@@ -58,6 +58,8 @@ class Campaign:
                 kill_tree(running)
                 deaths += 1
             self._remember()
+            if self._capsules() and not self._folders():
+                break
         self._get_through()
         self._check()
         return deaths
@@ -97,8 +99,9 @@ class Campaign:
         assert completed == [f"tiny/default/command/{seed}" for seed in range(1, 6)]
         assert self._finished <= {_key(attempt) for attempt in attempts}
         names = {path.name for path in self._user.folder.iterdir()}
-        # what was being written when the kill came is no folder of a run and no capsule
-        whole = {name for name in names if not (name[0] == "." and name.endswith(".partial"))}
+        # what was being written or removed when the kill came is no folder of a run and no capsule
+        halves = (".partial", ".done")
+        whole = {name for name in names if not (name[0] == "." and name.endswith(halves))}
         assert whole == {"tiny.py", "tiny.json", "talk.txt", capsule.name}
         for label in self._labels:
             assert left_running(label, self._engine) == []
