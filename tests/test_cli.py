@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from capsule import archive, cli, verbs
 from capsule.verbs import author as author_verbs
 from capsule.verbs import data, diff, image, machine, read, run, verify
 from tests.support.capsules import seal
-from tests.support.command import write_manifest, write_script
+from tests.support.command import User, write_manifest, write_script
 
 HEAVY = (
     "numpy",
@@ -28,7 +29,7 @@ HEAVY = (
 )
 
 
-def test_help_imports_nothing_heavy():
+def test_help_imports_nothing_heavy() -> None:
     argv = [sys.executable, "-X", "importtime", "-m", "capsule", "--help"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
@@ -37,18 +38,20 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("verb", verbs.TABLE)
-def test_every_verb_has_help_with_an_example(verb, capsys):
+def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([verb, "--help"])
     assert stop.value.code == 0
     assert f"capsule {verb}" in capsys.readouterr().out
 
 
-def test_a_fault_of_ours_is_told_without_a_traceback(monkeypatch, capsys):
-    def broken(*_):
+def test_a_fault_of_ours_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(*_: object) -> None:
         raise ZeroDivisionError("one over nothing")
 
-    monkeypatch.setattr(archive, "read", broken)
+    monkeypatch.setattr(archive, "read", break_down)
     assert cli.main(["show", "x"]) == 70
     err = capsys.readouterr().err
     assert "ZeroDivisionError: one over nothing" in err
@@ -58,20 +61,20 @@ def test_a_fault_of_ours_is_told_without_a_traceback(monkeypatch, capsys):
         cli.main(["--debug", "show", "x"])
 
 
-def test_talk_never_steers_the_terminal(author):
+def test_talk_never_steers_the_terminal(author: User) -> None:
     ended = author.run("check", "\x1b[2Jevil.zip")
     assert ended.returncode == 2
     assert "\x1b" not in ended.stderr
 
 
-def test_the_inventory_is_json_and_names_every_engine(author):
-    found = author.json("inventory")
-    assert found["class"]["cpu"]["cores"] >= 1
-    assert set(found["engines"]) == {"apptainer", "docker", "host"}
-    assert all(each["usable"] or each["reason"] for each in found["engines"].values())
+def test_the_inventory_is_json_and_names_every_engine(author: User) -> None:
+    node = author.json("inventory")
+    assert node["class"]["cpu"]["cores"] >= 1
+    assert set(node["engines"]) == {"apptainer", "docker", "host"}
+    assert all(engine["usable"] or engine["reason"] for engine in node["engines"].values())
 
 
-def test_data_can_be_made_and_named(author):
+def test_data_can_be_made_and_named(author: User) -> None:
     made = author.json("data", "generate", "regression", "out", "samples=8", "features=2", "seed=7")
     again = author.json(
         "data", "generate", "regression", "two", "samples=8", "features=2", "seed=7"
@@ -86,7 +89,9 @@ def test_data_can_be_made_and_named(author):
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 @pytest.mark.parametrize("talk", [subprocess.STDOUT, subprocess.DEVNULL])
-def test_a_reader_that_went_away_is_no_verdict(author, words, talk):
+def test_a_reader_that_went_away_is_no_verdict(
+    author: User, words: Sequence[str], talk: int
+) -> None:
     capsule = seal(author.folder)
     reading, writing = os.pipe()
     os.close(reading)
@@ -101,11 +106,13 @@ def test_a_reader_that_went_away_is_no_verdict(author, words, talk):
     assert ended.returncode == 141
 
 
-def test_an_interrupt_with_nothing_under_way_names_no_folder(monkeypatch, capsys):
-    def interrupted(*_):
+def test_an_interrupt_with_nothing_under_way_names_no_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(archive, "read", interrupted)
+    monkeypatch.setattr(archive, "read", interrupt)
     before = signal.getsignal(signal.SIGTERM)
     assert cli.main(["show", "x"]) == 130
     assert capsys.readouterr() == ("", "interrupted\n")
@@ -113,7 +120,7 @@ def test_an_interrupt_with_nothing_under_way_names_no_folder(monkeypatch, capsys
 
 
 @pytest.mark.parametrize("name", verbs.TABLE)
-def test_every_verb_of_the_table_is_there(name):
+def test_every_verb_of_the_table_is_there(name: str) -> None:
     assert verbs.load(name).name == name
 
 
@@ -165,7 +172,7 @@ TYPED = {
 
 
 @pytest.mark.parametrize("line", TYPED)
-def test_what_is_typed_becomes_typed_values(line):
+def test_what_is_typed_becomes_typed_values(line: str) -> None:
     command = cli._parse(line.split())
     assert type(TYPED[line])(**command.values) == TYPED[line]
 
@@ -188,7 +195,9 @@ def test_what_is_typed_becomes_typed_values(line):
         ("", "required"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(line, words, capsys):
+def test_what_cannot_be_meant_is_refused_by_name(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(line.split())
     out, err = capsys.readouterr()
@@ -210,7 +219,9 @@ def test_what_cannot_be_meant_is_refused_by_name(line, words, capsys):
         (["image", "resolve", "none"], 2),
     ],
 )
-def test_an_error_leaves_the_data_channel_empty(author, words, code):
+def test_an_error_leaves_the_data_channel_empty(
+    author: User, words: Sequence[str], code: int
+) -> None:
     (author.folder / "tiny.json").write_text("{}")
     ended = author.run(*words, "--json")
     assert (ended.returncode, ended.stdout) == (code, "")
@@ -218,7 +229,7 @@ def test_an_error_leaves_the_data_channel_empty(author, words, code):
     assert "Traceback" not in ended.stderr
 
 
-def test_the_inventory_for_people_fits_on_a_screen(author):
+def test_the_inventory_for_people_fits_on_a_screen(author: User) -> None:
     ended = author.run("inventory")
     assert ended.returncode == 0, ended.stderr
     assert 5 <= len(ended.stdout.splitlines()) <= 40
@@ -226,14 +237,14 @@ def test_the_inventory_for_people_fits_on_a_screen(author):
     assert "apptainer" in ended.stdout
 
 
-def test_what_is_to_be_pushed_is_read_before_anything_is_built(author):
+def test_what_is_to_be_pushed_is_read_before_anything_is_built(author: User) -> None:
     (author.folder / "Dockerfile").write_text("FROM scratch\n")
     ended = author.run("image", "build", ".", "--push", "localhost:5000/x:1")
     assert ended.returncode == 2, ended.stderr
     assert "docker://localhost:5000/x:1" in ended.stderr
 
 
-def test_a_run_without_claims_tells_what_it_measured(author):
+def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     write_script(author.folder)
     ended = author.run("run", write_manifest(author.folder, seeds=[1], claims=[]))
     assert ended.returncode == 0, ended.stderr
@@ -243,10 +254,12 @@ def test_a_run_without_claims_tells_what_it_measured(author):
     assert "claimed metric" not in ended.stdout
 
 
-def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(monkeypatch, capsys):
-    def full(*_):
+def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill_up(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere")
 
-    monkeypatch.setattr(archive, "read", full)
+    monkeypatch.setattr(archive, "read", fill_up)
     assert cli.main(["show", "x"]) == 5
     assert "/somewhere: cannot write: No space left on device" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What is said while a run goes on, by a clock that the test turns."""
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -12,33 +13,35 @@ from tests.support.records import make_attempt
 class Clock:
     """Stands still until it is told to go on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.seconds = 0.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.seconds
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def err():
+def err() -> StringIO:
     return StringIO()
 
 
 @pytest.fixture
-def console(clock, err):
+def console(clock: Clock, err: StringIO) -> Console:
     return Console(out=StringIO(), err=err, clock=clock)
 
 
-def lines(err):
+def lines(err: StringIO) -> list[str]:
     return err.getvalue().splitlines()
 
 
-def test_a_log_says_how_long_it_took_and_how_long_it_will(console, clock, err, tmp_path):
+def test_a_log_says_how_long_it_took_and_how_long_it_will(
+    console: Console, clock: Clock, err: StringIO, tmp_path: Path
+) -> None:
     watch = console.watch(lambda folder: f"capsule run --resume {folder}")
     watch.begin(tmp_path, 8, 2)
     watch.trial("a")
@@ -56,7 +59,7 @@ def test_a_log_says_how_long_it_took_and_how_long_it_will(console, clock, err, t
     assert last == "[3/8] trials have an outcome, 1:00:00 elapsed"
 
 
-def test_a_log_stays_short(console, clock, err, tmp_path):
+def test_a_log_stays_short(console: Console, clock: Clock, err: StringIO, tmp_path: Path) -> None:
     watch = console.watch(str)
     watch.begin(tmp_path, 1000, 0)
     for number in range(1000):
@@ -66,7 +69,9 @@ def test_a_log_stays_short(console, clock, err, tmp_path):
     assert len(lines(err)) == 2 + 10
 
 
-def test_one_process_that_takes_all_its_trials_along_is_one_line(console, err, tmp_path):
+def test_one_process_that_takes_all_its_trials_along_is_one_line(
+    console: Console, err: StringIO, tmp_path: Path
+) -> None:
     watch = console.watch(str)
     watch.begin(tmp_path, 3, 0)
     before = len(lines(err))
@@ -78,11 +83,13 @@ def test_one_process_that_takes_all_its_trials_along_is_one_line(console, err, t
 class Terminal(StringIO):
     """A stream that says it is a terminal."""
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return True
 
 
-def test_a_terminal_has_a_bar_and_no_command_in_two_lines(tmp_path, monkeypatch):
+def test_a_terminal_has_a_bar_and_no_command_in_two_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
     err = Terminal()
@@ -98,13 +105,15 @@ def test_a_terminal_has_a_bar_and_no_command_in_two_lines(tmp_path, monkeypatch)
     assert "2/2" in err.getvalue()
 
 
-def test_strangers_words_do_not_steer_the_terminal(console, err):
+def test_strangers_words_do_not_steer_the_terminal(console: Console, err: StringIO) -> None:
     console.watch(str).stranger("f" * 64, ["x: '\x1b[2J'"])
     assert "\x1b" not in err.getvalue()
     assert "x: '?[2J'" in err.getvalue()
 
 
-def test_the_way_on_is_told_as_long_as_there_is_a_folder(console, tmp_path, monkeypatch):
+def test_the_way_on_is_told_as_long_as_there_is_a_folder(
+    console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "a.run"
     folder.mkdir()
@@ -120,7 +129,7 @@ def test_the_way_on_is_told_as_long_as_there_is_a_folder(console, tmp_path, monk
     assert console.way_on is None
 
 
-def test_large_data_is_told_of_now_and_then(console, clock, err):
+def test_large_data_is_told_of_now_and_then(console: Console, clock: Clock, err: StringIO) -> None:
     watch = console.watch(str)
     for step in range(30):
         clock.seconds = step
@@ -128,6 +137,6 @@ def test_large_data_is_told_of_now_and_then(console, clock, err):
     assert lines(err) == ["dataset corpus: 10.0 of 30.0 GB", "dataset corpus: 20.0 of 30.0 GB"]
 
 
-def test_an_error_is_two_lines_of_plain_text(console, err):
+def test_an_error_is_two_lines_of_plain_text(console: Console, err: StringIO) -> None:
     console.fail(str(ExecutionError("it [bold]broke[/]", where="here", advice="mend it")))
     assert lines(err) == ["error: here: it [bold]broke[/]", "  mend it"]

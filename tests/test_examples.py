@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -29,7 +30,7 @@ def shown_examples(path: Path) -> int:
 SHOWN = {module_name(path): shown_examples(path) for path in sorted(ROOT.rglob("*.py"))}
 
 
-def load(name: str):
+def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -38,13 +39,15 @@ def load(name: str):
         raise
 
 
-def test_the_whole_package_is_walked():
+def test_the_whole_package_is_walked() -> None:
     assert {"capsule.cli", "capsule.levels.run", "capsule.stats.series"} <= SHOWN.keys()
     assert sum(SHOWN.values()) > 90
 
 
 @pytest.mark.parametrize("name", [name for name, count in SHOWN.items() if count])
-def test_documented_examples_hold(name, tmp_path, monkeypatch):
+def test_documented_examples_hold(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # an example that writes must not write here
     failed, tried = doctest.testmod(load(name))
     assert not failed

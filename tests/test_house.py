@@ -78,7 +78,7 @@ def room_files(room: str) -> list[Path]:
     return [PACKAGE / room] if room.endswith(".py") else sorted((PACKAGE / room).rglob("*.py"))
 
 
-def test_no_file_is_too_long():
+def test_no_file_is_too_long() -> None:
     lengths = {
         path: path.read_text().count("\n")
         for path in sources("capsule", "tests", "benchmarks", "tools")
@@ -87,8 +87,9 @@ def test_no_file_is_too_long():
     assert not {path: lines for path, lines in lengths.items() if lines > MOST_LINES}
 
 
-def test_no_function_is_too_long():
+def test_no_function_is_too_long() -> None:
     def complain(function: Function) -> Iterator[str]:
+        assert function.end_lineno is not None
         lines = function.end_lineno - function.lineno + 1
         if lines > MOST_FUNCTION_LINES:
             yield f"{lines} lines"
@@ -101,7 +102,7 @@ def mentions_any(annotation: ast.expr | None) -> bool:
     return any(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
 
 
-def test_few_signatures_of_the_host_part_say_any():
+def test_few_signatures_of_the_host_part_say_any() -> None:
     signatures = [
         any(
             map(mentions_any, [*(one.annotation for one in parameters(function)), function.returns])
@@ -114,26 +115,27 @@ def test_few_signatures_of_the_host_part_say_any():
 
 
 @pytest.mark.parametrize("room", TYPED_ROOMS)
-def test_a_room_of_the_host_has_types_for_all_it_passes_around(room):
+def test_a_room_of_the_host_has_types_for_all_it_passes_around(room: str) -> None:
     paths = room_files(room)
     assert paths
     untyped = [
-        f"{path.relative_to(REPOSITORY)}:{node.lineno} {name}"
+        f"{path.relative_to(REPOSITORY)}:{line} {name}"
         for path in paths
         for node in ast.walk(ast.parse(path.read_text()))
-        for name in spelled_names(node)
+        for line, name in spelled_names(node)
         if name in ("Any", "Namespace")
     ]
     assert not untyped
 
 
-def spelled_names(node: ast.AST) -> Iterator[str]:
+def spelled_names(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """With the line of each."""
     if isinstance(node, ast.Name):
-        yield node.id
+        yield node.lineno, node.id
     elif isinstance(node, ast.Attribute):
-        yield node.attr
+        yield node.lineno, node.attr
     elif isinstance(node, ast.ImportFrom):
-        yield from (alias.name for alias in node.names)
+        yield from ((node.lineno, alias.name) for alias in node.names)
 
 
 def stored_names(function: Function) -> Iterator[str]:
@@ -148,7 +150,7 @@ def stored_names(function: Function) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_variable_is_named_by_what_it_holds(room):
+def test_a_variable_is_named_by_what_it_holds(room: str) -> None:
     def complain(function: Function) -> list[str]:
         return sorted(EMPTY_NAMES.intersection(stored_names(function)))
 
@@ -161,7 +163,7 @@ def is_participle(word: str) -> bool:
     return len(word) > 3 and word.endswith(ENDINGS) and word not in NO_PARTICIPLES
 
 
-def test_participles_are_told_from_other_words():
+def test_participles_are_told_from_other_words() -> None:
     assert all(map(is_participle, ("settled", "told", "written", "drawn", "weighed", "frozen")))
     assert not any(map(is_participle, ("need", "feed", "embed", "seed", "speed", "open", "draw")))
 
@@ -176,5 +178,5 @@ def named_by_participle(function: Function) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_no_function_is_named_by_a_participle(room):
+def test_no_function_is_named_by_a_participle(room: str) -> None:
     assert not complaints(room_files(room), named_by_participle)

@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from capsule import digest, manifest, plan
 from capsule.levels import catalog
+from capsule.manifest.model import Manifest
 
 ID = "ab" * 32
 OTHER = "cd" * 32
@@ -24,7 +27,11 @@ RELU = {"id": "relu", "level": 0, "operator": "relu", "cases": "quick", "framewo
 TRAIN = {"id": "train", "command": ["true"], "metrics": {"loss": {}, "steps": {}}}
 
 
-def asked(benchmarks, claims=(), seeds=SEEDS):
+def manifest_of(
+    benchmarks: Sequence[Mapping[str, Any]],
+    claims: Sequence[Mapping[str, Any] | tuple[str, str]] = (),
+    seeds: Sequence[int] = SEEDS,
+) -> Manifest:
     document = {
         "name": "small",
         "title": "Small",
@@ -34,7 +41,7 @@ def asked(benchmarks, claims=(), seeds=SEEDS):
         "benchmarks": benchmarks,
         "claims": [
             claim
-            if isinstance(claim, dict)
+            if isinstance(claim, Mapping)
             else {
                 "metric": claim[0],
                 "type": claim[1],
@@ -46,29 +53,31 @@ def asked(benchmarks, claims=(), seeds=SEEDS):
     return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
 
 
-def trials(made):
+def trials(made: plan.Plan) -> list[plan.Trial]:
     return [trial for group in made.groups for trial in group.trials]
 
 
-def test_fresh_seeds_are_those_of_the_published_rule():
+def test_fresh_seeds_are_those_of_the_published_rule() -> None:
     assert plan.fresh_seeds(ID, [17, 18, 19]) == (3773654367, 1074436304, 823739664)
     assert plan.fresh_seeds("0" * 64, [17, 18]) == (2163580208, 2615913875)
 
 
-def test_a_fresh_seed_never_repeats_one_of_the_original():
+def test_a_fresh_seed_never_repeats_one_of_the_original() -> None:
     first, second, third = plan.fresh_seeds(ID, [1, 2, 3])
     assert plan.fresh_seeds(ID, [first, 2]) == (second, third)
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20, unique=True), st.integers(0, 30))
-def test_fresh_seeds_are_as_many_as_asked_for_and_all_different(originals, count):
-    found = plan.fresh_seeds(OTHER, originals, count=count)
-    assert len({*found, *originals}) == count + len(originals)
-    assert all(0 <= seed < 2**32 for seed in found)
+def test_fresh_seeds_are_as_many_as_asked_for_and_all_different(
+    originals: Sequence[int], count: int
+) -> None:
+    fresh = plan.fresh_seeds(OTHER, originals, count=count)
+    assert len({*fresh, *originals}) == count + len(originals)
+    assert all(0 <= seed < 2**32 for seed in fresh)
 
 
-def test_every_trial_is_planned_once():
-    made = plan.make(asked([GEMM, RELU, TRAIN]))
+def test_every_trial_is_planned_once() -> None:
+    made = plan.make(manifest_of([GEMM, RELU, TRAIN]))
     expected = {
         f"{benchmark.id}/{case.name}/{framework}/{seed}"
         for benchmark in made.manifest.benchmarks
@@ -76,13 +85,12 @@ def test_every_trial_is_planned_once():
         for framework in benchmark.frameworks
         for seed in SEEDS
     }
-    found = [trial.id for trial in trials(made)]
-    assert sorted(found) == sorted(expected)
+    assert sorted(trial.id for trial in trials(made)) == sorted(expected)
     assert {trial.seed_source for trial in trials(made)} == {"manifest"}
 
 
-def test_a_process_holds_one_framework_and_seed_and_a_command_is_alone():
-    made = plan.make(asked([GEMM, RELU, TRAIN]))
+def test_a_process_holds_one_framework_and_seed_and_a_command_is_alone() -> None:
+    made = plan.make(manifest_of([GEMM, RELU, TRAIN]))
     sizes = Counter((group.framework, len(group.trials)) for group in made.groups)
     assert sizes == {("torch", 7): 4, ("numpy", 4): 4, ("command", 1): 4}
     for group in made.groups:
@@ -91,21 +99,21 @@ def test_a_process_holds_one_framework_and_seed_and_a_command_is_alone():
         }
 
 
-def test_isolated_trials_have_a_process_each():
-    made = plan.make(asked([{**GEMM, "isolation": "trial"}, RELU]))
+def test_isolated_trials_have_a_process_each() -> None:
+    made = plan.make(manifest_of([{**GEMM, "isolation": "trial"}, RELU]))
     sizes = Counter((group.framework, len(group.trials)) for group in made.groups)
     assert sizes == {("torch", 1): 16, ("numpy", 1): 16, ("torch", 3): 4}
 
 
-def test_group_ids_are_unique_and_fit_for_file_names():
-    ids = [group.id for group in plan.make(asked([GEMM, RELU, TRAIN])).groups]
+def test_group_ids_are_unique_and_fit_for_file_names() -> None:
+    ids = [group.id for group in plan.make(manifest_of([GEMM, RELU, TRAIN])).groups]
     assert len(set(ids)) == len(ids)
     assert sorted(ids) == ids
     assert ids[0] == "0001-torch-17"
 
 
-def test_seeds_follow_each_other_and_frameworks_take_turns():
-    made = plan.make(asked([GEMM, TRAIN]))
+def test_seeds_follow_each_other_and_frameworks_take_turns() -> None:
+    made = plan.make(manifest_of([GEMM, TRAIN]))
     assert [(group.seed, group.framework) for group in made.groups] == [
         (17, "torch"),
         (17, "numpy"),
@@ -122,8 +130,8 @@ def test_seeds_follow_each_other_and_frameworks_take_turns():
     ]
 
 
-def test_the_order_of_cases_differs_between_seeds():
-    made = plan.make(asked([GEMM], seeds=list(range(8))))
+def test_the_order_of_cases_differs_between_seeds() -> None:
+    made = plan.make(manifest_of([GEMM], seeds=list(range(8))))
     orders = {
         tuple(trial.case.name for trial in group.trials)
         for group in made.groups
@@ -132,8 +140,8 @@ def test_the_order_of_cases_differs_between_seeds():
     assert len(orders) > 3
 
 
-def test_a_verification_draws_fresh_seeds():
-    made = plan.make(asked([RELU]), verifies=ID)
+def test_a_verification_draws_fresh_seeds() -> None:
+    made = plan.make(manifest_of([RELU]), verifies=ID)
     assert {(trial.seed, trial.seed_source) for trial in trials(made)} == {
         (seed, "fresh") for seed in plan.fresh_seeds(ID, SEEDS)
     }
@@ -150,9 +158,11 @@ def test_a_verification_draws_fresh_seeds():
         ([("train/*/*/loss", "exact")], {"fresh"}),
     ],
 )
-def test_exact_claims_take_the_author_s_seeds_again(claims, sources):
+def test_exact_claims_take_the_author_s_seeds_again(
+    claims: Sequence[tuple[str, str]], sources: set[str]
+) -> None:
     train = {**TRAIN, "metrics": {"loss": {}, "l2_error": {}}}
-    made = plan.make(asked([RELU, train], claims), verifies=ID)
+    made = plan.make(manifest_of([RELU, train], claims), verifies=ID)
     relu = [trial for trial in trials(made) if trial.benchmark.id == "relu"]
     assert {trial.seed_source for trial in relu} == sources
     for trial in relu:
@@ -170,40 +180,44 @@ def test_exact_claims_take_the_author_s_seeds_again(claims, sources):
         ([{"type": "equivalence"}], {"manifest", "fresh"}),
     ],
 )
-def test_paired_claims_take_the_author_s_seeds_again(others, sources):
-    paired = {"metric": "relu/*/*/l2_error", "type": "equivalence", "paired": True}
-    claims = [paired, *({"metric": "relu/*/*/l1_error", **each} for each in others)]
-    made = plan.make(asked([RELU], claims), verifies=ID)
+def test_paired_claims_take_the_author_s_seeds_again(
+    others: Sequence[Mapping[str, str]], sources: set[str]
+) -> None:
+    claims: list[Mapping[str, Any]] = [
+        {"metric": "relu/*/*/l2_error", "type": "equivalence", "paired": True},
+        *({"metric": "relu/*/*/l1_error", **claim} for claim in others),
+    ]
+    made = plan.make(manifest_of([RELU], claims), verifies=ID)
     assert {trial.seed_source for trial in trials(made)} == sources
     again = {trial.seed for trial in trials(made) if trial.seed_source == "manifest"}
     assert again == set(SEEDS)
 
 
-def test_a_verification_of_a_verification_repeats_no_seed():
-    first = plan.make(asked([RELU]), verifies=ID)
+def test_a_verification_of_a_verification_repeats_no_seed() -> None:
+    first = plan.make(manifest_of([RELU]), verifies=ID)
     used = tuple(dict.fromkeys(trial.seed for trial in trials(first)))
-    second = plan.make(asked([RELU]), verifies=OTHER, original_seeds=used)
+    second = plan.make(manifest_of([RELU]), verifies=OTHER, original_seeds=used)
     seeds = {trial.seed for trial in trials(second)}
     assert len(seeds) == len(SEEDS)
     assert not seeds & {*used, *SEEDS}
 
 
-def test_the_number_of_fresh_runs_can_be_given():
-    made = plan.make(asked([RELU]), verifies=ID, runs=6)
+def test_the_number_of_fresh_runs_can_be_given() -> None:
+    made = plan.make(manifest_of([RELU]), verifies=ID, runs=6)
     assert len({trial.seed for trial in trials(made)}) == 6
 
 
-def test_the_digest_names_the_json():
-    made = plan.make(asked([GEMM, TRAIN]))
+def test_the_digest_names_the_json() -> None:
+    made = plan.make(manifest_of([GEMM, TRAIN]))
     assert made.digest == digest.of_json(plan.to_json(made))
-    assert made.digest == plan.make(asked([GEMM, TRAIN])).digest
-    assert made.digest != plan.make(asked([GEMM, TRAIN], seeds=[1])).digest
-    assert made.digest != plan.make(asked([GEMM, TRAIN]), verifies=ID).digest
+    assert made.digest == plan.make(manifest_of([GEMM, TRAIN])).digest
+    assert made.digest != plan.make(manifest_of([GEMM, TRAIN], seeds=[1])).digest
+    assert made.digest != plan.make(manifest_of([GEMM, TRAIN]), verifies=ID).digest
 
 
-def test_the_json_says_what_levels_needs():
-    told = plan.to_json(plan.make(asked([{**GEMM, "cases": [{"m": 1, "n": 2, "k": 3}]}])))
-    assert told["groups"][0]["trials"] == [
+def test_the_json_says_what_levels_needs() -> None:
+    document = plan.to_json(plan.make(manifest_of([{**GEMM, "cases": [{"m": 1, "n": 2, "k": 3}]}])))
+    assert document["groups"][0]["trials"] == [
         {
             "id": "gemm/m1n2k3/torch/17",
             "benchmark": "gemm",
@@ -221,8 +235,8 @@ def test_the_json_says_what_levels_needs():
     ]
 
 
-def test_metric_paths_name_every_number():
-    paths = dict(plan.metric_paths(asked([RELU, TRAIN])))
+def test_metric_paths_name_every_number() -> None:
+    paths = dict(plan.metric_paths(manifest_of([RELU, TRAIN])))
     assert paths["train/default/command/loss"].kind == "portable"
     assert len(paths) == 3 * len(catalog.OPERATOR_METRICS) + 2
     assert all(path.count("/") == 3 for path in paths)
@@ -240,15 +254,15 @@ def test_metric_paths_name_every_number():
         ("a/./c/d", "a/b/c/d", False),
     ],
 )
-def test_a_pattern_matches_whole_segments(pattern, path, expected):
+def test_a_pattern_matches_whole_segments(pattern: str, path: str, expected: bool) -> None:
     assert plan.match(pattern, path) is expected
 
 
-def test_a_look_is_the_beginning_of_the_whole_plan():
-    whole = plan.make(asked([GEMM]), verifies="0" * 64, runs=6)
+def test_a_look_is_the_beginning_of_the_whole_plan() -> None:
+    whole = plan.make(manifest_of([GEMM]), verifies="0" * 64, runs=6)
     looks = [plan.first(whole, runs) for runs in (2, 4, 6)]
     seeds = [{group.seed for group in look.groups} for look in looks]
-    assert [len(each) for each in seeds] == [2, 4, 6]
+    assert [len(own) for own in seeds] == [2, 4, 6]
     assert seeds[0] < seeds[1] < seeds[2]
     assert [group.id for group in looks[2].groups] == [group.id for group in whole.groups]
     assert looks[2].digest == whole.digest

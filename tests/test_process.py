@@ -29,7 +29,7 @@ def alive(pid: int) -> bool:
     return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def test_streams_go_to_their_files_and_are_appended(tmp_path):
+def test_streams_go_to_their_files_and_are_appended(tmp_path: Path) -> None:
     for _ in range(2):
         ended = start(tmp_path, "sh", "-c", "echo one; echo two >&2").wait(PATIENCE_SECONDS)
         assert ended == process.Exit(code=0, signal=None)
@@ -37,7 +37,7 @@ def test_streams_go_to_their_files_and_are_appended(tmp_path):
     assert (tmp_path / "err").read_text() == "two\ntwo\n"
 
 
-def test_output_larger_than_any_pipe_does_not_block(tmp_path):
+def test_output_larger_than_any_pipe_does_not_block(tmp_path: Path) -> None:
     program = "import sys; sys.stderr.write('x' * 1_000_000); sys.stdout.write('y' * 1_000_000)"
     assert start(tmp_path, sys.executable, "-c", program).wait(PATIENCE_SECONDS) == process.Exit(
         code=0, signal=None
@@ -46,21 +46,23 @@ def test_output_larger_than_any_pipe_does_not_block(tmp_path):
 
 
 @pytest.mark.parametrize("code", [0, 1, 127, 137, 255])
-def test_an_exit_code_is_not_a_signal(tmp_path, code):
+def test_an_exit_code_is_not_a_signal(tmp_path: Path, code: int) -> None:
     assert start(tmp_path, "sh", "-c", f"exit {code}").wait(PATIENCE_SECONDS) == process.Exit(
         code=code, signal=None
     )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_a_signal_is_not_an_exit_code(tmp_path, number):
+def test_a_signal_is_not_an_exit_code(tmp_path: Path, number: signal.Signals) -> None:
     assert start(tmp_path, "sh", "-c", f"kill -{number} $$").wait(PATIENCE_SECONDS) == process.Exit(
         code=None, signal=number
     )
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGPIPE])
-def test_a_signal_that_the_caller_ignores_still_ends_what_it_starts(tmp_path, number):
+def test_a_signal_that_the_caller_ignores_still_ends_what_it_starts(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     try:
         running = start(tmp_path, "sh", "-c", f"kill -{int(number)} $$; echo survived")
@@ -70,14 +72,14 @@ def test_a_signal_that_the_caller_ignores_still_ends_what_it_starts(tmp_path, nu
     assert ended == process.Exit(code=None, signal=number)
 
 
-def test_wait_answers_none_while_it_runs_and_the_same_afterwards(tmp_path):
+def test_wait_answers_none_while_it_runs_and_the_same_afterwards(tmp_path: Path) -> None:
     running = start(tmp_path, "sleep", "600")
     assert running.wait(0) is None
     assert running.stop().signal == signal.SIGTERM
     assert running.wait(0) == running.stop() == process.Exit(code=None, signal=signal.SIGTERM)
 
 
-def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path):
+def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path: Path) -> None:
     program = (
         "trap '' TERM; (trap '' TERM; echo $$ >> pids; sleep 600) &"
         " setsid sh -c 'echo $$ >> pids; sleep 600' & echo $$ >> pids; wait; sleep 600"
@@ -89,30 +91,31 @@ def test_stop_ends_children_that_ignore_it_or_left_the_session(tmp_path):
     assert not any(alive(pid) for pid in pids)
 
 
-def test_what_a_program_leaves_in_the_background_ends_with_it(tmp_path):
+def test_what_a_program_leaves_in_the_background_ends_with_it(tmp_path: Path) -> None:
     running = start(tmp_path, "sh", "-c", "setsid sh -c 'echo $$ > pid; sleep 600' & sleep 0.3")
     (pid,) = read_lines(tmp_path / "pid")
     assert running.wait(PATIENCE_SECONDS) == process.Exit(code=0, signal=None)
     assert not alive(int(pid))
 
 
-def test_the_environment_is_whole_and_exact(tmp_path):
+def test_the_environment_is_whole_and_exact(tmp_path: Path) -> None:
     value = "a\"b'c$HOME`id`\\,\n=é"
     env = {**ENV, "ODD": value, "EMPTY": ""}
     assert start(tmp_path, "env", "-0", env=env).wait(PATIENCE_SECONDS) is not None
-    found = dict(item.split("=", 1) for item in (tmp_path / "out").read_text().split("\0") if item)
-    assert len(found.pop("CAPSULE_START")) == 32
-    assert found == env
+    items = (tmp_path / "out").read_text().split("\0")
+    variables = dict(item.split("=", 1) for item in items if item)
+    assert len(variables.pop("CAPSULE_START")) == 32
+    assert variables == env
 
 
 @pytest.mark.parametrize("argv", [("no-such-program",), ("/etc/passwd",), ("echo", "a\0b")])
-def test_what_cannot_be_started_is_named(tmp_path, argv):
+def test_what_cannot_be_started_is_named(tmp_path: Path, argv: tuple[str, ...]) -> None:
     with pytest.raises(CannotRunError, match=argv[0]):
         start(tmp_path, *argv)
 
 
 @pytest.mark.engines
-def test_a_kill_for_want_of_memory_is_told_from_any_other(tmp_path):
+def test_a_kill_for_want_of_memory_is_told_from_any_other(tmp_path: Path) -> None:
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     group = (v1 if v1.exists() else v2) / f"capsule-test-{os.getpid()}"
     group.mkdir()
@@ -130,14 +133,14 @@ def test_a_kill_for_want_of_memory_is_told_from_any_other(tmp_path):
         group.rmdir()
 
 
-def test_run_hands_input_in_and_keeps_the_streams_apart():
+def test_run_hands_input_in_and_keeps_the_streams_apart() -> None:
     ended = process.run(["sh", "-c", "cat; echo no >&2; exit 3"], input_bytes=b"\xff\x00yes")
     assert ended == process.Completed(
         stdout=b"\xff\x00yes", stderr=b"no\n", exit_code=3, signal=None
     )
 
 
-def test_run_ends_what_takes_too_long():
+def test_run_ends_what_takes_too_long() -> None:
     label = f"slow-{os.getpid()}"
     with pytest.raises(ExecutionError, match=r"sh had not ended after 0\.5 s"):
         process.run(
@@ -148,12 +151,12 @@ def test_run_ends_what_takes_too_long():
     assert process.find_marked(label) == []
 
 
-def test_run_refuses_an_answer_that_is_too_long():
+def test_run_refuses_an_answer_that_is_too_long() -> None:
     with pytest.raises(ExecutionError, match="more than 10 bytes"):
         process.run(["printf", "%020d", "1"], limit_bytes=10)
 
 
-def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path):
+def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path: Path) -> None:
     parent = (
         "import sys; from pathlib import Path; from capsule import process\n"
         "env = {'PATH': sys.argv[1], 'CAPSULE_RUN': sys.argv[2]}\n"
@@ -180,7 +183,7 @@ def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path):
     assert bystander.wait(PATIENCE_SECONDS) == process.Exit(code=None, signal=signal.SIGTERM)
 
 
-def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path):
+def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path: Path) -> None:
     program = "from capsule import process; print(process.find_marked('mine'))"
     ended = process.run(
         ["sh", "-c", f'"{sys.executable}" -c "{program}"; exit 0'],

@@ -1,7 +1,10 @@
 """What a run uses here is decided once, from the request and the site file together."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,10 +12,13 @@ from capsule import image as images
 from capsule import manifest as manifests
 from capsule import runtimes
 from capsule.errors import UsageError
+from capsule.image import Image
 from capsule.resolve import Request, Used, resolve
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.host import Host
 from tests.support.records import make_image, manifest_document
+
+WriteSite = Callable[[Mapping[str, str]], None]
 
 OTHER = "docker://127.0.0.1:1/other:1"
 
@@ -22,19 +28,19 @@ class Contained:
 
     contained = True
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def prepare(self, image, *, cache):
-        return Prepared(handle="", observations={})
+    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+        return Prepared(handle="")
 
 
 @pytest.fixture
-def chosen(monkeypatch):
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the engines that were chosen; `docker` is the first usable one."""
-    names = []
+    names: list[str] = []
 
-    def choose(name, *, needs_image):
+    def choose(name: str, *, needs_image: bool) -> Host | Contained:
         names.append(name)
         first = "docker" if needs_image else "host"
         name = first if name == "auto" else name
@@ -46,19 +52,21 @@ def chosen(monkeypatch):
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteSite:
     """Call it to write the site file."""
 
-    def write(**settings):
+    def write(settings: Mapping[str, str]) -> None:
         path = tmp_path / "site.json"
         path.write_text(json.dumps(settings))
         monkeypatch.setenv("CAPSULE_SITE", str(path))
 
-    write()
+    write({})
     return write
 
 
-def request(folder, *, image=True, override=None, **changes):
+def request(
+    folder: Path, *, image: bool = True, override: str | None = None, **changes: Any
+) -> Request:
     document = manifest_document(image=image)
     del document["datasets"], document["benchmarks"][0]["datasets"]
     (folder / "train.py").write_text("")
@@ -79,16 +87,22 @@ def request(folder, *, image=True, override=None, **changes):
     ],
 )
 def test_the_command_line_decides_then_the_site_for_an_image_then_what_is_there(
-    tmp_path, chosen, site, runtime, wanted, image, engine
-):
-    site(**({"runtime": runtime} if runtime else {}))
+    tmp_path: Path,
+    engines: list[str],
+    site: WriteSite,
+    runtime: str | None,
+    wanted: str,
+    image: bool,
+    engine: str,
+) -> None:
+    site({"runtime": runtime} if runtime else {})
     resolved = resolve(request(tmp_path, image=image, runtime=wanted))
     assert resolved.runtime.name == engine
-    assert len(chosen) == 1
+    assert len(engines) == 1
     assert (resolved.image is None) == (engine == "host")
 
 
-def test_what_ran_before_is_used_again(tmp_path, chosen, site):
+def test_what_ran_before_is_used_again(tmp_path: Path, engines: list[str], site: WriteSite) -> None:
     used = Used(image=make_image(), datasets=())
     resolved = resolve(request(tmp_path, image=False, used=used))
     assert resolved.image == used.image
@@ -108,8 +122,14 @@ def test_what_ran_before_is_used_again(tmp_path, chosen, site):
     ],
 )
 def test_an_image_that_was_asked_for_replaces_one_only_where_there_was_one(
-    tmp_path, chosen, site, image, used, code, words
-):
+    tmp_path: Path,
+    engines: list[str],
+    site: WriteSite,
+    image: bool,
+    used: Used | None,
+    code: str,
+    words: str,
+) -> None:
     resolved = resolve(request(tmp_path, image=image, used=used, override=OTHER))
     (note,) = resolved.notes
     assert note.code == code
@@ -117,14 +137,18 @@ def test_an_image_that_was_asked_for_replaces_one_only_where_there_was_one(
     assert OTHER in note.sentence
 
 
-def test_more_threads_than_cpus_are_noted(tmp_path, chosen, site):
+def test_more_threads_than_cpus_are_noted(
+    tmp_path: Path, engines: list[str], site: WriteSite
+) -> None:
     wanted = request(tmp_path)
     resources = replace(wanted.manifest.resources, cpus_per_rank=10_000)
     wanted = replace(wanted, manifest=replace(wanted.manifest, resources=resources))
     assert [note.code for note in resolve(wanted).notes] == ["oversubscribed"]
 
 
-def test_nothing_is_made(tmp_path, chosen, site, monkeypatch):
+def test_nothing_is_made(
+    tmp_path: Path, engines: list[str], site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     wanted = request(tmp_path)
     before = sorted(tmp_path.rglob("*"))

@@ -64,12 +64,14 @@ def damage(value: Json, data: st.DataObject) -> Json:
     if isinstance(value, list) and value and data.draw(st.integers(0, 9)):
         place = data.draw(st.integers(0, len(value) - 1))
         return [*value[:place], damage(value[place], data), *value[place + 1 :]]
-    if isinstance(value, dict) and data.draw(st.booleans()):
-        if value and data.draw(st.booleans()):
-            gone = data.draw(st.sampled_from(sorted(value)))
-            return {key: part for key, part in value.items() if key != gone}
+    if data.draw(st.booleans()):
+        return data.draw(VALUES)
+    if isinstance(value, dict) and value and data.draw(st.booleans()):
+        gone = data.draw(st.sampled_from(sorted(value)))
+        return {key: part for key, part in value.items() if key != gone}
+    if isinstance(value, dict):
         return {**value, data.draw(STRINGS): data.draw(VALUES)}
-    if isinstance(value, list) and data.draw(st.booleans()):
+    if isinstance(value, list):
         return value + value[:1]
     return data.draw(VALUES)
 

@@ -9,24 +9,26 @@ import pytest
 
 from capsule import site
 from capsule.errors import UsageError
+from capsule.jsons import Json
 
 KEY = "sha256:" + "0" * 64
 
 
-def written(folder, settings):
+def write(folder: Path, settings: Json) -> Path:
+    """A site file: JSON, or its text as it is."""
     file = folder / "site.json"
     file.write_text(settings if isinstance(settings, str) else json.dumps(settings))
     return file
 
 
-def test_without_a_file_there_are_defaults(tmp_path):
-    found = site.load(environ={"HOME": str(tmp_path)})
-    assert found == site.Site(file=tmp_path / ".config/capsule/site.json")
+def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
+    settings = site.load(environ={"HOME": str(tmp_path)})
+    assert settings == site.Site(file=tmp_path / ".config/capsule/site.json")
 
 
-def test_every_setting(tmp_path):
-    settings = {"runtime": "host", "cache": "/scratch/me", "data": {KEY: "/data/universe"}}
-    file = written(tmp_path, settings)
+def test_every_setting(tmp_path: Path) -> None:
+    settings: Json = {"runtime": "host", "cache": "/scratch/me", "data": {KEY: "/data/universe"}}
+    file = write(tmp_path, settings)
     assert site.load(file) == site.Site(
         file=file,
         runtime="host",
@@ -35,10 +37,10 @@ def test_every_setting(tmp_path):
     )
 
 
-def test_the_variable_goes_before_the_usual_place(tmp_path):
+def test_the_variable_goes_before_the_usual_place(tmp_path: Path) -> None:
     (tmp_path / "capsule").mkdir()
-    usual = written(tmp_path / "capsule", {"runtime": "usual"})
-    own = written(tmp_path, {"runtime": "own"})
+    usual = write(tmp_path / "capsule", {"runtime": "usual"})
+    own = write(tmp_path, {"runtime": "own"})
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     assert site.load(environ=environ) == site.Site(file=usual, runtime="usual")
     assert site.load(environ=environ | {"CAPSULE_SITE": str(own)}).runtime == "own"
@@ -57,20 +59,22 @@ def test_the_variable_goes_before_the_usual_place(tmp_path):
         ("{", "", "line 1"),
     ],
 )
-def test_a_wrong_file_is_named_with_the_field(tmp_path, settings, where, what):
-    file = written(tmp_path, settings)
+def test_a_wrong_file_is_named_with_the_field(
+    tmp_path: Path, settings: Json, where: str, what: str
+) -> None:
+    file = write(tmp_path, settings)
     with pytest.raises(UsageError) as caught:
         site.load(file)
     assert caught.value.where == f"{file}{where}"
     assert what in caught.value.what
 
 
-def test_a_file_that_was_asked_for_must_be_there(tmp_path):
+def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         site.load(environ={"CAPSULE_SITE": str(tmp_path / "none.json")})
 
 
-def test_the_cache_folder(tmp_path):
+def test_the_cache_folder(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     own = site.Site(file=tmp_path, cache=Path("/scratch"))
     none = site.Site(file=tmp_path)

@@ -3,25 +3,27 @@
 import dataclasses
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import digest, summary
+from capsule.record import Record
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_record
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
 
-def test_a_run_is_the_median_after_the_warm_up():
+def test_a_run_is_the_median_after_the_warm_up() -> None:
     times = dict.fromkeys(SEEDS, (9.0, 1.0, 4.0, 2.0, 3.0))
     runs = summary.run_values(make_record(step_times=times))[STEP_TIME]
     assert runs.values == (2.5,) * len(SEEDS)
     assert (runs.unit, runs.direction, runs.kind) == ("s", "lower", "machine")
 
 
-def test_runs_are_sorted_by_seed_whatever_ran_first():
+def test_runs_are_sorted_by_seed_whatever_ran_first() -> None:
     record = make_record(seeds=(30, 10, 20), fresh=(10,))
     runs = summary.run_values(record)[LOSS].runs
     assert [(run.seed, run.seed_source) for run in runs] == [
@@ -31,7 +33,7 @@ def test_runs_are_sorted_by_seed_whatever_ran_first():
     ]
 
 
-def test_a_failed_trial_is_a_failed_run_of_each_metric():
+def test_a_failed_trial_is_a_failed_run_of_each_metric() -> None:
     metrics = summary.run_values(make_record(failed=(18,)))
     assert set(metrics) == {LOSS, STEP_TIME}
     for runs in metrics.values():
@@ -39,7 +41,7 @@ def test_a_failed_trial_is_a_failed_run_of_each_metric():
         assert len(runs.values) == 4
 
 
-def test_a_trial_without_an_outcome_is_a_missing_run():
+def test_a_trial_without_an_outcome_is_a_missing_run() -> None:
     record = make_record(seeds=(1, 2))
     record = dataclasses.replace(
         record,
@@ -50,7 +52,7 @@ def test_a_trial_without_an_outcome_is_a_missing_run():
     assert [run.status for run in runs] == ["missing", "missing"]
 
 
-def test_only_the_attempt_that_settled_a_trial_counts():
+def test_only_the_attempt_that_settled_a_trial_counts() -> None:
     record = make_record(seeds=(1,), losses={1: 5.0})
     earlier = dataclasses.replace(record.samples[0], values=(99.0,))
     later = [dataclasses.replace(line, attempt=2) for line in record.samples]
@@ -65,22 +67,22 @@ def test_only_the_attempt_that_settled_a_trial_counts():
     assert summary.run_values(record)[LOSS].values == (5.0,)
 
 
-def test_the_document_does_not_depend_on_the_order_of_execution():
-    values = {"losses": dict(zip(SEEDS, (1e16, 1.0, -1e16, 3.0, 0.1), strict=True))}
-    forward = summary.metrics_document(make_record(**values))
-    backward = summary.metrics_document(make_record(seeds=SEEDS[::-1], **values))
+def test_the_document_does_not_depend_on_the_order_of_execution() -> None:
+    losses = dict(zip(SEEDS, (1e16, 1.0, -1e16, 3.0, 0.1), strict=True))
+    forward = summary.metrics_document(make_record(losses=losses))
+    backward = summary.metrics_document(make_record(seeds=SEEDS[::-1], losses=losses))
     assert digest.of_json(forward) == digest.of_json(backward)
     assert forward["metrics"][LOSS]["mean"] == 4.1 / 5
 
 
-def test_a_mean_that_overflows_is_null():
+def test_a_mean_that_overflows_is_null() -> None:
     losses = dict.fromkeys(SEEDS, 1.7e308)
     assert summary.metrics_document(make_record(losses=losses))["metrics"][LOSS]["mean"] is None
 
 
 @given(st.lists(finite, min_size=1, max_size=20))
-def test_the_mean_is_the_exact_sum_rounded_once_then_divided(values):
-    record = make_record(seeds=range(len(values)), losses=dict(enumerate(values)))
+def test_the_mean_is_the_exact_sum_rounded_once_then_divided(values: Sequence[float]) -> None:
+    record = make_record(seeds=tuple(range(len(values))), losses=dict(enumerate(values)))
     mean = summary.metrics_document(record)["metrics"][LOSS]["mean"]
     total = sum(map(Fraction, values))
     if mean is not None:
@@ -88,41 +90,41 @@ def test_the_mean_is_the_exact_sum_rounded_once_then_divided(values):
 
 
 @given(st.lists(finite, max_size=20))
-def test_the_median_is_that_of_the_standard_library(values):
-    found = summary.median(values)
+def test_the_median_is_that_of_the_standard_library(values: Sequence[float]) -> None:
+    median = summary.median(values)
     expected = statistics.median(values) if values else math.nan
-    assert found == expected if math.isfinite(expected) else found is None
+    assert median == expected if math.isfinite(expected) else median is None
 
 
 @given(st.lists(finite), st.sampled_from([math.nan, math.inf, -math.inf]))
-def test_what_is_not_finite_has_no_median(values, bad):
+def test_what_is_not_finite_has_no_median(values: Sequence[float], bad: float) -> None:
     assert summary.median([*values, bad]) is None
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9))
-def test_many_values_have_the_median_of_few(values):
+def test_many_values_have_the_median_of_few(values: list[float]) -> None:
     many = values * (60_000 // len(values))
     assert summary.median(many) == statistics.median(many)
     assert summary.median([*many, math.nan]) is None
 
 
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, math.inf]), min_size=501, max_size=600))
-def test_who_finds_a_median_changes_no_bit_of_it(values):
+def test_who_finds_a_median_changes_no_bit_of_it(values: Sequence[float]) -> None:
     assert repr(summary.median(values, few=500)) == repr(summary.median(values))
 
 
-def test_a_record_of_many_values_has_the_medians_of_each():
+def test_a_record_of_many_values_has_the_medians_of_each() -> None:
     times = {seed: tuple(float(seed * n % 9973) for n in range(1, 11_001)) for seed in SEEDS}
     runs = summary.run_values(make_record(step_times=times))[STEP_TIME]
     assert runs.values == tuple(statistics.median(times[seed][1:]) for seed in SEEDS)
 
 
 @given(st.lists(st.floats(), max_size=5))
-def test_values_are_finite_when_each_is(values):
+def test_values_are_finite_when_each_is(values: Sequence[float]) -> None:
     assert summary.finite(values) == all(map(math.isfinite, values))
 
 
-def test_a_record_made_from_another_has_runs_of_its_own():
+def test_a_record_made_from_another_has_runs_of_its_own() -> None:
     record = make_record()
     before = summary.run_values(record)
     other = dataclasses.replace(record, samples=())
@@ -133,10 +135,15 @@ def test_a_record_made_from_another_has_runs_of_its_own():
 # curves, and runs that are one and the same
 
 
-def with_samples(record, metric, values, steps=None):
+def with_samples(
+    record: Record,
+    metric: str,
+    values: Mapping[int, tuple[float, ...]],
+    steps: tuple[float, ...] | None = None,
+) -> Record:
     """The record with the values of a metric replaced, by seed."""
     lines = [
-        dataclasses.replace(line, values=tuple(values[line.seed]), steps=steps, warmup=0)
+        dataclasses.replace(line, values=values[line.seed], steps=steps, warmup=0)
         if line.metric == metric and line.seed in values
         else line
         for line in record.samples
@@ -144,44 +151,38 @@ def with_samples(record, metric, values, steps=None):
     return dataclasses.replace(record, samples=tuple(lines))
 
 
-def trajectories(record, metric=LOSS):
+def trajectories(record: Record, metric: str = LOSS) -> list[int | None]:
     return [run.trajectory for run in summary.run_values(record)[metric].runs]
 
 
-def test_a_curve_has_its_last_value():
+def test_a_curve_has_its_last_value() -> None:
     curve = dict.fromkeys(SEEDS, (9.0, 1.0, 4.0, 2.0))
     record = with_samples(make_record(), LOSS, curve, steps=(0.0, 1.0, 2.0, 5.0))
     assert summary.run_values(record)[LOSS].values == (2.0,) * len(SEEDS)
 
 
-def test_runs_with_the_same_curve_are_one_trajectory():
+def test_runs_with_the_same_curve_are_one_trajectory() -> None:
     curves = {seed: (3.0, 2.0, seed * 0.1) for seed in SEEDS} | dict.fromkeys((18, 20), (3.0, 1.5))
-    steps = None
-    assert trajectories(with_samples(make_record(), LOSS, curves, steps)) == [
-        None,
-        18,
-        None,
-        18,
-        None,
-    ]
+    record = with_samples(make_record(), LOSS, curves)
+    assert trajectories(record) == [None, 18, None, 18, None]
 
 
-def test_a_constant_or_single_value_says_nothing_of_its_run():
+def test_a_constant_or_single_value_says_nothing_of_its_run() -> None:
     for values in ((1.0,), (1.0, 1.0, 1.0)):
         record = with_samples(make_record(), LOSS, dict.fromkeys(SEEDS, values))
         assert trajectories(record) == [None] * len(SEEDS)
 
 
-def test_few_counts_in_a_row_may_agree_by_chance_and_many_do_not():
-    def counted(values):
+def test_few_counts_in_a_row_may_agree_by_chance_and_many_do_not() -> None:
+    def count(values: tuple[float, ...]) -> list[int | None]:
         record = with_samples(make_record(), LOSS, dict.fromkeys(SEEDS, values))
         lines = [dataclasses.replace(line, resolution=1.0) for line in record.samples]
         return trajectories(dataclasses.replace(record, samples=tuple(lines)))
 
-    assert counted((1.0, 2.0, 1.0)) == [None] * len(SEEDS)
-    assert counted((1.0, 2.0, 5.0, 3.0, 9.0)) == [17] * len(SEEDS)
+    assert count((1.0, 2.0, 1.0)) == [None] * len(SEEDS)
+    assert count((1.0, 2.0, 5.0, 3.0, 9.0)) == [17] * len(SEEDS)
 
 
-def test_what_a_machine_repeats_is_no_trajectory():
+def test_what_a_machine_repeats_is_no_trajectory() -> None:
     times = dict.fromkeys(SEEDS, (0.1, 0.2, 0.3))
     assert trajectories(make_record(step_times=times), STEP_TIME) == [None] * len(SEEDS)

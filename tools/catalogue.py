@@ -7,9 +7,14 @@ have it on a CPU. What an image lacks is left out with `capsule run --frameworks
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from capsule.levels import catalog
+from capsule.levels.catalog.types import Subject
+
+Document = dict[str, Any]
 
 FOLDER = Path(__file__).parents[1] / "manifests"
 # with fewer, some `gradient_check` stays INCONCLUSIVE
@@ -36,7 +41,7 @@ IN_NUMPY = ("lenet", "alexnet", "resnet44", "unet", "transformer")
 ALONE = {"torch-compile": COMPILED, "tensorflow-xla": COMPILED, "numpy": IN_NUMPY}
 
 
-def level0():
+def level0() -> Document:
     """All operators."""
     benchmarks = [
         {
@@ -55,15 +60,15 @@ def level0():
     ]
     title = "Every operator in every framework and element type, against its a-priori error bound"
     claims = [
-        _bounded(each["id"], metric, primary=each["operator"] not in SCALARS)
-        for each in benchmarks
+        _bounded(str(entry["id"]), metric, primary=entry["operator"] not in SCALARS)
+        for entry in benchmarks
         for metric in BOUNDED
     ]
     times = _ratios("forward_time", "backward_time")
     return _manifest("level0", title, benchmarks, [*claims, *times])
 
 
-def level1():
+def level1() -> Document:
     """All networks, in float32."""
     benchmarks = [
         {
@@ -72,7 +77,9 @@ def level1():
             "network": name,
             "cases": CASES.get(name, "quick"),
             "frameworks": [
-                each for each in _frameworks(network, "float32") if name in ALONE.get(each, (name,))
+                framework
+                for framework in _frameworks(network, "float32")
+                if name in ALONE.get(framework, (name,))
             ],
             "repetitions": 5,
             "warmup": 1,
@@ -80,39 +87,46 @@ def level1():
         for name, network in catalog.NETWORKS.items()
     ]
     title = "Every network in every framework, inference and training, against its error bound"
-    claims = [_bounded("*", each) for each in BOUNDED]
+    claims = [_bounded("*", metric) for metric in BOUNDED]
     times = _ratios("inference_time", "training_time")
     return _manifest("level1", title, benchmarks, [*claims, *times])
 
 
-def text(manifest):
+def text(manifest: Document) -> str:
     """As it is written: one benchmark and one claim a line."""
     lines = []
     for key, value in manifest.items():
         if key in ("benchmarks", "claims"):
-            rows = ",\n".join(f"    {json.dumps(each)}" for each in value)
+            rows = ",\n".join(f"    {json.dumps(row)}" for row in value)
             lines.append(f"  {json.dumps(key)}: [\n{rows}\n  ]")
         else:
             lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _frameworks(subject, dtype):
+def _frameworks(subject: Subject, dtype: str) -> list[str]:
     return [
-        each for each in subject.frameworks if catalog.refusal(subject, each, dtype, "cpu") is None
+        framework
+        for framework in subject.frameworks
+        if catalog.refusal(subject, framework, dtype, "cpu") is None
     ]
 
 
-def _bounded(benchmark, metric, *, primary=True):
+def _bounded(benchmark: str, metric: str, *, primary: bool = True) -> Document:
     claim = {"metric": f"{benchmark}/*/*/{metric}", "type": "threshold", "at_most": 1}
     return claim if primary else {**claim, "primary": False}
 
 
-def _ratios(*metrics):
-    return [{"metric": f"*/*/*/{each}", "type": "ratio", "primary": False} for each in metrics]
+def _ratios(*metrics: str) -> list[Document]:
+    return [{"metric": f"*/*/*/{metric}", "type": "ratio", "primary": False} for metric in metrics]
 
 
-def _manifest(name, title, benchmarks, claims):
+def _manifest(
+    name: str,
+    title: str,
+    benchmarks: Sequence[Document],
+    claims: Sequence[Document],
+) -> Document:
     return {
         "$schema": "../capsule/schema/manifest-1.schema.json",
         "name": name,
@@ -128,5 +142,5 @@ def _manifest(name, title, benchmarks, claims):
 
 
 if __name__ == "__main__":
-    for made in (level0(), level1()):
-        (FOLDER / f"{made['name']}.json").write_text(text(made))
+    for manifest in (level0(), level1()):
+        (FOLDER / f"{manifest['name']}.json").write_text(text(manifest))

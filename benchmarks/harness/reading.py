@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from capsule import archive, digest, manifest, plan, record, summary, verdict
+from capsule import archive, digest, jsons, manifest, plan, record, summary, verdict
 from capsule.origin import Original, Verification
 
 LIMIT_SECONDS = 1.0
@@ -38,7 +38,7 @@ for path in sys.argv[1:]:
 """
 
 
-def asked(metrics: int, seeds: int) -> manifest.Manifest:
+def make_manifest(metrics: int, seeds: int) -> manifest.Manifest:
     """A command with so many metrics, half of them of the machine, and a claim on each."""
     kinds = ("portable", "machine")
     document = {
@@ -99,7 +99,9 @@ def execution(planned: plan.Plan, random: np.random.Generator) -> record.Executi
     return record.Execution(attempts=attempts, samples=samples, software={}, effective={}, logs=())
 
 
-def seal(asked: manifest.Manifest, target: Path, original: record.Record | None, of: str | None):
+def seal(
+    described: manifest.Manifest, target: Path, original: record.Record | None, of: str | None
+) -> tuple[record.Record, str]:
     """Seal a run, or a re-execution of the original that has the id `of`: its record and its id."""
     levels = digest.of_tree({"__main__.py": digest.of_bytes(LEVELS.source)})
     setup = record.Setup(
@@ -116,13 +118,13 @@ def seal(asked: manifest.Manifest, target: Path, original: record.Record | None,
         datasets=(),
         notes=(),
     )
-    planned = plan.make(asked, verifies=of)
+    planned = plan.make(described, verifies=of)
     seen = execution(planned, np.random.default_rng(0 if original is None else 1))
-    node = {"identity": {}, "class": {}, "state": {}, "missing": {}}
-    found = record.assemble(setup, planned, seen, nodes=(node,), ended=TIMES[1])
-    claims = verdict.freeze(asked.claims, summary.run_values(found))
-    found = replace(found, claims=original.claims if original else claims)
-    return found, archive.write(found, [LEVELS], target)
+    node: jsons.JsonObject = {"identity": {}, "class": {}, "state": {}, "missing": {}}
+    assembled = record.assemble(setup, planned, seen, nodes=(node,), ended=TIMES[1])
+    claims = verdict.freeze(described.claims, summary.run_values(assembled))
+    sealed = replace(assembled, claims=original.claims if original else claims)
+    return sealed, archive.write(sealed, [LEVELS], target)
 
 
 def seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
@@ -137,19 +139,20 @@ def seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, f
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure(folder: Path, shape: tuple[int, int], repetitions: int):
+def measure(folder: Path, shape: tuple[int, int], repetitions: int) -> list[list[float]]:
     """Medians of wall and processor time: of hashing two capsules, then of `diff`."""
     paths = [folder / "a.capsule.zip", folder / "b.capsule.zip"]
-    original, capsule_id = seal(asked(*shape), paths[0], None, None)
-    seal(asked(*shape), paths[1], original, capsule_id)
+    original, capsule_id = seal(make_manifest(*shape), paths[0], None, None)
+    seal(make_manifest(*shape), paths[1], original, capsule_id)
     files = list(map(str, paths))
     commands = (["-c", HASHING, *files], ["-m", "capsule", "diff", *files])
     # an installed package is compiled, even if not everything that is run here is to be
     environment = {name: os.environ[name] for name in os.environ.keys() - {UNCOMPILED}}
     environment["PYTHONPYCACHEPREFIX"] = str(folder)
-    rounds = [[seconds(each, environment) for each in commands] for _ in range(repetitions + 1)]
+    rounds = [[seconds(words, environment) for words in commands] for _ in range(repetitions + 1)]
     # the first round compiles, and warms the page cache
-    return np.median(rounds[1:], axis=0).tolist()
+    medians: list[list[float]] = np.median(rounds[1:], axis=0).tolist()
+    return medians
 
 
 def main() -> int:

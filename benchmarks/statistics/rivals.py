@@ -7,7 +7,7 @@ here from their definitions, for many pairs of samples at a time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ _FIVE_PERCENT = 0.05
 
 Values = np.ndarray  # (repetitions, runs)
 Same = Callable[[Values, Values, Values], np.ndarray]
+Pick = Callable[[Iterable[float]], float]
 
 
 def within_five_percent(a: Values, b: Values, _reference: Values) -> np.ndarray:
@@ -187,7 +188,7 @@ def table(figures: Mapping[Cell, Figures], runs: Sequence[int] = RUNS) -> list[L
 def _line(
     name: str, rule: str, figures: Mapping[Cell, Figures], runs: Sequence[int], signs: Sequence[int]
 ) -> Line:
-    def worst(n: int, word: str, truth: float, shapes: Sequence[str], pick=max) -> float:
+    def worst(n: int, word: str, truth: float, shapes: Sequence[str], pick: Pick = max) -> float:
         truths = {sign * truth for sign in signs}
         picked = (figures[Cell(n, shape, t)][f"{rule} {word}"] for shape in shapes for t in truths)
         return pick(picked)

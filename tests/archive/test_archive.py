@@ -6,33 +6,28 @@ import math
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capsule import archive, digest
 from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
-from capsule.record import File
-from tests.support.capsules import (
-    run,
-    sample,
-    sample_files,
-    seal,
-    unpack,
-    write_folder,
-)
+from capsule.record import File, Record
+from tests.support.capsules import run, sample, sample_files, seal, unpack, write_folder
 from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record, noted
 
 
 @pytest.fixture
-def sealed(tmp_path):
+def sealed(tmp_path: Path) -> Path:
     path = tmp_path / "sealed.capsule.zip"
     path.write_bytes(sample())
     return path
 
 
 @pytest.fixture
-def files():
+def files() -> dict[str, bytes]:
     return dict(sample_files())
 
 
@@ -60,7 +55,7 @@ def files():
         ),
     ],
 )
-def test_a_record_is_read_as_it_was_written(tmp_path, record):
+def test_a_record_is_read_as_it_was_written(tmp_path: Path, record: Record) -> None:
     path = seal(tmp_path, record)
     with archive.read(path) as capsule:
         assert capsule.record == record
@@ -70,8 +65,8 @@ def test_a_record_is_read_as_it_was_written(tmp_path, record):
         assert unpacked.id == capsule.id
 
 
-def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path):
-    kinds = [
+def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path: Path) -> None:
+    kinds: list[dict[str, Any]] = [
         {"type": "equivalence", "looks": [3, 6, 12], "resolution": 0.5},
         {"type": "equivalence", "margin": {"preset": "strict"}, "paired": True},
         {"type": "noninferiority", "margin": {"sd": 1.5}},
@@ -88,7 +83,7 @@ def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path):
         assert [claim.type for claim in capsule.record.claims] == [kind["type"] for kind in kinds]
 
 
-def test_a_curve_keeps_its_steps(tmp_path):
+def test_a_curve_keeps_its_steps(tmp_path: Path) -> None:
     record = make_record(seeds=(17,))
     curve = dataclasses.replace(
         record.samples[0], values=(3.0, 2.0, 1.5), steps=(0.0, 0.1, 7.0), warmup=1
@@ -98,7 +93,7 @@ def test_a_curve_keeps_its_steps(tmp_path):
         assert capsule.record.samples == record.samples
 
 
-def test_samples_of_failed_attempts_keep_what_is_not_finite(tmp_path):
+def test_samples_of_failed_attempts_keep_what_is_not_finite(tmp_path: Path) -> None:
     record = make_record(seeds=(17,))
     values = (1.0, math.inf, -math.inf, 5e-324, -0.0, math.nan)
     record = dataclasses.replace(
@@ -107,25 +102,27 @@ def test_samples_of_failed_attempts_keep_what_is_not_finite(tmp_path):
         samples=(dataclasses.replace(record.samples[0], values=values),),
     )
     with archive.read(seal(tmp_path, record)) as capsule:
-        found = capsule.record.samples[0].values
-    assert list(map(repr, found)) == list(map(repr, values))
+        read = capsule.record.samples[0].values
+    assert list(map(repr, read)) == list(map(repr, values))
 
 
-def test_one_record_has_one_byte_string(tmp_path):
+def test_one_record_has_one_byte_string(tmp_path: Path) -> None:
     first = seal(tmp_path, name="a.capsule.zip")
     second = seal(tmp_path, files=list(reversed(make_files())), name="b.capsule.zip")
     assert first.read_bytes() == second.read_bytes()
     assert stat.S_IMODE(first.stat().st_mode) == 0o644
 
 
-def test_the_id_is_the_digest_of_the_tag_manifest(tmp_path, sealed, files):
+def test_the_id_is_the_digest_of_the_tag_manifest(
+    tmp_path: Path, sealed: Path, files: Mapping[str, bytes]
+) -> None:
     written = archive.write(make_record(), make_files(), tmp_path / "a.capsule.zip")
     assert written == digest.of_bytes(files["tagmanifest-sha256.txt"]).hex
     with archive.read(sealed) as capsule:
         assert capsule.id == written
 
 
-def test_carried_files_come_out_again(tmp_path, sealed):
+def test_carried_files_come_out_again(tmp_path: Path, sealed: Path) -> None:
     with archive.read(sealed) as capsule:
         assert capsule.open("inputs/train.py") == b"print('training')\n"
         written = capsule.extract("logs", tmp_path / "out")
@@ -137,7 +134,9 @@ def test_carried_files_come_out_again(tmp_path, sealed):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_file_changed_after_reading_is_not_handed_out(tmp_path, files):
+def test_a_file_changed_after_reading_is_not_handed_out(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
     folder = write_folder(files, tmp_path / "folder")
     with archive.read(folder) as capsule:
         (folder / "data/levels/__main__.py").write_bytes(b"raise SystemExit(1)\n")
@@ -148,7 +147,7 @@ def test_a_file_changed_after_reading_is_not_handed_out(tmp_path, files):
     assert not (tmp_path / "out/__main__.py").exists()
 
 
-def test_large_files_are_carried(tmp_path):
+def test_large_files_are_carried(tmp_path: Path) -> None:
     big = tmp_path / "big.bin"
     big.write_bytes(os.urandom(3 << 20))
     path = seal(tmp_path, files=[*make_files(), File(path="inputs/big.bin", source=big)])
@@ -156,13 +155,13 @@ def test_large_files_are_carried(tmp_path):
         assert capsule.open("inputs/big.bin") == big.read_bytes()
 
 
-def test_check_tells_what_holds(sealed):
+def test_check_tells_what_holds(sealed: Path) -> None:
     facts = archive.read(sealed).facts()
     assert facts[0].startswith("id ")
     assert "not signed" in facts
 
 
-def test_setup_survives_the_run_folder():
+def test_setup_survives_the_run_folder() -> None:
     from capsule.record import Setup
 
     record = make_record()
@@ -183,15 +182,17 @@ def test_setup_survives_the_run_folder():
 # sealing
 
 
-def test_nothing_half_written_is_left(tmp_path):
+def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     missing = File(path="inputs/gone.bin", source=tmp_path / "gone.bin")
     with pytest.raises(ExecutionError, match=r"gone\.bin"):
         seal(tmp_path, files=[*make_files(), missing])
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("record", [make_record(attempts=()), make_record(image=None)])
-def test_a_record_that_contradicts_itself_is_not_sealed(tmp_path, record):
+@pytest.mark.parametrize(
+    "record", [make_record(attempts=()), dataclasses.replace(make_record(), image=None)]
+)
+def test_a_record_that_contradicts_itself_is_not_sealed(tmp_path: Path, record: Record) -> None:
     with pytest.raises(BugError):
         seal(tmp_path, record)
     assert list(tmp_path.iterdir()) == []
@@ -200,18 +201,20 @@ def test_a_record_that_contradicts_itself_is_not_sealed(tmp_path, record):
 @pytest.mark.parametrize(
     "name", ["inputs/a b.py", "inputs/é.py", "inputs/.hidden", "inputs/NUL.txt", "inputs/TRAIN.py"]
 )
-def test_names_that_do_not_travel_are_refused_before_anything_is_written(tmp_path, name):
+def test_names_that_do_not_travel_are_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
     with pytest.raises(UsageError, match="rename"):
         seal(tmp_path, files=[*make_files(), File(path=name, source=b"")])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_told(tmp_path):
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="No such file"):
         seal(tmp_path / "nowhere")
 
 
-def test_a_full_disk_leaves_no_capsule(tmp_path):
+def test_a_full_disk_leaves_no_capsule(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     script = (

@@ -2,6 +2,8 @@
 
 import os
 import struct
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,32 +14,30 @@ from capsule import archive, digest
 from capsule.archive import names
 from capsule.archive.container import Entry, directory, local_header
 from capsule.errors import DamagedError, UsageError
-from tests.support.capsules import (
-    read_files,
-    sample,
-    sample_files,
-    write_folder,
-)
+from tests.support.capsules import read_files, sample, sample_files, write_folder
 from tests.support.properties import examples
 from tests.support.records import make_record
+
+Files = dict[str, bytes]
+Damage = Callable[[Files], Files]
 
 # every example writes one and the same file anew, so that it may share its folder
 SHARED = [HealthCheck.function_scoped_fixture]
 
 
 @pytest.fixture
-def whole():
+def whole() -> bytes:
     return sample()
 
 
 @pytest.fixture
-def files():
+def files() -> Files:
     return dict(sample_files())
 
 
 @examples(60, times=200, allowed=SHARED)
 @given(data=st.data())
-def test_a_capsule_cut_short_is_damaged(tmp_path, whole, data):
+def test_a_capsule_cut_short_is_damaged(tmp_path: Path, whole: bytes, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(whole) - 1))
     path = tmp_path / "cut.capsule.zip"
     path.write_bytes(whole[:end])
@@ -47,7 +47,7 @@ def test_a_capsule_cut_short_is_damaged(tmp_path, whole, data):
 
 @examples(150, times=200, allowed=SHARED)
 @given(data=st.data())
-def test_any_changed_byte_is_damage(tmp_path, whole, data):
+def test_any_changed_byte_is_damage(tmp_path: Path, whole: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(whole) - 1))
     change = data.draw(st.integers(1, 255))
     changed = bytearray(whole)
@@ -60,7 +60,9 @@ def test_any_changed_byte_is_damage(tmp_path, whole, data):
 
 @examples(40, times=200, allowed=SHARED)
 @given(data=st.data())
-def test_any_changed_byte_of_a_folder_is_damage(tmp_path, files, data):
+def test_any_changed_byte_of_a_folder_is_damage(
+    tmp_path: Path, files: Mapping[str, bytes], data: st.DataObject
+) -> None:
     folder = tmp_path / "folder"
     if not folder.exists():
         write_folder(files, folder)
@@ -76,7 +78,7 @@ def test_any_changed_byte_of_a_folder_is_damage(tmp_path, files, data):
         (folder / name).write_bytes(files[name])
 
 
-def test_every_defect_is_named_at_once(tmp_path, files):
+def test_every_defect_is_named_at_once(tmp_path: Path, files: Files) -> None:
     changed = files | {"data/README.md": b"", "data/logs/new.txt": b"", "surplus.txt": b""}
     del changed["data/results/metrics.json"]
     with pytest.raises(DamagedError) as caught:
@@ -90,7 +92,7 @@ def test_every_defect_is_named_at_once(tmp_path, files):
         assert part in caught.value.what
 
 
-def test_bytes_around_the_zip_are_damage(tmp_path, whole):
+def test_bytes_around_the_zip_are_damage(tmp_path: Path, whole: bytes) -> None:
     for data in (b"#!/bin/sh\n" + whole, whole + b"\0", whole + whole, b""):
         path = tmp_path / "b.capsule.zip"
         path.write_bytes(data)
@@ -98,20 +100,23 @@ def test_bytes_around_the_zip_are_damage(tmp_path, whole):
             archive.read(path)
 
 
-def rewrite(files, tmp_path, change, **options):
+def rewrite(
+    files: Mapping[str, bytes], tmp_path: Path, change: Callable[[zipfile.ZipInfo], None]
+) -> Path:
     """Zip with Python's zipfile, which writes what our writer never would."""
-    import zipfile
-
     path = tmp_path / "foreign.capsule.zip"
-    with zipfile.ZipFile(path, "w", **options) as target:
+    with zipfile.ZipFile(path, "w") as target:
         for name in sorted(files):
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             info.create_system, info.external_attr = 3, 0o100644 << 16
-            target.writestr(change(info) or info, files[name])
+            change(info)
+            target.writestr(info, files[name])
     return path
 
 
-def test_a_zip_of_the_same_form_by_another_writer_is_read(tmp_path, files, whole):
+def test_a_zip_of_the_same_form_by_another_writer_is_read(
+    tmp_path: Path, files: Mapping[str, bytes], whole: bytes
+) -> None:
     path = rewrite(files, tmp_path, lambda info: None)
     assert path.read_bytes() == whole
 
@@ -129,8 +134,10 @@ def test_a_zip_of_the_same_form_by_another_writer_is_read(tmp_path, files, whole
         ("create_system", 0),
     ],
 )
-def test_zip_entries_of_any_other_kind_are_refused(tmp_path, files, attribute, value):
-    def change(info):
+def test_zip_entries_of_any_other_kind_are_refused(
+    tmp_path: Path, files: Mapping[str, bytes], attribute: str, value: bytes | int | tuple[int, ...]
+) -> None:
+    def change(info: zipfile.ZipInfo) -> None:
         if info.filename == "data/README.md":
             setattr(info, attribute, value)
 
@@ -138,9 +145,7 @@ def test_zip_entries_of_any_other_kind_are_refused(tmp_path, files, attribute, v
         archive.read(rewrite(files, tmp_path, change))
 
 
-def test_a_zip_comment_is_refused(tmp_path, files):
-    import zipfile
-
+def test_a_zip_comment_is_refused(tmp_path: Path, files: Mapping[str, bytes]) -> None:
     path = rewrite(files, tmp_path, lambda info: None)
     with zipfile.ZipFile(path, "a") as target:
         target.comment = b"hello"
@@ -148,20 +153,25 @@ def test_a_zip_comment_is_refused(tmp_path, files):
         archive.read(path)
 
 
-def craft(entries, tmp_path, *, contents=None, listed=None):
+def craft(
+    entries: Sequence[Entry],
+    tmp_path: Path,
+    *,
+    listed: list[Entry],
+) -> Path:
     """A zip with these local entries and a directory that lists others."""
-    body = b"".join(local_header(entry) + contents for entry in entries)
+    body = b"".join(map(local_header, entries))
     path = tmp_path / "crafted.capsule.zip"
-    path.write_bytes(body + directory(entries if listed is None else listed))
+    path.write_bytes(body + directory(listed))
     return path
 
 
-def entry(name, offset=0, size=0, crc=0):
+def entry(name: str, offset: int = 0, size: int = 0, crc: int = 0) -> Entry:
     return Entry(name=name, size_bytes=size, crc=crc, offset=offset)
 
 
-def test_a_local_name_that_differs_from_the_directory_is_refused(tmp_path):
-    path = craft([entry("aaaa")], tmp_path, contents=b"", listed=[entry("bbbb")])
+def test_a_local_name_that_differs_from_the_directory_is_refused(tmp_path: Path) -> None:
+    path = craft([entry("aaaa")], tmp_path, listed=[entry("bbbb")])
     with pytest.raises(DamagedError, match="header of 'bbbb'"):
         archive.read(path)
 
@@ -177,7 +187,9 @@ def test_a_local_name_that_differs_from_the_directory_is_refused(tmp_path):
         pytest.param([entry("a", size=2**40)], id="huge"),
     ],
 )
-def test_a_directory_that_is_not_one_row_of_entries_is_refused(tmp_path, listed):
+def test_a_directory_that_is_not_one_row_of_entries_is_refused(
+    tmp_path: Path, listed: list[Entry]
+) -> None:
     body = local_header(entry("a")) + local_header(entry("b"))
     end = body + directory(listed)
     path = tmp_path / "crafted.capsule.zip"
@@ -186,7 +198,7 @@ def test_a_directory_that_is_not_one_row_of_entries_is_refused(tmp_path, listed)
         archive.read(path)
 
 
-def test_a_directory_of_absurd_size_is_refused_quickly(tmp_path):
+def test_a_directory_of_absurd_size_is_refused_quickly(tmp_path: Path) -> None:
     path = tmp_path / "crafted.capsule.zip"
     path.write_bytes(struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFE, 0xFFFE, 0, 0, 0))
     with pytest.raises(DamagedError):
@@ -216,7 +228,9 @@ def test_a_directory_of_absurd_size_is_refused_quickly(tmp_path):
         "",
     ],
 )
-def test_names_that_could_mean_another_file_are_refused(tmp_path, files, name):
+def test_names_that_could_mean_another_file_are_refused(
+    tmp_path: Path, files: Files, name: str
+) -> None:
     with pytest.raises(DamagedError, match=r"name|longer|device"):
         read_files(files | {name: b""}, tmp_path)
 
@@ -224,14 +238,14 @@ def test_names_that_could_mean_another_file_are_refused(tmp_path, files, name):
 @pytest.mark.parametrize(
     "pair", [("data/a", "data/A"), ("data/a", "data/a/b"), ("data/a/x", "data/A/y")]
 )
-def test_names_that_clash_are_refused(tmp_path, files, pair):
+def test_names_that_clash_are_refused(tmp_path: Path, files: Files, pair: tuple[str, str]) -> None:
     with pytest.raises(DamagedError):
         read_files(files | dict.fromkeys(pair, b""), tmp_path)
     assert names.clashes(sorted(pair))
 
 
 @given(st.text(max_size=300))
-def test_a_permitted_name_is_plain(name):
+def test_a_permitted_name_is_plain(name: str) -> None:
     if names.fault(name) is None:
         assert name.isascii()
         assert len(name) <= 200
@@ -241,7 +255,7 @@ def test_a_permitted_name_is_plain(name):
 # the bag
 
 
-def edit(name, change):
+def edit(name: str, change: Callable[[bytes], bytes]) -> Damage:
     return lambda files: files | {name: change(files[name])}
 
 
@@ -270,19 +284,19 @@ def edit(name, change):
         ),
     ],
 )
-def test_a_bag_in_another_form_is_refused(tmp_path, files, damage):
+def test_a_bag_in_another_form_is_refused(tmp_path: Path, files: Files, damage: Damage) -> None:
     with pytest.raises(DamagedError):
         read_files(damage(files), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["bagit.txt", "bag-info.txt", "manifest-sha256.txt"])
-def test_a_tag_file_that_is_gone_is_named(tmp_path, files, name):
+def test_a_tag_file_that_is_gone_is_named(tmp_path: Path, files: Files, name: str) -> None:
     rest = {key: data for key, data in files.items() if key != name}
     with pytest.raises(DamagedError, match=f"missing {name}"):
         read_files(rest, tmp_path)
 
 
-def retag(files):
+def retag(files: Files) -> Files:
     """Only the tag manifest is made to fit again."""
     lines = [
         f"{digest.of_bytes(files[name]).hex}  {name}\n"
@@ -307,12 +321,14 @@ def retag(files):
         edit("bagit.txt", lambda data: data.replace(b"1.0", b"0.97")),
     ],
 )
-def test_tag_files_that_say_something_else_are_refused(tmp_path, files, damage):
+def test_tag_files_that_say_something_else_are_refused(
+    tmp_path: Path, files: Files, damage: Damage
+) -> None:
     with pytest.raises(DamagedError):
         read_files(retag(damage(files)), tmp_path)
 
 
-def test_a_signature_beside_the_manifests_is_allowed(tmp_path, files):
+def test_a_signature_beside_the_manifests_is_allowed(tmp_path: Path, files: Files) -> None:
     capsule = read_files(files | {"signatures/ada.sig": b"signature"}, tmp_path)
     assert capsule.record == make_record()
 
@@ -320,16 +336,17 @@ def test_a_signature_beside_the_manifests_is_allowed(tmp_path, files):
 # folders
 
 
-def test_links_and_special_files_in_a_folder_are_refused(tmp_path, files):
+def test_links_and_special_files_in_a_folder_are_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
     readme = "data/README.md"
-    for number, make in enumerate(
-        (
-            lambda path: path.symlink_to("/etc/passwd"),
-            lambda path: path.symlink_to("capsule.json"),
-            os.mkfifo,
-            lambda path: path.mkdir(),
-        )
-    ):
+    makers: tuple[Callable[[Path], None], ...] = (
+        lambda path: path.symlink_to("/etc/passwd"),
+        lambda path: path.symlink_to("capsule.json"),
+        os.mkfifo,
+        Path.mkdir,
+    )
+    for number, make in enumerate(makers):
         folder = write_folder(files, tmp_path / str(number))
         (folder / readme).unlink()
         make(folder / readme)
@@ -337,7 +354,9 @@ def test_links_and_special_files_in_a_folder_are_refused(tmp_path, files):
             archive.read(folder)
 
 
-def test_a_linked_folder_within_a_folder_is_refused(tmp_path, files):
+def test_a_linked_folder_within_a_folder_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
     folder = write_folder(files, tmp_path / "folder")
     (folder / "data/logs").rename(tmp_path / "logs")
     (folder / "data/logs").symlink_to(tmp_path / "logs")
@@ -345,7 +364,7 @@ def test_a_linked_folder_within_a_folder_is_refused(tmp_path, files):
         archive.read(folder)
 
 
-def test_no_capsule_at_all(tmp_path):
+def test_no_capsule_at_all(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         archive.read(tmp_path / "none.capsule.zip")
     (tmp_path / "empty").mkdir()

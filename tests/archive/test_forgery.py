@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,14 +14,15 @@ from capsule import archive, digest, schema
 from capsule.archive import flat, lines
 from capsule.archive.setup import origin_from_json, origin_to_json
 from capsule.errors import BugError, DamagedError
-from capsule.origin import Extension, Original, Rereading, Side, Verification
+from capsule.origin import Extension, Origin, Original, Rereading, Side, Verification
 from capsule.record import Evidence, File
-from tests.support.capsules import (
-    read_files,
-    rehash,
-    sample_files,
-)
+from tests.support.capsules import read_files, rehash, sample_files
 from tests.support.records import make_attempt, make_files, make_record
+
+Files = dict[str, bytes]
+Forge = Callable[[Files], Files]
+Change = Callable[[Any], None]
+"""Changes a JSON document in its place."""
 
 SAMPLES = "data/results/samples.jsonl"
 
@@ -26,7 +30,7 @@ VERIFICATION = origin_to_json(Verification(of="0" * 64, runs=5))
 
 
 @pytest.fixture
-def files():
+def files() -> Files:
     return dict(sample_files())
 
 
@@ -78,15 +82,17 @@ DEEP = b"[" * 200_000
         ("data/ro-crate-metadata.json", b'"@graph": [', b'"@graph": [{"@type": "File"}, '),
     ],
 )
-def test_json_that_is_not_strict_is_refused(tmp_path, files, name, old, new):
+def test_json_that_is_not_strict_is_refused(
+    tmp_path: Path, files: Files, name: str, old: bytes, new: bytes
+) -> None:
     assert old in files[name]
     forged = rehash(files | {name: files[name].replace(old, new, 1)})
     with pytest.raises(DamagedError):
         read_files(forged, tmp_path)
 
 
-def forge_json(name, change):
-    def forge(files):
+def forge_json(name: str, change: Change) -> Forge:
+    def forge(files: Files) -> Files:
         value = json.loads(files[name])
         change(value)
         return rehash(files | {name: json.dumps(value).encode()})
@@ -94,16 +100,16 @@ def forge_json(name, change):
     return forge
 
 
-def forge_text(name, old, new, count=1):
-    def forge(files):
+def forge_text(name: str, old: bytes, new: bytes, count: int = 1) -> Forge:
+    def forge(files: Files) -> Files:
         assert old in files[name]
         return rehash(files | {name: files[name].replace(old, new, count)})
 
     return forge
 
 
-def set_in(*path, to):
-    def change(value):
+def set_in(*path: int | str, to: object) -> Change:
+    def change(value: Any) -> None:
         for part in path[:-1]:
             value = value[part]
         value[path[-1]] = to
@@ -115,7 +121,7 @@ OTHER = f"sha256:{'0' * 64}"
 OTHER_UUID = "00000000-0000-4000-8000-000000000000"
 
 
-def image_layer(field):
+def image_layer(field: str) -> Forge:
     return forge_json("data/records/image.json", set_in("image", "layers", 0, field, to=OTHER))
 
 
@@ -184,13 +190,15 @@ def image_layer(field):
         ),
     ],
 )
-def test_a_forgery_whose_hashes_fit_contradicts_itself(tmp_path, files, forge, named):
+def test_a_forgery_whose_hashes_fit_contradicts_itself(
+    tmp_path: Path, files: Files, forge: Forge, named: str
+) -> None:
     with pytest.raises(DamagedError) as caught:
         read_files(forge(files), tmp_path)
     assert named in str(caught.value)
 
 
-def test_forging_nothing_is_accepted(tmp_path, files):
+def test_forging_nothing_is_accepted(tmp_path: Path, files: Files) -> None:
     assert rehash(files) == files
     assert read_files(rehash(files), tmp_path).record == make_record()
 
@@ -198,8 +206,9 @@ def test_forging_nothing_is_accepted(tmp_path, files):
 # the fast checks of lines say what the published schemas say
 
 
-def attempt_json():
-    return json.loads(json.dumps(dataclasses.asdict(make_attempt(17))))
+def attempt_json() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(make_attempt(17))))
+    return document
 
 
 @given(
@@ -214,7 +223,9 @@ def attempt_json():
     ),
     lose=st.booleans(),
 )
-def test_the_flat_check_of_an_attempt_agrees_with_its_schema(field, value, lose):
+def test_the_flat_check_of_an_attempt_agrees_with_its_schema(
+    field: str, value: object, lose: bool
+) -> None:
     attempt = attempt_json() | {field: value}
     if lose:
         del attempt[field]
@@ -222,7 +233,7 @@ def test_the_flat_check_of_an_attempt_agrees_with_its_schema(field, value, lose)
     assert bool(fault) == bool(schema.validate(attempt, "attempt-1")), (fault, attempt)
 
 
-def test_a_schema_that_is_not_flat_is_refused():
+def test_a_schema_that_is_not_flat_is_refused() -> None:
     with pytest.raises(ValueError, match="anyOf"):
         flat.checker({"required": [], "properties": {"a": {"anyOf": []}}})
 
@@ -233,7 +244,9 @@ def test_a_schema_that_is_not_flat_is_refused():
     resolution=st.floats(0, allow_infinity=False),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(unit, values, resolution, seed):
+def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(
+    unit: str, values: Sequence[float], resolution: float, seed: int
+) -> None:
     samples = dataclasses.replace(
         make_record().samples[0],
         unit=unit,
@@ -242,13 +255,13 @@ def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(unit, values, 
         seed=seed,
     )
     line = lines.write_samples(samples)
-    [found] = lines.read_samples(line, where="samples")
-    assert repr(found) == repr(samples)
+    [read] = lines.read_samples(line, where="samples")
+    assert repr(read) == repr(samples)
     assert schema.validate(json.loads(line), "sample-1") == []
 
 
-def test_a_capsule_of_another_layout_is_told_in_a_sentence(files, tmp_path):
-    def older(value):
+def test_a_capsule_of_another_layout_is_told_in_a_sentence(files: Files, tmp_path: Path) -> None:
+    def older(value: dict[str, Any]) -> None:
         value["tool"] = "0.0.1"
         value["verifies"] = None
         del value["origin"]
@@ -265,7 +278,7 @@ def test_a_capsule_of_another_layout_is_told_in_a_sentence(files, tmp_path):
 EVIDENCE = Evidence(path="a/curve.png", digest=str(digest.of_bytes(b"png")), bytes=3)
 
 
-def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path):
+def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path: Path) -> None:
     record = make_record()
     first = dataclasses.replace(record.attempts[0], evidence=(EVIDENCE,))
     record = dataclasses.replace(record, attempts=(first, *record.attempts[1:]))
@@ -278,7 +291,7 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("evidence", "files", "words"),
+    ("evidence", "carried", "words"),
     [
         ((EVIDENCE,), [], "evidence/a/curve.png is missing"),
         ((), [File(path="evidence/a/curve.png", source=b"png")], "is evidence of no attempt"),
@@ -299,13 +312,15 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path)
         ),
     ],
 )
-def test_evidence_that_does_not_fit_is_refused(tmp_path, evidence, files, words):
+def test_evidence_that_does_not_fit_is_refused(
+    tmp_path: Path, evidence: tuple[Evidence, ...], carried: Sequence[File], words: str
+) -> None:
     record = make_record()
     first = dataclasses.replace(record.attempts[0], evidence=evidence)
     record = dataclasses.replace(record, attempts=(first, *record.attempts[1:]))
     # the writer reads back what it wrote, by the one strict reader
     with pytest.raises(BugError, match=words):
-        archive.write(record, [*make_files(), *files], tmp_path / "a.capsule.zip")
+        archive.write(record, [*make_files(), *carried], tmp_path / "a.capsule.zip")
 
 
 @pytest.mark.parametrize(
@@ -319,8 +334,8 @@ def test_evidence_that_does_not_fit_is_refused(tmp_path, evidence, files, words)
         Rereading(of="ab" * 32),
     ],
 )
-def test_every_origin_comes_back_as_it_was_written(origin):
+def test_every_origin_comes_back_as_it_was_written(origin: Origin) -> None:
     document = json.loads(json.dumps(origin_to_json(origin)))
     assert origin_from_json(document) == origin
     record = schema.load("record-1")["properties"]["origin"]
-    assert any(each["properties"]["kind"]["const"] == origin.kind for each in record["oneOf"])
+    assert any(kind["properties"]["kind"]["const"] == origin.kind for kind in record["oneOf"])

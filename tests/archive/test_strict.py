@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -54,16 +56,16 @@ AWKWARD = [
 ]
 
 
-def told(read, *arguments):
+def outcome(read: Callable[[], object]) -> str | None:
     """What a reader made of it, exact to the sign of a zero; None where it refused."""
     try:
-        return repr(read(*arguments))
+        return repr(read())
     except DamagedError:
         return None
 
 
-def slowly(data):
-    value = schema.parse(data, where="it")
+def parse_slowly(data: bytes) -> object:
+    value: object = schema.parse(data, where="it")
     try:
         digest.canonical_json(value)
     except UnicodeEncodeError:
@@ -71,33 +73,35 @@ def slowly(data):
     return value
 
 
-def agrees(data):
-    expected = told(slowly, data)
-    assert told(lambda: strict.parse(data, where="it")) == expected
-    assert told(lambda: strict.parse_line(data, where="it")) == expected
+def agrees(data: bytes) -> None:
+    expected = outcome(lambda: parse_slowly(data))
+    assert outcome(lambda: strict.parse(data, where="it")) == expected
+    assert outcome(lambda: strict.parse_line(data, where="it")) == expected
 
 
-def indented(value):
+def indent(value: object) -> str:
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 @given(VALUES, st.booleans(), st.sampled_from([None, 2]))
-def test_both_readers_take_and_refuse_the_same(value, ascii_only, indent):
+def test_both_readers_take_and_refuse_the_same(
+    value: object, ascii_only: bool, spaces: int | None
+) -> None:
     text = json.dumps(
-        value, sort_keys=True, ensure_ascii=ascii_only, indent=indent, separators=(",", ":")
+        value, sort_keys=True, ensure_ascii=ascii_only, indent=spaces, separators=(",", ":")
     )
     agrees(text.encode("utf-8", "surrogatepass"))
     agrees(text.encode("utf-8", "surrogatepass") + b"\n")
 
 
 @pytest.mark.parametrize("data", AWKWARD)
-def test_awkward_texts_are_taken_and_refused_alike(data):
+def test_awkward_texts_are_taken_and_refused_alike(data: bytes) -> None:
     agrees(data)
 
 
 @pytest.mark.parametrize("depth", [1, 62, 63, 64, 65, 66, 100, 200, 2000])
 @pytest.mark.parametrize("inmost", [[], [1], {}, {"a": 1}])
-def test_no_reader_goes_deeper_than_another(depth, inmost):
+def test_no_reader_goes_deeper_than_another(depth: int, inmost: object) -> None:
     for pad, newline in (("  ", "\n"), ("", "")):
         text = json.dumps(inmost)
         for level in reversed(range(depth)):
@@ -106,9 +110,9 @@ def test_no_reader_goes_deeper_than_another(depth, inmost):
 
 
 @given(VALUES)
-def test_pretty_is_what_the_json_module_writes(value):
+def test_pretty_is_what_the_json_module_writes(value: object) -> None:
     try:
-        expected = indented(value).encode() + b"\n"
+        expected = indent(value).encode() + b"\n"
     except ValueError as error:
         with pytest.raises(type(error)):
             codec.pretty(value)
@@ -119,24 +123,24 @@ def test_pretty_is_what_the_json_module_writes(value):
 # values
 
 
-def line_of(values):
+def line_of(values: bytes) -> bytes:
     [line] = make_record().samples[:1]
     written = lines.write_samples(dataclasses.replace(line, values=(1.0,)))
     return written.replace(b'"values":[1.0]', b'"values":' + values)
 
 
-def number_by_number(values):
+def number_by_number(values: bytes) -> tuple[float, ...]:
     """Values as they were read before anything was quick."""
     names = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     try:
-        found = json.loads(values.decode(), parse_constant=lambda name: [])
+        numbers = json.loads(values.decode(), parse_constant=lambda name: [])
     except ValueError:
         raise DamagedError("no JSON") from None
-    for value in found:
+    for value in numbers:
         finite = isinstance(value, float) and math.isfinite(value)
         if not finite and not (isinstance(value, str) and value in names):
             raise DamagedError("no value")
-    return tuple(names[value] if isinstance(value, str) else value for value in found)
+    return tuple(names[value] if isinstance(value, str) else value for value in numbers)
 
 
 TOKENS = (
@@ -158,10 +162,10 @@ TOKENS = (
 
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=5))
-def test_values_are_taken_and_refused_as_one_by_one(tokens):
+def test_values_are_taken_and_refused_as_one_by_one(tokens: Sequence[bytes]) -> None:
     values = b"[" + b",".join(tokens) + b"]"
-    found = told(lambda: lines.read_samples(line_of(values), where="it")[0].values)
-    assert found == told(number_by_number, values)
+    quick = outcome(lambda: lines.read_samples(line_of(values), where="it")[0].values)
+    assert quick == outcome(lambda: number_by_number(values))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_values_are_taken_and_refused_as_one_by_one(tokens):
         b"",
     ],
 )
-def test_values_that_are_no_flat_list_are_refused(values):
+def test_values_that_are_no_flat_list_are_refused(values: bytes) -> None:
     with pytest.raises(DamagedError):
         lines.read_samples(line_of(values), where="it")
 
@@ -187,10 +191,10 @@ def test_values_that_are_no_flat_list_are_refused(values):
 # files
 
 
-def test_what_is_kept_is_what_was_hashed(tmp_path):
+def test_what_is_kept_is_what_was_hashed(tmp_path: Path) -> None:
     source = Zip(seal(tmp_path))
     name = f"data/{codec.SAMPLES}"
-    found, kept = bag.verify(source, where="it", keep={name})
+    digests, kept = bag.verify(source, where="it", keep={name})
     assert set(kept) == {name}
-    assert digest.of_bytes(kept[name]) == found[name]
+    assert digest.of_bytes(kept[name]) == digests[name]
     source.close()

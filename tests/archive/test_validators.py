@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capsule import schema
 from capsule.manifest import Author
+from capsule.record import Record
 from tests.support import crate_cache
 from tests.support.capsules import pack, run, seal, unpack, write_folder
 from tests.support.records import make_record
@@ -16,8 +19,13 @@ from tests.support.records import make_record
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
 
+Graph = dict[str, dict[str, Any]]
+"""The entities of a crate, by id."""
+Change = Callable[[Graph], None]
+Damage = Callable[[Path], None]
 
-def record_without_affiliations():
+
+def record_without_affiliations() -> Record:
     record = make_record()
     authors = (Author(name="Cleo Alone"),)
     manifest = dataclasses.replace(record.manifest, authors=authors, paper_doi=None)
@@ -34,18 +42,18 @@ every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory):
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("crate") / "cache"
     crate_cache.fill(path)
     return path
 
 
 @pytest.fixture
-def bag(tmp_path):
+def bag(tmp_path: Path) -> Path:
     return write_folder(unpack(seal(tmp_path)), tmp_path / "bag")
 
 
-def validate_crate(bag, cache):
+def validate_crate(bag: Path, cache: Path) -> set[str]:
     """The checks of Process Run Crate 0.5, up to those recommended, that a folder fails."""
     report = bag.parent / "report.json"
     options = [
@@ -58,29 +66,34 @@ def validate_crate(bag, cache):
         "-f",
         "json",
     ]
-    command = [BIN / "rocrate-validator", "--no-interactive", "validate", *options]
+    command: list[str | Path] = [
+        BIN / "rocrate-validator",
+        "--no-interactive",
+        "validate",
+        *options,
+    ]
     result = run(*command, "--cache-path", cache, "-o", report, bag, cwd=bag.parent)
     assert result.returncode in (0, 1), result.stdout
-    found = json.loads(report.read_text())
-    assert found["passed"] == (result.returncode == 0)
-    return {issue["check"]["identifier"] for issue in found["issues"]}
+    findings = json.loads(report.read_text())
+    assert findings["passed"] == (result.returncode == 0)
+    return {issue["check"]["identifier"] for issue in findings["issues"]}
 
 
 @every_record
-def test_the_crate_is_a_process_run_crate(tmp_path, cache, record):
+def test_the_crate_is_a_process_run_crate(tmp_path: Path, cache: Path, record: Record) -> None:
     files = unpack(seal(tmp_path, record))
     assert validate_crate(write_folder(files, tmp_path / "bag"), cache) == set()
 
 
-def drop(entity_id, key):
-    def change(graph):
+def drop(entity_id: str, key: str) -> Change:
+    def change(graph: Graph) -> None:
         del graph[entity_id][key]
 
     return change
 
 
-def put(entity_id, key, value):
-    def change(graph):
+def put(entity_id: str, key: str, value: str) -> Change:
+    def change(graph: Graph) -> None:
         graph[entity_id][key] = value
 
     return change
@@ -97,7 +110,7 @@ def put(entity_id, key, value):
         (put("#run", "no_such_term", "1"), "ro-crate-1.1_3.1"),
     ],
 )
-def test_the_crate_validator_refuses(bag, cache, change, check):
+def test_the_crate_validator_refuses(bag: Path, cache: Path, change: Change, check: str) -> None:
     path = bag / CRATE
     document = json.loads(path.read_text())
     change({entity["@id"]: entity for entity in document["@graph"]})
@@ -105,51 +118,54 @@ def test_the_crate_validator_refuses(bag, cache, change, check):
     assert check in validate_crate(bag, cache)
 
 
-def test_the_crate_validator_refuses_a_missing_file(bag, cache):
+def test_the_crate_validator_refuses_a_missing_file(bag: Path, cache: Path) -> None:
     (bag / "data/results/metrics.json").unlink()
     assert "ro-crate-1.1_12.1" in validate_crate(bag, cache)
 
 
-def test_a_second_reader_finds_the_run(bag):
+def test_a_second_reader_finds_the_run(bag: Path) -> None:
     code = (
         "from rocrate.rocrate import ROCrate; crate = ROCrate('data');"
         "[run] = crate.get_by_type('CreateAction'); print(run['containerImage']['sha256'])"
     )
     result = run(sys.executable, "-c", code, cwd=bag)
-    assert result.stdout.strip() == make_record().image.manifest_digest.hex, result.stderr
+    image = make_record().image
+    assert image is not None
+    assert image.manifest_digest is not None
+    assert result.stdout.strip() == image.manifest_digest.hex, result.stderr
 
 
-def damage_nothing(bag):
+def damage_nothing(bag: Path) -> None:
     pass
 
 
-def change_a_byte(bag):
+def change_a_byte(bag: Path) -> None:
     path = bag / "data/results/samples.jsonl"
     path.write_bytes(path.read_bytes().replace(b"0.", b"1.", 1))
 
 
-def remove_a_file(bag):
+def remove_a_file(bag: Path) -> None:
     (bag / "data/README.md").unlink()
 
 
-def add_a_file(bag):
+def add_a_file(bag: Path) -> None:
     (bag / "data/surplus.txt").write_text("surplus")
 
 
-def change_a_tag_file(bag):
+def change_a_tag_file(bag: Path) -> None:
     with (bag / "bag-info.txt").open("a") as stream:
         stream.write("Contact-Name: Nobody\n")
 
 
 @every_record
-def test_the_bag_is_valid(tmp_path, record):
+def test_the_bag_is_valid(tmp_path: Path, record: Record) -> None:
     bag = write_folder(unpack(seal(tmp_path, record)), tmp_path / "bag")
     result = run(BIN / "bagit.py", "--validate", bag, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("damage", [change_a_byte, remove_a_file, add_a_file, change_a_tag_file])
-def test_bagit_refuses(bag, damage):
+def test_bagit_refuses(bag: Path, damage: Damage) -> None:
     damage(bag)
     assert run(BIN / "bagit.py", "--validate", bag, cwd=bag.parent).returncode != 0
 
@@ -163,14 +179,14 @@ def test_bagit_refuses(bag, damage):
         (change_a_tag_file, False),
     ],
 )
-def test_sha256sum(bag, damage, accepted):
+def test_sha256sum(bag: Path, damage: Damage, accepted: bool) -> None:
     damage(bag)
     lists = ("tagmanifest-sha256.txt", "manifest-sha256.txt")
     assert (run("sha256sum", "-c", *lists, cwd=bag).returncode == 0) == accepted
 
 
 @pytest.mark.parametrize("tool", [("unzip", "-t"), (sys.executable, "-m", "zipfile", "-t")])
-def test_zip_tools(tmp_path, tool):
+def test_zip_tools(tmp_path: Path, tool: tuple[str, ...]) -> None:
     path = seal(tmp_path)
     assert run(*tool, path, cwd=tmp_path).returncode == 0
     data = bytearray(path.read_bytes())
@@ -181,7 +197,7 @@ def test_zip_tools(tmp_path, tool):
     assert result.returncode != 0 or "data/capsule.json" in result.stdout
 
 
-def test_a_zip64_capsule_is_read_by_other_tools(tmp_path):
+def test_a_zip64_capsule_is_read_by_other_tools(tmp_path: Path) -> None:
     names = {f"data/{number:05d}": b"" for number in range(70_000)}
     path = pack(names, tmp_path / "many.zip")
     assert run("unzip", "-tq", path, cwd=tmp_path).returncode == 0
@@ -201,7 +217,7 @@ DOCUMENTS = {
 LINES = {"data/results/samples.jsonl": "sample-1", "data/results/attempts.jsonl": "attempt-1"}
 
 
-def values(files):
+def values(files: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(schema, value) of every JSON document and line."""
     for name, schema_name in DOCUMENTS.items():
         yield schema_name, json.loads(files[name])
@@ -211,17 +227,17 @@ def values(files):
 
 
 @every_record
-def test_every_document_fits_its_published_schema(tmp_path, record):
+def test_every_document_fits_its_published_schema(tmp_path: Path, record: Record) -> None:
     for schema_name, value in values(unpack(seal(tmp_path, record))):
         assert schema.validate(value, schema_name) == [], schema_name
 
 
-def test_schemas_refuse(tmp_path):
+def test_schemas_refuse(tmp_path: Path) -> None:
     """Every field that is left out, every unknown one and every wrong type is noticed."""
     for schema_name, value in values(unpack(seal(tmp_path))):
         assert schema.validate(value | {"surprise": 1}, schema_name), schema_name
         for field in value:
-            rest = {key: each for key, each in value.items() if key != field}
+            rest = {key: part for key, part in value.items() if key != field}
             assert schema.validate(rest, schema_name), (schema_name, field)
             assert schema.validate(value | {field: {"no": object}}, schema_name) or (
                 isinstance(value[field], dict)
@@ -229,24 +245,24 @@ def test_schemas_refuse(tmp_path):
 
 
 @pytest.mark.parametrize("name", [*DOCUMENTS.values(), *LINES.values()])
-def test_every_schema_is_a_schema_that_explains_itself(name):
+def test_every_schema_is_a_schema_that_explains_itself(name: str) -> None:
     import jsonschema
 
     document = schema.load(name)
     jsonschema.Draft7Validator.check_schema(document)
     assert document["$schema"] == "http://json-schema.org/draft-07/schema#"
     for fields in properties(document):
-        for field, told in fields.items():
-            text = told.get("description")
-            assert text or "$ref" in told, (name, field)
+        for field, rules in fields.items():
+            text = rules.get("description")
+            assert text or "$ref" in rules, (name, field)
 
 
-def properties(node):
+def properties(node: object) -> Iterator[dict[str, dict[str, Any]]]:
     if isinstance(node, dict):
         if isinstance(node.get("properties"), dict):
             yield node["properties"]
-        for each in node.values():
-            yield from properties(each)
+        for child in node.values():
+            yield from properties(child)
     elif isinstance(node, list):
-        for each in node:
-            yield from properties(each)
+        for child in node:
+            yield from properties(child)

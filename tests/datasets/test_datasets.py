@@ -8,18 +8,22 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import datasets
-from capsule.datasets import filecache
+from capsule.datasets import DatasetDigest, Progress, filecache
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.levels.data import generators
 from capsule.manifest import DatasetSpec
+from capsule.record import Dataset
 from capsule.site import Site
 from tests.support.properties import examples
 
@@ -35,54 +39,54 @@ trees = st.dictionaries(paths, st.binary(max_size=40), min_size=1, max_size=8).f
 )
 
 
-def written(tree, folder):
+def write(tree: Mapping[str, bytes], folder: Path) -> Path:
     for name, content in tree.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
 
 
-def digest(path, **options):
+def digest(path: Path, progress: Progress | None = None) -> DatasetDigest:
     """The digest with a cache of its own, so that it is always of the bytes."""
     with tempfile.TemporaryDirectory() as cache:
-        return datasets.digest(path, cache=Path(cache), **options)
+        return datasets.digest(path, cache=Path(cache), progress=progress)
 
 
-def digest_of(tree):
+def digest_of(tree: Mapping[str, bytes]) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        return str(digest(written(tree, Path(folder))).digest)
+        return str(digest(write(tree, Path(folder))).digest)
 
 
-def by_hand(folder):
+def by_hand(folder: Path) -> str:
     command = ["sh", "-c", PIPELINE, "sh", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return "sha256:" + done.stdout.split()[0]
 
 
-def test_the_documented_pipeline_is_the_tested_one():
+def test_the_documented_pipeline_is_the_tested_one() -> None:
     squeezed = " ".join(PIPELINE.replace('cd "$1"', "cd FOLDER").split())
     assert squeezed in " ".join(datasets.__doc__.split())
 
 
 @examples(30)
 @given(trees)
-def test_coreutils_give_the_same_digest(tree):
+def test_coreutils_give_the_same_digest(tree: Mapping[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = written(tree, Path(name))
+        folder = write(tree, Path(name))
         actual = digest(folder)
         assert str(actual.digest) == by_hand(folder)
         assert actual.files == len(tree)
         assert actual.bytes == sum(map(len, tree.values()))
 
 
-def test_coreutils_give_the_same_digest_of_awkward_names(tmp_path):
+def test_coreutils_give_the_same_digest_of_awkward_names(tmp_path: Path) -> None:
     tree = {"a/b": b"1", "a-b": b"2", "a.b": b"3", "-x": b"4", " ": b"5", "é/ü": b"6", "a/-": b"7"}
-    assert str(digest(written(tree, tmp_path)).digest) == by_hand(tmp_path)
+    assert str(digest(write(tree, tmp_path)).digest) == by_hand(tmp_path)
 
 
 @examples(40)
 @given(trees, st.data())
-def test_any_change_changes_the_digest(tree, data):
+def test_any_change_changes_the_digest(tree: Mapping[str, bytes], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(tree)))
     other = dict(tree)
     change = data.draw(st.sampled_from(["byte", "name", "less", "more"]))
@@ -101,21 +105,21 @@ def test_any_change_changes_the_digest(tree, data):
 
 @given(trees, st.randoms(use_true_random=False))
 @examples(20)
-def test_the_order_of_making_does_not_count(tree, random):
+def test_the_order_of_making_does_not_count(tree: Mapping[str, bytes], random: Random) -> None:
     shuffled = list(tree.items())
     random.shuffle(shuffled)
     assert digest_of(dict(shuffled)) == digest_of(tree)
 
 
-def test_times_modes_and_empty_folders_do_not_count(tmp_path):
-    before = digest(written({"x/y": b"1"}, tmp_path))
+def test_times_modes_and_empty_folders_do_not_count(tmp_path: Path) -> None:
+    before = digest(write({"x/y": b"1"}, tmp_path))
     (tmp_path / "empty/folder").mkdir(parents=True)
     (tmp_path / "x/y").chmod(0o700)
     os.utime(tmp_path / "x/y", (1, 1))
     assert digest(tmp_path) == before
 
 
-def test_a_file_has_its_plain_sha256(tmp_path):
+def test_a_file_has_its_plain_sha256(tmp_path: Path) -> None:
     file = tmp_path / "corpus.bin"
     file.write_bytes(b"some bytes")
     actual = digest(file)
@@ -123,8 +127,8 @@ def test_a_file_has_its_plain_sha256(tmp_path):
     assert (actual.bytes, actual.files) == (10, 1)
 
 
-def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
-    written({"real/a": b"1", "b": b"2"}, tmp_path)
+def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path: Path) -> None:
+    write({"real/a": b"1", "b": b"2"}, tmp_path)
     (tmp_path / "real/link").symlink_to("../b")
     (tmp_path / "hop").symlink_to("real/link")
     actual = digest(tmp_path)
@@ -143,9 +147,9 @@ def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path):
         ("link", "leads nowhere"),
     ],
 )
-def test_other_links_are_refused(tmp_path, target, what):
+def test_other_links_are_refused(tmp_path: Path, target: str, what: str) -> None:
     (tmp_path / "outside").write_bytes(b"")
-    folder = written({"data/b": b"2", "data/sub/c": b"3"}, tmp_path) / "data"
+    folder = write({"data/b": b"2", "data/sub/c": b"3"}, tmp_path) / "data"
     (folder / "link").symlink_to(target)
     with pytest.raises(UsageError, match=what) as caught:
         digest(folder)
@@ -153,7 +157,7 @@ def test_other_links_are_refused(tmp_path, target, what):
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\\b", "-", os.fsdecode(b"\xff")])
-def test_names_that_have_no_plain_line_are_refused(tmp_path, name):
+def test_names_that_have_no_plain_line_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match="name") as caught:
         digest(tmp_path)
@@ -161,13 +165,13 @@ def test_names_that_have_no_plain_line_are_refused(tmp_path, name):
     assert "\n" not in caught.value.what
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="neither a file nor a folder"):
         digest(tmp_path)
 
 
-def test_nothing_has_no_digest(tmp_path):
+def test_nothing_has_no_digest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="without a file"):
         digest(tmp_path)
     with pytest.raises(CannotRunError, match="No such file"):
@@ -177,9 +181,9 @@ def test_nothing_has_no_digest(tmp_path):
         digest(tmp_path / "loop")
 
 
-def test_progress_ends_with_everything(tmp_path):
-    seen = []
-    written({f"{n}": bytes(3_000_000) for n in range(4)}, tmp_path)
+def test_progress_ends_with_everything(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    write({f"{n}": bytes(3_000_000) for n in range(4)}, tmp_path)
     digest(tmp_path, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (12_000_000, 12_000_000)
     assert seen == sorted(seen)
@@ -191,12 +195,12 @@ OLD = Path(json.__file__)  # a file that nobody wrote in the last two seconds
 WRONG = "0" * 64
 
 
-def poison(cache, path, status):
+def poison(cache: Path, path: Path, status: os.stat_result) -> None:
     with filecache.open_digests(cache) as kept:
         kept.keep([(str(path), filecache.stamp(status), WRONG)])
 
 
-def test_an_unchanged_file_is_not_read_again_unless_asked(tmp_path):
+def test_an_unchanged_file_is_not_read_again_unless_asked(tmp_path: Path) -> None:
     right = digest(OLD).digest.hex
     file = OLD.resolve()
     poison(tmp_path, file, file.stat())
@@ -205,18 +209,18 @@ def test_an_unchanged_file_is_not_read_again_unless_asked(tmp_path):
     assert datasets.digest(OLD, cache=tmp_path).digest.hex == right
 
 
-def test_a_file_with_another_stamp_is_read_again(tmp_path):
+def test_a_file_with_another_stamp_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"1")
     poison(tmp_path / "cache", file, file.stat())
     before = file.stat()
     file.write_bytes(b"2")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    found = datasets.digest(file, cache=tmp_path / "cache").digest.hex
-    assert found == hashlib.sha256(b"2").hexdigest()
+    actual = datasets.digest(file, cache=tmp_path / "cache").digest.hex
+    assert actual == hashlib.sha256(b"2").hexdigest()
 
 
-def test_a_file_of_this_moment_is_not_remembered(tmp_path):
+def test_a_file_of_this_moment_is_not_remembered(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"1")
     datasets.digest(file, cache=tmp_path / "cache")
@@ -226,7 +230,7 @@ def test_a_file_of_this_moment_is_not_remembered(tmp_path):
         assert kept.find(str(OLD.resolve())) is not None
 
 
-def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path):
+def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"not a folder")
     expected = digest(OLD)
     assert datasets.digest(OLD, cache=tmp_path / "file/cache") == expected
@@ -237,14 +241,14 @@ def test_a_cache_that_cannot_be_kept_costs_only_time(tmp_path):
         assert kept.find(str(OLD.resolve())) is not None
 
 
-def test_many_at_once_use_one_cache(tmp_path):
+def test_many_at_once_use_one_cache(tmp_path: Path) -> None:
     folder = OLD.parent
     code = (
         "import sys; from pathlib import Path; from capsule import datasets;"
         "print(datasets.digest(Path(sys.argv[1]), cache=Path(sys.argv[2])).digest)"
     )
 
-    def run(_):
+    def run(_: int) -> str:
         command = [sys.executable, "-c", code, str(folder), str(tmp_path)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -255,21 +259,27 @@ def test_many_at_once_use_one_cache(tmp_path):
 # --- finding ---
 
 
-def spec(**known):
-    return DatasetSpec(**{"name": "universe", "parameters": {}} | known)
+def spec(**fields: Any) -> DatasetSpec:
+    return DatasetSpec(**{"name": "universe", "parameters": {}} | fields)
 
 
-def obtain(wanted, tmp_path, *, folder=None, data=None):
+def obtain(
+    wanted: DatasetSpec,
+    tmp_path: Path,
+    *,
+    folder: Path | None = None,
+    data: Mapping[str, Path] | None = None,
+) -> tuple[Dataset, Path]:
     site = Site(file=tmp_path / "site.json", data=data or {})
     return datasets.obtain(wanted, folder=folder, site=site, cache=tmp_path / "cache")
 
 
 @pytest.fixture
-def universe(tmp_path):
-    return written({"stars": b"bright", "dust/grains": b"dark"}, tmp_path / "here/universe")
+def universe(tmp_path: Path) -> Path:
+    return write({"stars": b"bright", "dust/grains": b"dark"}, tmp_path / "here/universe")
 
 
-def test_a_path_beside_the_manifest(tmp_path, universe):
+def test_a_path_beside_the_manifest(tmp_path: Path, universe: Path) -> None:
     named = str(digest(universe).digest)
     wanted = spec(path="universe", digest=named)
     dataset, path = obtain(wanted, tmp_path, folder=universe.parent)
@@ -278,29 +288,31 @@ def test_a_path_beside_the_manifest(tmp_path, universe):
     assert (dataset.bytes, dataset.files) == (10, 2)
 
 
-def test_a_path_without_a_digest_is_named(tmp_path, universe):
+def test_a_path_without_a_digest_is_named(tmp_path: Path, universe: Path) -> None:
     dataset, _ = obtain(spec(path="universe"), tmp_path, folder=universe.parent)
     assert dataset.digest == by_hand(universe)
 
 
-def test_a_strangers_path_is_found_by_digest_alone(tmp_path, universe):
+def test_a_strangers_path_is_found_by_digest_alone(tmp_path: Path, universe: Path) -> None:
     named = str(digest(universe).digest)
     wanted = spec(path="here/universe", digest=named)
     dataset, path = obtain(wanted, tmp_path, data={named: universe})
     assert (path, dataset.source) == (universe, "site")
 
 
-def test_a_changed_byte_stops_and_names_both_digests_and_the_file(tmp_path, universe):
+def test_a_changed_byte_stops_and_names_both_digests_and_the_file(
+    tmp_path: Path, universe: Path
+) -> None:
     named = str(digest(universe).digest)
     stars = universe / "stars"
     poison(tmp_path / "cache", stars, stars.stat())
     stars.write_bytes(b"brighter")
-    for wanted, options in (
-        (spec(path="universe", digest=named), {"folder": universe.parent}),
-        (spec(digest=named), {"data": {named: universe}}),
+    for wanted, folder, data in (
+        (spec(path="universe", digest=named), universe.parent, None),
+        (spec(digest=named), None, {named: universe}),
     ):
         with pytest.raises(DamagedError) as caught:
-            obtain(wanted, tmp_path, **options)
+            obtain(wanted, tmp_path, folder=folder, data=data)
         assert named in caught.value.what
         assert by_hand(universe) in caught.value.what
         assert "changed since it was last hashed: stars" in caught.value.what
@@ -308,23 +320,23 @@ def test_a_changed_byte_stops_and_names_both_digests_and_the_file(tmp_path, univ
         assert caught.value.exit_code == 4
 
 
-def test_a_dataset_that_is_nowhere_says_what_to_add(tmp_path):
+def test_a_dataset_that_is_nowhere_says_what_to_add(tmp_path: Path) -> None:
     named = "sha256:" + "7" * 64
     with pytest.raises(CannotRunError) as caught:
         obtain(spec(digest=named, path="universe"), tmp_path, folder=tmp_path)
     assert caught.value.exit_code == 6
-    assert json.dumps({"data": {named: "/path/to/it"}}) in caught.value.advice
-    assert str(tmp_path / "site.json") in caught.value.advice
+    assert json.dumps({"data": {named: "/path/to/it"}}) in (caught.value.advice or "")
+    assert str(tmp_path / "site.json") in (caught.value.advice or "")
     with pytest.raises(CannotRunError, match="without a digest"):
         obtain(spec(path="universe"), tmp_path, folder=tmp_path)
 
 
 # --- making ---
 
-REGRESSION = {"generator": "regression", "parameters": {"samples": 50, "seed": 3}}
+REGRESSION: dict[str, Any] = {"generator": "regression", "parameters": {"samples": 50, "seed": 3}}
 
 
-def test_generated_data_is_made_once(tmp_path):
+def test_generated_data_is_made_once(tmp_path: Path) -> None:
     dataset, path = obtain(spec(**REGRESSION), tmp_path)
     made = {file.name: (file.stat().st_ino, file.read_bytes()) for file in path.iterdir()}
     again, same = obtain(spec(**REGRESSION, digest=dataset.digest), tmp_path)
@@ -335,14 +347,14 @@ def test_generated_data_is_made_once(tmp_path):
     assert not list((tmp_path / "cache/data").glob(".*"))
 
 
-def test_defaults_and_their_values_are_the_same_data(tmp_path):
+def test_defaults_and_their_values_are_the_same_data(tmp_path: Path) -> None:
     _, a = obtain(spec(**REGRESSION), tmp_path)
     full = {"samples": 50, "features": 8, "seed": 3}
     _, b = obtain(spec(generator="regression", parameters=full), tmp_path)
     assert a == b
 
 
-def test_a_damaged_copy_is_made_again(tmp_path):
+def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
     dataset, path = obtain(spec(**REGRESSION), tmp_path)
     for harm in ((path / "y.npy").write_bytes, (path.parent / "origin.json").write_bytes):
         harm(b"{")
@@ -350,7 +362,7 @@ def test_a_damaged_copy_is_made_again(tmp_path):
         assert dataset.digest == generators.digest(generators.read(path))
 
 
-def test_other_generated_data_than_expected_stops(tmp_path):
+def test_other_generated_data_than_expected_stops(tmp_path: Path) -> None:
     expected = "sha256:" + "5" * 64
     with pytest.raises(DamagedError) as caught:
         obtain(spec(**REGRESSION, digest=expected), tmp_path)
@@ -359,20 +371,20 @@ def test_other_generated_data_than_expected_stops(tmp_path):
     assert actual in caught.value.what
 
 
-def test_generated_data_is_found_by_digest_alone(tmp_path):
+def test_generated_data_is_found_by_digest_alone(tmp_path: Path) -> None:
     dataset, path = obtain(spec(**REGRESSION), tmp_path)
     assert obtain(spec(digest=dataset.digest), tmp_path) == (dataset, path)
 
 
-def test_wrong_generators_and_parameters_are_named(tmp_path):
+def test_wrong_generators_and_parameters_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no generator 'bigbang'") as caught:
         obtain(spec(generator="bigbang"), tmp_path)
-    assert "regression" in caught.value.advice
+    assert "regression" in (caught.value.advice or "")
     with pytest.raises(UsageError, match="sample"):
         obtain(spec(generator="regression", parameters={"sample": 1}), tmp_path)
 
 
-def test_generating_into_a_folder(tmp_path):
+def test_generating_into_a_folder(tmp_path: Path) -> None:
     target = tmp_path / "new/data"
     made = datasets.generate("regression", {"samples": 50, "seed": 3}, target)
     assert str(made.digest) == generators.digest(generators.read(target))
@@ -381,8 +393,8 @@ def test_generating_into_a_folder(tmp_path):
         datasets.generate("regression", {}, target)
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"not a folder")
     with pytest.raises(CannotRunError, match="cannot write generated data") as caught:
         obtain(spec(**REGRESSION), tmp_path)
-    assert "CAPSULE_CACHE" in caught.value.advice
+    assert "CAPSULE_CACHE" in (caught.value.advice or "")

@@ -2,14 +2,18 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from capsule import diff, verdict
+from capsule.diff.facts import Leaf
 from capsule.digest import Digest
 from capsule.manifest import Claim
 from capsule.origin import Verification
-from capsule.summary import run_values
+from capsule.record import Record
+from capsule.summary import MetricRuns, run_values
 from tests.support.judging import codes
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
@@ -17,30 +21,37 @@ FRESH = (101, 102, 103, 104, 105)
 ID = "a" * 64
 
 
-def original(**changes):
+def original(**changes: Any) -> Record:
     return make_record(**changes)
 
 
-def rerun(**changes):
+def rerun(**changes: Any) -> Record:
     return make_record(**{"seeds": FRESH, "fresh": FRESH, "verifies": ID, **changes})
 
 
-def claiming(record, *claims):
+def claiming(record: Record, *claims: Claim) -> Record:
     return dataclasses.replace(record, claims=verdict.freeze(claims, run_values(record)))
 
 
-def seeds(side):
+def seeds(side: MetricRuns | None) -> tuple[int, ...]:
+    assert side is not None
     return tuple(run.seed for run in side.runs)
 
 
-def topics(found):
-    return {fact.topic for fact in found.facts}
+def topics(differences: diff.Differences) -> set[str]:
+    return {fact.topic for fact in differences.facts}
+
+
+def with_image(record: Record, **changes: Any) -> Record:
+    """The record with fields of its image replaced."""
+    assert record.image is not None
+    return dataclasses.replace(record, image=dataclasses.replace(record.image, **changes))
 
 
 # which runs
 
 
-def test_a_verification_uses_only_the_fresh_seeds_of_the_rerun():
+def test_a_verification_uses_only_the_fresh_seeds_of_the_rerun() -> None:
     both = rerun(seeds=SEEDS + FRESH, fresh=FRESH)
     pair = diff.compare(original(), both).pairs[0]
     assert (pair.metric, pair.seeds) == (LOSS, "fresh")
@@ -48,21 +59,21 @@ def test_a_verification_uses_only_the_fresh_seeds_of_the_rerun():
     assert seeds(pair.rerun) == FRESH
 
 
-def test_an_exact_claim_holds_equal_seeds_against_each_other():
+def test_an_exact_claim_holds_equal_seeds_against_each_other() -> None:
     there = claiming(original(), Claim(metric=LOSS, type="exact"))
     pair = diff.compare(there, rerun(seeds=(18, 17, 101), fresh=(101,))).pairs[0]
     assert pair.seeds == "same"
     assert seeds(pair.original) == seeds(pair.rerun) == (17, 18)
 
 
-def test_two_separate_capsules_are_compared_whole_and_said_to_be_so():
+def test_two_separate_capsules_are_compared_whole_and_said_to_be_so() -> None:
     differences = diff.compare(original(), make_record(seeds=(31, 32, 33)))
     assert differences.pairs[0].seeds == "all"
     assert seeds(differences.pairs[0].rerun) == (31, 32, 33)
     assert "not-a-reexecution" in codes(differences)
 
 
-def test_metrics_without_a_claim_follow_the_claims():
+def test_metrics_without_a_claim_follow_the_claims() -> None:
     differences = diff.compare(original(), rerun())
     assert [(pair.metric, pair.claim is None) for pair in differences.pairs] == [
         (LOSS, False),
@@ -70,7 +81,7 @@ def test_metrics_without_a_claim_follow_the_claims():
     ]
 
 
-def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
+def test_a_claimed_metric_that_neither_side_has_is_still_a_pair() -> None:
     there = original()
     claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
     differences = diff.compare(dataclasses.replace(there, claims=(claim,)), rerun())
@@ -82,7 +93,7 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair():
     )
 
 
-def test_seeds_used_twice_are_noted():
+def test_seeds_used_twice_are_noted() -> None:
     differences = diff.compare(original(), make_record())
     assert [note.sentence for note in differences.notes if note.code == "shared-seeds"] == [
         "5 seeds were used on both sides: repeated seeds are weaker evidence than fresh ones"
@@ -90,7 +101,7 @@ def test_seeds_used_twice_are_noted():
     assert "shared-seeds" not in codes(diff.compare(original(), rerun()))
 
 
-def test_equal_values_under_different_seeds_are_noted():
+def test_equal_values_under_different_seeds_are_noted() -> None:
     differences = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
     assert codes(differences) == ["equal-values"]
     assert "all 5 runs of the original have the same value" in differences.notes[0].sentence
@@ -99,13 +110,13 @@ def test_equal_values_under_different_seeds_are_noted():
 # identity
 
 
-def test_the_same_capsule_again_has_no_differences():
+def test_the_same_capsule_again_has_no_differences() -> None:
     differences = diff.compare(original(), rerun())
     assert differences.facts == ()
     assert differences.notes == ()
 
 
-def test_a_rerun_of_another_capsule_is_noted():
+def test_a_rerun_of_another_capsule_is_noted() -> None:
     right = diff.compare(original(), rerun(), original_id=ID)
     wrong = diff.compare(original(), rerun(), original_id="b" * 64)
     assert right.original.id == ID
@@ -125,31 +136,29 @@ def test_a_rerun_of_another_capsule_is_noted():
         ),
     ],
 )
-def test_image_relation_is_the_strongest_identity(changes, expected):
-    there, here = original(), rerun()
-    other = dataclasses.replace(here, image=dataclasses.replace(here.image, **changes))
+def test_image_relation_is_the_strongest_identity(
+    changes: Mapping[str, Any], expected: str
+) -> None:
+    there = original()
+    other = with_image(rerun(), **changes)
     assert diff.image_relation(there, other) == expected
     differences = diff.compare(there, other)
     assert ("images-differ" in codes(differences)) == (expected == "different")
 
 
-def test_another_platform_of_one_index_is_the_same_index():
+def test_another_platform_of_one_index_is_the_same_index() -> None:
     index = Digest(hex="1" * 64)
 
-    def on(record, digit):
-        image = dataclasses.replace(
-            record.image,
-            index_digest=index,
-            manifest_digest=Digest(hex=digit * 64),
-            config_digest=Digest(hex=digit * 64),
-            layers=(),
+    def on(record: Record, digit: str) -> Record:
+        own = Digest(hex=digit * 64)
+        return with_image(
+            record, index_digest=index, manifest_digest=own, config_digest=own, layers=()
         )
-        return dataclasses.replace(record, image=image)
 
     assert diff.image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
 
 
-def test_mixed_containment_is_noted():
+def test_mixed_containment_is_noted() -> None:
     differences = diff.compare(original(), rerun(image=False))
     assert differences.image == "none"
     assert [note.sentence for note in differences.notes if note.code == "containment-differs"] == [
@@ -158,14 +167,14 @@ def test_mixed_containment_is_noted():
     assert {"image", "runtime"} <= topics(differences)
 
 
-def test_an_image_named_by_hand_is_noted():
+def test_an_image_named_by_hand_is_noted() -> None:
     differences = diff.compare(
         original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
     )
     assert "image-override" in codes(differences)
 
 
-def test_a_note_of_both_sides_is_told_once():
+def test_a_note_of_both_sides_is_told_once() -> None:
     differences = diff.compare(
         original(notes=noted("one", "two")), rerun(notes=noted("two", "three"))
     )
@@ -179,13 +188,13 @@ def test_a_note_of_both_sides_is_told_once():
 # facts
 
 
-def test_the_name_of_a_run_is_no_difference():
+def test_the_name_of_a_run_is_no_difference() -> None:
     sides = [{"variables": {"CAPSULE_RUN": name}, "threads": 2} for name in ("a", "b")]
     differences = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
     assert differences.facts == ()
 
 
-def test_the_time_of_an_empty_call_is_no_difference():
+def test_the_time_of_an_empty_call_is_no_difference() -> None:
     sides = [{"effective": {"torch": {"empty_call_ns": time}}, "threads": 2} for time in (70, 80)]
     comparison = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
     assert comparison.facts == ()
@@ -216,13 +225,15 @@ def test_the_time_of_an_empty_call_is_no_difference():
         ({"runtime": "apptainer"}, "runtime", "/runtime", ("docker", "apptainer")),
     ],
 )
-def test_a_difference_is_a_fact(changes, topic, pointer, values):
+def test_a_difference_is_a_fact(
+    changes: Mapping[str, Any], topic: str, pointer: str, values: tuple[Leaf, Leaf]
+) -> None:
     (fact,) = diff.compare(original(), rerun(**changes)).facts
     assert (fact.topic, fact.pointer) == (topic, pointer)
     assert (fact.original, fact.rerun) == values
 
 
-def test_nodes_are_compared_by_class_and_state_never_by_identity():
+def test_nodes_are_compared_by_class_and_state_never_by_identity() -> None:
     node = make_node()
     node["identity"] = {"host": "another"}
     node["class"] = {**node["class"], "cpu": {"model": "Other CPU", "sockets": 1, "cores": 2}}
@@ -231,12 +242,12 @@ def test_nodes_are_compared_by_class_and_state_never_by_identity():
     assert (fact.original, fact.rerun) == ("Example CPU", "Other CPU")
 
 
-def test_another_number_of_nodes_is_a_fact():
+def test_another_number_of_nodes_is_a_fact() -> None:
     (fact,) = diff.compare(original(), rerun(nodes=(make_node(), make_node()))).facts
     assert (fact.topic, fact.pointer, fact.original, fact.rerun) == ("node class", "/count", 1, 2)
 
 
-def test_another_manifest_is_compared_field_by_field():
+def test_another_manifest_is_compared_field_by_field() -> None:
     here = rerun()
     document = json.loads(here.manifest.source)
     document["title"] = "Another"

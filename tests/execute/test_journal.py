@@ -2,8 +2,10 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 
 from capsule.execute import journal, results
 from capsule.execute.reports import Journal, Series, TrialReport, merge
-from capsule.manifest import Benchmark, Case, Metric, Operator
+from capsule.manifest import Benchmark, Case, Metric, Operator, Per
 from capsule.plan import Trial
 from tests.support.properties import examples
 
 METRICS = (Metric(name="loss"), Metric(name="time", unit="s", kind="machine", resolution=1e-9))
+Event = dict[str, Any]
+
 CASE = Case(name="default", parameters={})
 BENCHMARK = Benchmark(
     id="b", subject=Operator(name="gemm"), cases=(CASE,), frameworks=("numpy",), metrics=METRICS
@@ -36,7 +40,7 @@ def trial(seed: int = 1) -> Trial:
 ONE, TWO = trial(1), trial(2)
 
 
-HELLO = {
+HELLO: Event = {
     "event": "hello",
     "format": "capsule-journal/1",
     "rank": 0,
@@ -46,11 +50,11 @@ HELLO = {
 }
 
 
-def begin(of: Trial) -> dict:
+def begin(of: Trial) -> Event:
     return {"event": "begin", "trial": of.id}
 
 
-def samples(of: Trial, metric: str, *values: object, warmup: int = 0) -> dict:
+def samples(of: Trial, metric: str, *values: object, warmup: int = 0) -> Event:
     return {
         "event": "samples",
         "trial": of.id,
@@ -60,50 +64,52 @@ def samples(of: Trial, metric: str, *values: object, warmup: int = 0) -> dict:
     }
 
 
-def point(of: Trial, metric: str, step: float, value: float) -> dict:
+def point(of: Trial, metric: str, step: float, value: float) -> Event:
     """One point of a curve, with both clocks."""
     clocks = {"steps": [step], "wall": [step * 2.0], "active": [step * 1.5]}
     return {**samples(of, metric, value), **clocks}
 
 
-def end(of: Trial, **changes: object) -> dict:
+def end(of: Trial, **changes: object) -> Event:
     event = {"event": "end", "trial": of.id, "outcome": "completed", "reason": None}
     return {**event, "message": "", "seconds": 0.5, **changes}
 
 
-def whole(of: Trial) -> list[dict]:
+def whole(of: Trial) -> list[Event]:
     return [begin(of), samples(of, "loss", 0.5), samples(of, "time", 3.0, 1.0, warmup=1), end(of)]
 
 
-def written(events: list[dict]) -> bytes:
+def encode(events: Sequence[object]) -> bytes:
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
-def read(folder: Path, events: list[dict], tail: bytes = b"", hello: dict = HELLO) -> Journal:
+def read(
+    folder: Path, events: Sequence[object], tail: bytes = b"", hello: Event = HELLO
+) -> Journal:
     """The journal of one rank, judged."""
     path = folder / "journal.jsonl"
-    path.write_bytes(written([hello, *events]) + tail)
+    path.write_bytes(encode([hello, *events]) + tail)
     return merge([journal.read(path, (ONE, TWO))], (ONE, TWO))
 
 
-def test_a_sound_journal_is_read_whole(tmp_path):
-    found = read(tmp_path, [*whole(ONE), *whole(TWO), {"event": "bye"}])
-    assert found.defect is None
-    assert found.software == {"python": "3.11"}
-    assert [report.outcome for report in found.reports] == ["completed", "completed"]
-    loss, time = found.reports[0].series
+def test_a_sound_journal_is_read_whole(tmp_path: Path) -> None:
+    merged = read(tmp_path, [*whole(ONE), *whole(TWO), {"event": "bye"}])
+    assert merged.defect is None
+    assert merged.software == {"python": "3.11"}
+    assert [report.outcome for report in merged.reports] == ["completed", "completed"]
+    loss, time = merged.reports[0].series
     assert loss.values == (0.5,)
     assert (time.values, time.warmup) == ((3.0, 1.0), 1)
 
 
-def test_a_journal_that_was_never_written_is_empty(tmp_path):
+def test_a_journal_that_was_never_written_is_empty(tmp_path: Path) -> None:
     assert journal.read(tmp_path / "none", (ONE,)).reports == ()
 
 
-def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path):
-    found = read(tmp_path, [*whole(ONE), begin(TWO)], tail=b'{"event": "sam')
-    assert found.defect is None
-    assert [report.outcome for report in found.reports] == ["completed", None]
+def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None:
+    merged = read(tmp_path, [*whole(ONE), begin(TWO)], tail=b'{"event": "sam')
+    assert merged.defect is None
+    assert [report.outcome for report in merged.reports] == ["completed", None]
 
 
 @pytest.mark.parametrize(
@@ -132,22 +138,25 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path):
         ([[1, 2]], "not an object"),
     ],
 )
-def test_what_stands_before_a_defect_counts_and_nothing_after_it(tmp_path, events, complaint):
-    found = read(tmp_path, [*whole(TWO), *events, *whole(ONE)])
-    assert complaint in found.defect
-    outcomes = {report.trial: report.outcome for report in found.reports}
+def test_what_stands_before_a_defect_counts_and_nothing_after_it(
+    tmp_path: Path, events: Sequence[object], complaint: str
+) -> None:
+    merged = read(tmp_path, [*whole(TWO), *events, *whole(ONE)])
+    assert merged.defect is not None
+    assert complaint in merged.defect
+    outcomes = {report.trial: report.outcome for report in merged.reports}
     assert outcomes[TWO.id] == "completed"
     assert outcomes.get(ONE.id) is None
 
 
-def test_a_trial_that_lacks_a_metric_has_failed(tmp_path):
-    found = read(tmp_path, [begin(ONE), samples(ONE, "loss", 1.0), end(ONE)])
-    assert (found.reports[0].outcome, found.reports[0].reason) == ("failed", "no-result")
-    assert "time" in found.reports[0].message
+def test_a_trial_that_lacks_a_metric_has_failed(tmp_path: Path) -> None:
+    merged = read(tmp_path, [begin(ONE), samples(ONE, "loss", 1.0), end(ONE)])
+    assert (merged.reports[0].outcome, merged.reports[0].reason) == ("failed", "no-result")
+    assert "time" in merged.reports[0].message
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_a_metric_that_is_no_number_fails_the_trial_and_is_kept(tmp_path, value):
+def test_a_metric_that_is_no_number_fails_the_trial_and_is_kept(tmp_path: Path, value: str) -> None:
     events = [begin(ONE), samples(ONE, "loss", value), samples(ONE, "time", 1.0), end(ONE)]
     (report,) = read(tmp_path, events).reports
     assert (report.outcome, report.reason) == ("failed", "non-finite")
@@ -164,7 +173,7 @@ def test_a_metric_that_is_no_number_fails_the_trial_and_is_kept(tmp_path, value)
     ).map(lambda lines: b"".join(json.dumps(x).encode() + b"\n" for x in lines))
 )
 @examples(100, times=200, allowed=[HealthCheck.function_scoped_fixture])
-def test_no_bytes_can_break_the_reader(tmp_path, data):
+def test_no_bytes_can_break_the_reader(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(data)
     for report in journal.read(path, (ONE, TWO)).reports:
@@ -181,7 +190,7 @@ def reported(folder: Path, text: str) -> TrialReport:
     return judged
 
 
-def test_results_of_one_metric_gather_in_order(tmp_path):
+def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
     lines = '{"metric": "time", "value": 2}\n{"metric": "loss", "value": 1}\n'
     report = reported(tmp_path, lines + '{"metric": "time", "value": 3}')
     assert report.outcome == "completed"
@@ -225,13 +234,15 @@ def test_results_of_one_metric_gather_in_order(tmp_path):
         ),
     ],
 )
-def test_results_that_break_the_protocol_fail_the_trial(tmp_path, text, reason, words):
+def test_results_that_break_the_protocol_fail_the_trial(
+    tmp_path: Path, text: str, reason: str, words: str
+) -> None:
     report = reported(tmp_path, text)
     assert (report.outcome, report.reason) == ("failed", reason)
     assert words in report.message
 
 
-def test_a_step_beside_each_value_makes_a_curve(tmp_path):
+def test_a_step_beside_each_value_makes_a_curve(tmp_path: Path) -> None:
     lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
     lines.insert(1, {"metric": "time", "value": 9})
     report = reported(tmp_path, "\n".join(map(json.dumps, lines)))
@@ -242,7 +253,7 @@ def test_a_step_beside_each_value_makes_a_curve(tmp_path):
     }
 
 
-def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_path):
+def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_path: Path) -> None:
     events = [
         begin(ONE),
         samples(ONE, "time", 9.0, 1.0, warmup=1),
@@ -267,20 +278,21 @@ def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_pa
     ],
 )
 def test_a_program_that_speaks_another_format_or_of_another_world_is_not_believed(
-    tmp_path, hello, complaint
-):
-    found = read(tmp_path, whole(ONE), hello=hello)
-    assert complaint in found.defect
-    assert found.reports == ()
+    tmp_path: Path, hello: Event, complaint: str
+) -> None:
+    merged = read(tmp_path, whole(ONE), hello=hello)
+    assert merged.defect is not None
+    assert complaint in merged.defect
+    assert merged.reports == ()
 
 
-def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path):
+def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
-    path.write_bytes(written(lines) + b'{"metric": "loss", "va')
+    path.write_bytes(encode(lines) + b'{"metric": "loss", "va')
     report = results.read(path, ONE, ended_well=False)
     assert report.outcome is None
-    assert [(each.values, each.steps) for each in report.series] == [
+    assert [(series.values, series.steps) for series in report.series] == [
         ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0))
     ]
 
@@ -288,7 +300,7 @@ def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path):
 LOSS, RATE = Metric(name="loss"), Metric(name="rate", direction="higher", per="rank")
 
 
-def of_ranks(*lines: str, metrics=(LOSS, RATE)) -> TrialReport:
+def of_ranks(*lines: str, metrics: tuple[Metric, ...] = (LOSS, RATE)) -> TrialReport:
     """One trial of a command, reported by as many ranks as there are texts."""
     whole = replace(ONE, benchmark=replace(BENCHMARK, metrics=metrics))
     journals = []
@@ -310,10 +322,10 @@ def of_ranks(*lines: str, metrics=(LOSS, RATE)) -> TrialReport:
     return report
 
 
-def test_ranks_are_put_together():
+def test_ranks_are_put_together() -> None:
     report = of_ranks("loss=1 rate=5", "rate=3")
     assert report.outcome == "completed"
-    assert [(each.metric, each.rank) for each in report.series] == [
+    assert [(series.metric, series.rank) for series in report.series] == [
         ("loss", 0),
         ("rate", 0),
         ("rate", 1),
@@ -329,7 +341,9 @@ def test_ranks_are_put_together():
         (("loss=1 rate=5", "rate=nan"), "non-finite", "rate is nan"),
     ],
 )
-def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(lines, reason, words):
+def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(
+    lines: tuple[str, str], reason: str, words: str
+) -> None:
     report = of_ranks(*lines)
     assert (report.outcome, report.reason) == ("failed", reason)
     assert words in report.message
@@ -342,13 +356,15 @@ def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(lines, reaso
         ("step", "loss=1 loss=2", "declared per step, and was reported without steps"),
     ],
 )
-def test_several_values_are_what_their_metric_says_they_are(per, text, words):
+def test_several_values_are_what_their_metric_says_they_are(
+    per: Per, text: str, words: str
+) -> None:
     report = of_ranks(text, metrics=(Metric(name="loss", per=per),))
     assert (report.outcome, report.reason) == ("failed", "bad-result")
     assert words in report.message
 
 
-def test_a_trial_that_one_rank_has_not_ended_is_still_open():
+def test_a_trial_that_one_rank_has_not_ended_is_still_open() -> None:
     done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
     journals = [
         Journal(software={}, environment={}, reports=(done,)),
@@ -358,7 +374,7 @@ def test_a_trial_that_one_rank_has_not_ended_is_still_open():
     assert report.outcome is None
 
 
-def test_a_trial_that_one_rank_fails_has_failed_and_says_which():
+def test_a_trial_that_one_rank_fails_has_failed_and_says_which() -> None:
     done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
     failed = replace(done, outcome="failed", reason="error", message="ValueError: no")
     journals = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capsule.execute.outcome import Context, ProcessEnd, settle
+from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
 from capsule.execute.reports import Journal, TrialReport
 from capsule.record import Attempt
 from capsule.runtimes.base import Ended
@@ -21,10 +21,26 @@ BEFORE = Attempt(
 CONTEXT = Context(group="g", started="now", ranks=1, nodes=(0,), earlier={ONE.id: BEFORE})
 
 
-def process(**changes) -> ProcessEnd:
-    cut = changes.pop("cut", None)
-    ended = (Ended(**{"exit_code": 0, "signal": None, **changes}),) if cut is None else None
-    return ProcessEnd(ended=ended, cut=cut, seconds=2.0, words=("last words",))
+def process(
+    *,
+    exit_code: int | None = 0,
+    signal: int | None = None,
+    out_of_memory: bool = False,
+    engine_fault: str | None = None,
+) -> ProcessEnd:
+    """A process that ended by itself."""
+    ended = Ended(
+        exit_code=exit_code,
+        signal=signal,
+        out_of_memory=out_of_memory,
+        engine_fault=engine_fault,
+    )
+    return ProcessEnd(ended=(ended,), cut=None, seconds=2.0, words=("last words",))
+
+
+def process_cut(cut: Cut) -> ProcessEnd:
+    """A process that we ended."""
+    return ProcessEnd(ended=None, cut=cut, seconds=2.0, words=("last words",))
 
 
 def journal(*reports: TrialReport, defect: str | None = None) -> Journal:
@@ -46,42 +62,45 @@ UNDER_WAY = TrialReport(trial=TWO.id)
         (process(exit_code=None, signal=9, out_of_memory=True), "failed", "out-of-memory"),
         (process(), "failed", "no-result"),
         (process(exit_code=255, engine_fault="FATAL: no squashfuse"), "interrupted", "engine"),
-        (process(cut="timeout"), "failed", "timeout"),
-        (process(cut="walltime"), "interrupted", "walltime"),
-        (process(cut="interrupt"), "interrupted", "killed"),
-        (process(cut="lost"), "interrupted", "lost"),
+        (process_cut("timeout"), "failed", "timeout"),
+        (process_cut("walltime"), "interrupted", "walltime"),
+        (process_cut("interrupt"), "interrupted", "killed"),
+        (process_cut("lost"), "interrupted", "lost"),
     ],
 )
-def test_the_end_of_a_process_costs_only_the_trial_under_way(end, outcome, reason):
+def test_the_end_of_a_process_costs_only_the_trial_under_way(
+    end: ProcessEnd, outcome: str, reason: str
+) -> None:
     first, second = settle((ONE, TWO), journal(DONE, UNDER_WAY), end, CONTEXT)
     assert (first.outcome, first.attempt, first.seconds) == ("completed", 2, 1.0)
     assert (second.outcome, second.reason, second.attempt) == (outcome, reason, 1)
 
 
-def test_a_trial_whose_turn_never_came_has_no_attempt():
+def test_a_trial_whose_turn_never_came_has_no_attempt() -> None:
     attempts = settle((ONE, TWO), journal(DONE), process(exit_code=None, signal=9), CONTEXT)
-    assert [each.trial for each in attempts] == [ONE.id]
+    assert [attempt.trial for attempt in attempts] == [ONE.id]
 
 
-def test_a_program_that_cannot_start_fails_all_its_trials_at_once():
+def test_a_program_that_cannot_start_fails_all_its_trials_at_once() -> None:
     attempts = settle((ONE, TWO), journal(), process(exit_code=1), CONTEXT)
-    assert [(each.trial, each.reason) for each in attempts] == [(ONE.id, "exit"), (TWO.id, "exit")]
+    reasons = [(attempt.trial, attempt.reason) for attempt in attempts]
+    assert reasons == [(ONE.id, "exit"), (TWO.id, "exit")]
     assert "last words" in attempts[0].message
 
 
-def test_an_engine_that_cannot_start_interrupts_the_first_trial():
+def test_an_engine_that_cannot_start_interrupts_the_first_trial() -> None:
     end = process(exit_code=255, engine_fault="FATAL: x")
     (only,) = settle((ONE, TWO), journal(), end, CONTEXT)
     assert (only.outcome, only.message) == ("interrupted", "FATAL: x")
 
 
-def test_an_unsound_journal_is_named():
+def test_an_unsound_journal_is_named() -> None:
     (only,) = settle((TWO,), journal(UNDER_WAY, defect="line 3"), process(), CONTEXT)
     assert only.reason == "bad-result"
     assert "line 3" in only.message
 
 
-def test_a_command_s_trial_is_its_process():
+def test_a_command_s_trial_is_its_process() -> None:
     report = TrialReport(trial=TWO.id, outcome="completed")
     (only,) = settle((TWO,), journal(report), process(), CONTEXT)
     assert (only.outcome, only.exit_code, only.seconds) == ("completed", 0, 2.0)
@@ -106,7 +125,9 @@ TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier=
         ((WELL, WELL, WELL), "failed", "ended with exit code 0 and without a result"),
     ],
 )
-def test_of_several_ranks_the_one_that_failed_by_itself_is_told(ended, outcome, words):
+def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
+    ended: tuple[Ended, ...], outcome: str, words: str
+) -> None:
     end = ProcessEnd(ended=ended, cut=None, seconds=2.0, words=("a", "b", "c"))
     (only,) = settle((TWO,), journal(UNDER_WAY), end, TWO_NODES)
     assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (0, 1))

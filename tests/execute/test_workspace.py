@@ -3,20 +3,22 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.workspace import Workspace
+from capsule.jsons import JsonObject
 from capsule.origin import Verification
 from capsule.plan import Group
-from capsule.record import Attempt, Setup
+from capsule.record import Attempt, Outcome, Setup
 from tests.execute.test_journal import ONE, TWO
 from tests.support.records import make_image
 
 
-def attempt(trial: str, outcome: str = "completed") -> Attempt:
+def attempt(trial: str, outcome: Outcome = "completed") -> Attempt:
     return Attempt(
         trial=trial,
         attempt=1,
@@ -55,7 +57,7 @@ FIRST = Group(id="g", framework="numpy", seed=1, trials=(ONE, TWO))
 SECOND = Group(id="h", framework="numpy", seed=1, ranks=2, trials=(ONE,))
 
 
-def test_what_was_logged_is_there_for_the_next_process(tmp_path):
+def test_what_was_logged_is_there_for_the_next_process(tmp_path: Path) -> None:
     first = Workspace.create(tmp_path / "a.run", HEADER)
     start = first.begin(FIRST, (0,), "2026-01-01T00:00:00+00:00")
     first.log.end(start.number, (attempt("t1"), attempt("t2", "interrupted")))
@@ -66,12 +68,12 @@ def test_what_was_logged_is_there_for_the_next_process(tmp_path):
     assert second.log.starts == first.log.starts
     assert [begun.ranks for begun in second.log.starts] == [1, 2]
     assert second.log.attempts == first.log.attempts
-    assert [(number, each.trial) for number, each in second.log.attempts] == [(1, "t1"), (1, "t2")]
+    assert [(number, try_.trial) for number, try_ in second.log.attempts] == [(1, "t1"), (1, "t2")]
     assert [begun.group for begun in second.log.open_starts()] == ["h"]
     assert (second.log.is_settled("t1"), second.log.is_settled("t2")) == (True, False)
 
 
-def test_each_rank_has_files_of_its_own_and_a_rank_alone_those_of_the_start(tmp_path):
+def test_each_rank_has_files_of_its_own_and_a_rank_alone_those_of_the_start(tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path / "a.run", HEADER)
     alone = workspace.begin(FIRST, (0,), "now")
     assert alone.rank(0).folder == alone.folder
@@ -81,19 +83,20 @@ def test_each_rank_has_files_of_its_own_and_a_rank_alone_those_of_the_start(tmp_
     assert all(folder.is_dir() for folder in folders)
 
 
-def test_a_line_that_a_killed_process_left_torn_is_dropped(tmp_path):
+def test_a_line_that_a_killed_process_left_torn_is_dropped(tmp_path: Path) -> None:
     start = Workspace.create(tmp_path / "a.run", HEADER).begin(FIRST, (0,), "now")
     path = tmp_path / "a.run" / "attempts.jsonl"
     path.write_bytes(path.read_bytes() + b'{"end": 1, "attem')
     workspace = Workspace.open(tmp_path / "a.run")
     assert workspace.log.open_starts()
     workspace.log.end(start.number, (attempt("t1"),))
-    assert [each.trial for _, each in workspace.log.attempts] == ["t1"]
+    assert [try_.trial for _, try_ in workspace.log.attempts] == ["t1"]
     assert all(json.loads(line) for line in path.read_text().splitlines())
-    assert [each.trial for _, each in Workspace.open(tmp_path / "a.run").log.attempts] == ["t1"]
+    log = Workspace.open(tmp_path / "a.run").log
+    assert [try_.trial for _, try_ in log.attempts] == ["t1"]
 
 
-def test_what_another_process_logged_before_it_let_go_counts(tmp_path):
+def test_what_another_process_logged_before_it_let_go_counts(tmp_path: Path) -> None:
     one = Workspace.create(tmp_path / "a.run", HEADER)
     other = Workspace.open(tmp_path / "a.run")
     with one.lock():
@@ -107,14 +110,14 @@ def test_what_another_process_logged_before_it_let_go_counts(tmp_path):
 @pytest.mark.parametrize(
     "line", ['{"start": 1, "group": "g", "trials": []}', '{"end": 1, "attempts": [{"trial": "t"}]}']
 )
-def test_a_log_of_another_layout_is_told_in_a_sentence(tmp_path, line):
+def test_a_log_of_another_layout_is_told_in_a_sentence(tmp_path: Path, line: str) -> None:
     Workspace.create(tmp_path / "a.run", HEADER)
     (tmp_path / "a.run" / "attempts.jsonl").write_text(line + "\n")
     with pytest.raises(UsageError, match="another version of capsule"):
         Workspace.open(tmp_path / "a.run")
 
 
-def test_an_existing_folder_is_not_written_over(tmp_path):
+def test_an_existing_folder_is_not_written_over(tmp_path: Path) -> None:
     Workspace.create(tmp_path / "a.run", HEADER)
     with pytest.raises(UsageError, match="--resume"):
         Workspace.create(tmp_path / "a.run", HEADER)
@@ -123,14 +126,14 @@ def test_an_existing_folder_is_not_written_over(tmp_path):
 @pytest.mark.parametrize(
     "text", [None, '{"format": "capsule-run/9"}', '{"format": "capsule-run/1"}', "[]"]
 )
-def test_another_folder_is_not_taken_for_a_run(tmp_path, text):
+def test_another_folder_is_not_taken_for_a_run(tmp_path: Path, text: str | None) -> None:
     if text:
         (tmp_path / "run.json").write_text(text)
     with pytest.raises(UsageError):
         Workspace.open(tmp_path)
 
 
-def test_only_one_process_works_on_a_run(tmp_path):
+def test_only_one_process_works_on_a_run(tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path / "a.run", HEADER)
     code = (
         "import sys, pathlib\n"
@@ -151,10 +154,15 @@ def test_only_one_process_works_on_a_run(tmp_path):
         pass
 
 
-def test_a_node_is_kept_once(tmp_path):
+def test_a_node_is_kept_once(tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path / "a.run", HEADER)
-    one = {"identity": {"host": "x"}, "class": {"cores": 2}, "state": {"load": 1}, "missing": {}}
-    assert workspace.add_node(one) == 0
-    assert workspace.add_node({**one, "state": {"load": 2}}) == 0
-    assert workspace.add_node({**one, "identity": {"host": "y"}}) == 1
+    node: JsonObject = {
+        "identity": {"host": "x"},
+        "class": {"cores": 2},
+        "state": {"load": 1},
+        "missing": {},
+    }
+    assert workspace.add_node(node) == 0
+    assert workspace.add_node({**node, "state": {"load": 2}}) == 0
+    assert workspace.add_node({**node, "identity": {"host": "y"}}) == 1
     assert len(workspace.nodes()) == 2

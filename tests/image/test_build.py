@@ -11,6 +11,7 @@ from capsule.digest import Digest, of_bytes
 from capsule.errors import CannotRunError, ExecutionError
 from capsule.image import build, reference, registry
 from capsule.manifest import ImageSpec
+from tests.support.command import User
 from tests.support.engines import docker, registry_host, small_image
 
 README = Path(__file__).parents[2] / "README.md"
@@ -18,7 +19,7 @@ SOME = of_bytes(b"some")
 
 
 @pytest.fixture
-def recipe(tmp_path):
+def recipe(tmp_path: Path) -> Path:
     folder = tmp_path / "Recipe one"
     (folder / "wheelhouse").mkdir(parents=True)
     (folder / "wheelhouse/.gitignore").write_text("*\n")
@@ -30,7 +31,7 @@ def recipe(tmp_path):
 
 
 @pytest.mark.engines
-def test_a_real_registry_serves_what_the_reference_pins():
+def test_a_real_registry_serves_what_the_reference_pins() -> None:
     pinned = image.resolve(ImageSpec(reference=small_image()), folder=None)
     assert small_image() == f"docker://{pinned.pinned}"
     assert pinned.platform == "linux/amd64"
@@ -38,7 +39,9 @@ def test_a_real_registry_serves_what_the_reference_pins():
 
 
 @pytest.mark.engines
-def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(recipe, tmp_path):
+def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(
+    recipe: Path, tmp_path: Path
+) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     (wheels / "some-1.whl").write_bytes(b"wheel")
@@ -56,14 +59,14 @@ def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(recipe, tm
 
 
 @pytest.mark.engines
-def test_a_pushed_recipe_is_pinned_by_what_the_registry_serves(recipe):
+def test_a_pushed_recipe_is_pinned_by_what_the_registry_serves(recipe: Path) -> None:
     built = build.build(recipe, push=f"docker://{registry_host()}/capsule-test/recipe:1")
     assert built.pinned == f"{registry_host()}/capsule-test/recipe@{built.manifest_digest}"
     assert registry.resolve(reference.parse(f"docker://{built.pinned}")).config == built.config
 
 
 @pytest.mark.engines
-def test_the_documented_line_builds_and_pushes(author):
+def test_the_documented_line_builds_and_pushes(author: User) -> None:
     (line,) = re.findall(r"`capsule (image build \S+ --push \S+)`", README.read_text())
     folder = author.folder / "recipe"
     folder.mkdir()
@@ -84,7 +87,7 @@ def test_the_documented_line_builds_and_pushes(author):
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "words"),
     [
         ("localhost:5000/torch:1", "did you mean docker://localhost:5000/torch:1"),
         (f"docker://localhost:5000/torch@{SOME}", "name a tag: docker://localhost:5000/torch"),
@@ -94,22 +97,24 @@ def test_the_documented_line_builds_and_pushes(author):
         ("", "not an image reference"),
     ],
 )
-def test_what_cannot_be_pushed_is_refused_before_anything_is_built(author, target, said):
+def test_what_cannot_be_pushed_is_refused_before_anything_is_built(
+    author: User, target: str, words: str
+) -> None:
     # neither a Dockerfile nor an engine is needed to learn it
     ended = author.run("image", "build", author.folder, "--push", target, PATH="")
     assert ended.returncode == 2
     assert "--push" in ended.stderr
-    assert said in ended.stderr
+    assert words in ended.stderr
 
 
 @pytest.mark.engines
-def test_a_build_that_fails_says_its_last_words(recipe):
+def test_a_build_that_fails_says_its_last_words(recipe: Path) -> None:
     (recipe / "Dockerfile").write_text("FROM scratch\nCOPY no-such-file /\n")
     with pytest.raises(ExecutionError, match="no-such-file"):
         build.build(recipe)
 
 
 @pytest.mark.engines
-def test_an_image_that_docker_lost_is_named():
+def test_an_image_that_docker_lost_is_named() -> None:
     with pytest.raises(CannotRunError, match=str(SOME)[:20]), build.save(Digest(hex=SOME.hex)):
         pass

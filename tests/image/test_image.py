@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +19,7 @@ from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, UsageError
 from capsule.image import reference, registry
 from capsule.image.transfer import Answer
+from capsule.jsons import JsonObject
 from capsule.manifest import ImageSpec
 
 SOME = of_bytes(b"some")
@@ -33,14 +34,14 @@ class Served:
 
     host: str = ""
     answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     login: str | None = None
 
     def put(self, path: str, body: bytes, kind: str = "", **headers: str) -> None:
         self.answers[path] = (200, {"Content-Type": kind, **headers}, body)
 
-    def reference(self, asked: str = ":1") -> reference.Reference:
-        return reference.parse(f"docker://{self.host}/made{asked}")
+    def reference(self, version: str = ":1") -> reference.Reference:
+        return reference.parse(f"docker://{self.host}/made{version}")
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def served() -> Iterator[Served]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.removeprefix("/v2/made/")
-            state.asked.append((path, self.headers.get("Authorization", "")))
+            state.requests.append((path, self.headers.get("Authorization", "")))
             status, headers, body = state.answers.get(path, (404, {}, b"{}"))
             bearer = self.headers.get("Authorization") == "Bearer good"
             if state.login and path.startswith(("manifests", "blobs")) and not bearer:
@@ -77,20 +78,31 @@ def served() -> Iterator[Served]:
 OCI = "application/vnd.oci.image"
 
 
-def make(served: Served, **changes: Any) -> dict[str, Any]:
-    """Put a whole image of two layers at the tag `1`; changes replace fields of its documents."""
-    config = {
+def make(
+    served: Served, manifest: JsonObject | None = None, config: JsonObject | None = None
+) -> dict[str, bytes]:
+    """Put a whole image of two layers at the tag `1`.
+
+    Args:
+        served: Where to put it.
+        manifest: Fields of its manifest to replace.
+        config: Fields of its configuration to replace.
+
+    Returns:
+        The bytes of its `manifest` and of its `config`.
+    """
+    whole_config: JsonObject = {
         "os": "linux",
         "architecture": "amd64",
         "rootfs": {"type": "layers", "diff_ids": [str(of_bytes(b"a")), str(of_bytes(b"b"))]},
-        **changes.get("config", {}),
+        **(config or {}),
     }
-    data = json.dumps(config).encode()
-    layers = [
-        {"mediaType": f"{OCI}.layer.v1.tar+gzip", "digest": str(of_bytes(each)), "size": 7}
-        for each in (b"A", b"B")
+    data = json.dumps(whole_config).encode()
+    layers: list[JsonObject] = [
+        {"mediaType": f"{OCI}.layer.v1.tar+gzip", "digest": str(of_bytes(blob)), "size": 7}
+        for blob in (b"A", b"B")
     ]
-    manifest = {
+    whole_manifest: JsonObject = {
         "schemaVersion": 2,
         "mediaType": f"{OCI}.manifest.v1+json",
         "config": {
@@ -99,20 +111,21 @@ def make(served: Served, **changes: Any) -> dict[str, Any]:
             "size": len(data),
         },
         "layers": layers,
-        **changes.get("manifest", {}),
+        **(manifest or {}),
     }
-    body = json.dumps(manifest).encode()
-    served.put("manifests/1", body, manifest["mediaType"])
-    served.put(f"manifests/{of_bytes(body)}", body, manifest["mediaType"])
+    body = json.dumps(whole_manifest).encode()
+    kind = str(whole_manifest["mediaType"])
+    served.put("manifests/1", body, kind)
+    served.put(f"manifests/{of_bytes(body)}", body, kind)
     served.put(f"blobs/{of_bytes(data)}", data)
     return {"manifest": body, "config": data}
 
 
-def resolve(served: Served, asked: str = ":1") -> image.Image:
-    return registry.resolve(served.reference(asked), platform="linux/amd64")
+def resolve(served: Served, version: str = ":1") -> image.Image:
+    return registry.resolve(served.reference(version), platform="linux/amd64")
 
 
-def test_an_image_is_pinned_by_the_digests_of_the_bytes_that_came(served):
+def test_an_image_is_pinned_by_the_digests_of_the_bytes_that_came(served: Served) -> None:
     made = make(served)
     pinned = resolve(served)
     assert pinned.manifest_digest == of_bytes(made["manifest"])
@@ -125,12 +138,13 @@ def test_an_image_is_pinned_by_the_digests_of_the_bytes_that_came(served):
     assert resolve(served, f"@{pinned.manifest_digest}").manifest_digest == pinned.manifest_digest
 
 
-def test_an_index_is_followed_to_this_platform_and_kept(served):
+def test_an_index_is_followed_to_this_platform_and_kept(served: Served) -> None:
     made = make(served)
     own = str(of_bytes(made["manifest"]))
-    index = {
+    media_type = f"{OCI}.index.v1+json"
+    index: JsonObject = {
         "schemaVersion": 2,
-        "mediaType": f"{OCI}.index.v1+json",
+        "mediaType": media_type,
         "manifests": [
             {"digest": str(SOME), "platform": {"os": "unknown", "architecture": "unknown"}},
             {"digest": str(SOME), "platform": {"os": "linux", "architecture": "arm64"}},
@@ -138,20 +152,20 @@ def test_an_index_is_followed_to_this_platform_and_kept(served):
         ],
     }
     body = json.dumps(index).encode()
-    served.put("manifests/2", body, index["mediaType"])
+    served.put("manifests/2", body, media_type)
     pinned = resolve(served, ":2")
     assert (str(pinned.manifest_digest), pinned.index_digest) == (own, of_bytes(body))
     with pytest.raises(CannotRunError, match=r"not there for linux/s390x, only for .*linux/arm64"):
         registry.resolve(served.reference(":2"), platform="linux/s390x")
 
 
-def test_an_image_of_another_platform_cannot_run(served):
+def test_an_image_of_another_platform_cannot_run(served: Served) -> None:
     make(served, config={"architecture": "arm64"})
     with pytest.raises(CannotRunError, match="for linux/arm64, wanted is linux/amd64"):
         resolve(served)
 
 
-def test_bytes_of_another_digest_are_damaged(served):
+def test_bytes_of_another_digest_are_damaged(served: Served) -> None:
     made = make(served)
     with pytest.raises(DamagedError) as caught:
         served.put(f"manifests/{SOME}", made["manifest"], f"{OCI}.manifest.v1+json")
@@ -163,7 +177,7 @@ def test_bytes_of_another_digest_are_damaged(served):
         resolve(served)
 
 
-def test_a_digest_header_that_lies_is_damaged(served):
+def test_a_digest_header_that_lies_is_damaged(served: Served) -> None:
     made = make(served)
     headers = {"Docker-Content-Digest": str(SOME)}
     served.put("manifests/1", made["manifest"], f"{OCI}.manifest.v1+json", **headers)
@@ -171,11 +185,11 @@ def test_a_digest_header_that_lies_is_damaged(served):
         resolve(served)
 
 
-LAYER = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "size": 1}
+LAYER: JsonObject = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "size": 1}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "words"),
     [
         ({"manifest": {"layers": [LAYER]}}, "same number of layers"),
         ({"manifest": {"layers": {}}}, "same number of layers"),
@@ -191,9 +205,11 @@ LAYER = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "size": 1}
         ({"config": {"rootfs": {"diff_ids": ["md5:1", "md5:2"]}}}, "configuration is not"),
     ],
 )
-def test_documents_that_contradict_each_other_are_damaged(served, changes, said):
+def test_documents_that_contradict_each_other_are_damaged(
+    served: Served, changes: Mapping[str, JsonObject], words: str
+) -> None:
     make(served, **changes)
-    with pytest.raises(DamagedError, match=said):
+    with pytest.raises(DamagedError, match=words):
         resolve(served)
 
 
@@ -205,20 +221,20 @@ def test_documents_that_contradict_each_other_are_damaged(served, changes, said)
         {"config": {"mediaType": "application/vnd.cncf.helm.config.v1+json"}},
     ],
 )
-def test_what_is_no_image_cannot_run(served, changes):
+def test_what_is_no_image_cannot_run(served: Served, changes: JsonObject) -> None:
     make(served, manifest=changes)
     with pytest.raises(CannotRunError, match=r"no image of schema 2|not a container image"):
         resolve(served)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"a":1,"a":2}'])
-def test_what_is_no_json_object_is_damaged(served, body):
+def test_what_is_no_json_object_is_damaged(served: Served, body: bytes) -> None:
     served.put("manifests/1", body, f"{OCI}.manifest.v1+json")
     with pytest.raises(DamagedError):
         resolve(served)
 
 
-def test_an_answer_without_end_is_cut(served):
+def test_an_answer_without_end_is_cut(served: Served) -> None:
     served.put("manifests/1", b" " * (5 << 20), f"{OCI}.manifest.v1+json")
     with pytest.raises(DamagedError, match="longer than 4194304 bytes"):
         resolve(served)
@@ -240,49 +256,54 @@ def test_an_answer_without_end_is_cut(served):
         max_leaves=8,
     ).map(lambda value: json.dumps(value).encode())
 )
-def test_no_answer_of_a_registry_is_our_fault(body):
-    asked = reference.parse("docker://localhost/x")
+def test_no_answer_of_a_registry_is_our_fault(body: bytes) -> None:
     answer = Answer(body=body, media_type=f"{OCI}.manifest.v1+json")
     try:
-        document = registry.read_document(answer, asked)
+        document = registry.read_document(answer, reference.parse("docker://localhost/x"))
     except CapsuleError:
         return
     assert ("layers" in document) != ("manifests" in document)
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "words"),
     [(404, "has no manifests/1"), (403, "refuses"), (500, "HTTP 500"), (429, "HTTP 429")],
 )
-def test_a_registry_that_does_not_serve_is_told_with_its_host(served, status, said):
+def test_a_registry_that_does_not_serve_is_told_with_its_host(
+    served: Served, status: int, words: str
+) -> None:
     served.answers["manifests/1"] = (status, {}, b"")
-    with pytest.raises(CannotRunError, match=said) as caught:
+    with pytest.raises(CannotRunError, match=words) as caught:
         resolve(served)
     assert served.host in str(caught.value)
 
 
-def test_a_registry_that_is_not_there_is_told_with_its_host(served):
+def test_a_registry_that_is_not_there_is_told_with_its_host(served: Served) -> None:
     with pytest.raises(CannotRunError, match=r"127\.0\.0\.1:1 does not answer.*refused"):
         registry.resolve(reference.parse("docker://127.0.0.1:1/x"))
 
 
-def stored(tmp_path, monkeypatch, host: str) -> str:
+def store_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str) -> str:
     login = base64.b64encode(b"user:secret").decode()
     (tmp_path / "config.json").write_text(json.dumps({"auths": {host: {"auth": login}}}))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     return login
 
 
-def test_a_token_is_fetched_with_the_stored_login(served, tmp_path, monkeypatch):
+def test_a_token_is_fetched_with_the_stored_login(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make(served)
-    login = stored(tmp_path, monkeypatch, served.host)
+    login = store_login(tmp_path, monkeypatch, served.host)
     served.login = f'Bearer realm="http://{served.host}/token",service="s",scope="pull"'
     served.put("/token?service=s&scope=pull", b'{"token": "good"}')
     assert resolve(served).manifest == made["manifest"]
-    assert ("/token?service=s&scope=pull", f"Basic {login}") in served.asked
+    assert ("/token?service=s&scope=pull", f"Basic {login}") in served.requests
 
 
-def test_without_a_login_the_way_out_is_named(served, tmp_path, monkeypatch):
+def test_without_a_login_the_way_out_is_named(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(served)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     served.login = 'Basic realm="x"'
@@ -291,9 +312,11 @@ def test_without_a_login_the_way_out_is_named(served, tmp_path, monkeypatch):
     assert f"docker login {served.host}" in str(caught.value)
 
 
-def test_a_login_is_never_sent_to_another_machine_in_the_clear(served, tmp_path, monkeypatch):
+def test_a_login_is_never_sent_to_another_machine_in_the_clear(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(served)
-    stored(tmp_path, monkeypatch, served.host)
+    store_login(tmp_path, monkeypatch, served.host)
     served.login = 'Bearer realm="http://198.51.100.7/token"'
     with pytest.raises(CannotRunError, match="login"):
         resolve(served)
@@ -302,7 +325,7 @@ def test_a_login_is_never_sent_to_another_machine_in_the_clear(served, tmp_path,
 # --- the one entry -------------------------------------------------------------------------------
 
 
-def test_the_override_takes_the_place_of_the_manifests_image(served):
+def test_the_override_takes_the_place_of_the_manifests_image(served: Served) -> None:
     make(served)
     written = f"docker://{served.host}/made:1"
     spec = ImageSpec(reference="docker://localhost:1/never-asked")
@@ -311,12 +334,12 @@ def test_the_override_takes_the_place_of_the_manifests_image(served):
     assert image.resolve(ImageSpec(reference=written), folder=None).pinned == pinned.pinned
 
 
-def test_no_image_at_all_is_bad_usage():
+def test_no_image_at_all_is_bad_usage() -> None:
     with pytest.raises(UsageError, match="no image"):
         image.resolve(None, folder=None)
 
 
-def test_a_recipe_folder_without_a_dockerfile_is_named(tmp_path):
+def test_a_recipe_folder_without_a_dockerfile_is_named(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="Dockerfile") as caught:
         image.resolve(ImageSpec(build="recipe"), folder=tmp_path)
     assert str(tmp_path / "recipe") in str(caught.value)

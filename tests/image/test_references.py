@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capsule.digest import of_bytes
+from capsule.digest import Digest, of_bytes
 from capsule.errors import UsageError
 from capsule.image import reference
 
@@ -20,7 +20,9 @@ digests = st.none() | st.binary().map(of_bytes)
 
 
 @given(hosts, names, tags, digests)
-def test_a_reference_is_read_into_its_parts_and_back(host, name, tag, digest):
+def test_a_reference_is_read_into_its_parts_and_back(
+    host: str, name: str, tag: str | None, digest: Digest | None
+) -> None:
     text = f"docker://{host}/{name}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
     parsed = reference.parse(text)
     assert (parsed.registry, parsed.repository, parsed.digest) == (host, name, digest)
@@ -29,7 +31,7 @@ def test_a_reference_is_read_into_its_parts_and_back(host, name, tag, digest):
 
 
 @given(st.text() | st.text(alphabet="docker:/.@[]a-Z0_sha256").map("docker://{}".format))
-def test_any_text_is_a_reference_or_bad_usage(text):
+def test_any_text_is_a_reference_or_bad_usage(text: str) -> None:
     try:
         parsed = reference.parse(text)
     except UsageError as error:
@@ -62,13 +64,13 @@ def test_any_text_is_a_reference_or_bad_usage(text):
         ),
     ],
 )
-def test_what_docker_fills_in_is_filled_in(text, whole, endpoint):
+def test_what_docker_fills_in_is_filled_in(text: str, whole: str, endpoint: str) -> None:
     parsed = reference.parse(f"docker://{text}")
     assert (str(parsed), parsed.endpoint) == (f"docker://{whole}", endpoint)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("debian:12", "did you mean docker://debian:12"),
         ("oras://h/x", "written docker://.*not supported"),
@@ -100,10 +102,10 @@ def test_what_docker_fills_in_is_filled_in(text, whole, endpoint):
         (f"docker://h.org/a@{str(of_bytes(b'some')).upper()}", "not a digest"),
     ],
 )
-def test_what_is_wrong_with_a_reference_is_said(text, said):
+def test_what_is_wrong_with_a_reference_is_said(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         reference.parse(text, where="/image/reference")
-    assert re.search(said, str(caught.value), re.DOTALL)
+    assert re.search(words, str(caught.value), re.DOTALL)
     assert "/image/reference" in str(caught.value)
     archive_or_file = text.endswith(".sif") or text.startswith(("docker-archive", "oci", "/", "."))
     assert not (archive_or_file and "did you mean" in str(caught.value))

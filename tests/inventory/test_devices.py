@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import inventory
 from capsule.inventory.gpu import gpu_record
 from capsule.inventory.memory import module_record
-from capsule.inventory.tree import Unread, settle
+from capsule.inventory.tree import Fact, Unread, settle
 from tests.support import machines
 
 GIB = 1 << 30
 
 
 # as NVML answers on an A100 with MIG on; energy, serial and NVLink were refused
-A100 = {
+A100: dict[str, Fact] = {
     "name": "NVIDIA A100-SXM4-40GB",
     "uuid": "GPU-5b3cf2c1-0000-0000-0000-000000000000",
     "serial": Unread(reason="absent", detail="NVML: Not Supported"),
@@ -46,7 +49,7 @@ A100 = {
 }
 
 
-def test_an_nvidia_gpu():
+def test_an_nvidia_gpu() -> None:
     part = gpu_record(A100)
     assert part.klass == {
         "vendor": "NVIDIA",
@@ -68,22 +71,31 @@ def test_an_nvidia_gpu():
     assert part.state["ecc"] is part.state["mig"] is part.state["persistence"] is True
     assert part.state["mig_instances"] == ["NVIDIA A100-SXM4-40GB MIG 3g.20gb"]
     missing: dict[str, str] = {}
-    settled = settle([part.identity, part.momentary], "", missing)
-    assert settled[1]["sm_clock_hertz"] == 210_000_000
+    facts = settle([part.identity, part.momentary], "", missing)
+    assert inventory.at(inventory.entries_at(facts)[1], "sm_clock_hertz") == 210_000_000
     assert missing == {
         "/0/serial": "absent: NVML: Not Supported",
         "/1/power_watts": "not permitted: NVML: Insufficient Permissions",
     }
 
 
-def test_a_gpu_that_answers_nothing_is_all_reasons():
+def test_a_gpu_that_answers_nothing_is_all_reasons() -> None:
     part = gpu_record({})
     missing: dict[str, str] = {}
-    assert set(settle(part.state, "", missing).values()) == {None}
+    state = settle(part.state, "", missing)
+    assert isinstance(state, dict)
+    assert set(state.values()) == {None}
     assert set(missing.values()) == {"absent: NVML gave no answer"}
 
 
-def smbios(size, kind=0x1A, speed=3200, configured=2933, extended=0, strings=("Samsung", "M393")):
+def smbios(
+    size: int,
+    kind: int = 0x1A,
+    speed: int = 3200,
+    configured: int = 2933,
+    extended: int = 0,
+    strings: tuple[str, str] = ("Samsung", "M393"),
+) -> bytes:
     area = bytearray(0x28)
     area[0], area[1] = 17, len(area)
     area[0x0C:0x0E] = size.to_bytes(2, "little")
@@ -95,13 +107,14 @@ def smbios(size, kind=0x1A, speed=3200, configured=2933, extended=0, strings=("S
     return bytes(area) + b"\0".join(text.encode() for text in strings) + b"\0\0"
 
 
-def test_memory_modules_are_counted(tmp_path):
+def test_memory_modules_are_counted(tmp_path: Path) -> None:
     root = machines.unfold("epyc", tmp_path)
     for slot, raw in enumerate([smbios(16384)] * 8 + [smbios(0)] * 8):
         file = root / f"sys/firmware/dmi/entries/17-{slot}/raw"
         file.parent.mkdir(parents=True)
         file.write_bytes(raw)
-    assert inventory.node(root, salt="")["class"]["memory"]["modules"] == [
+    node: dict[str, Any] = inventory.node(root, salt="")
+    assert node["class"]["memory"]["modules"] == [
         {
             "type": "DDR4",
             "size_bytes": 16 * GIB,
@@ -114,12 +127,16 @@ def test_memory_modules_are_counted(tmp_path):
     ]
 
 
-def test_a_memory_module_of_64_gibibytes_uses_the_longer_field():
+def test_a_memory_module_of_64_gibibytes_uses_the_longer_field() -> None:
     module = module_record(smbios(0x7FFF, kind=0x22, extended=65536))
+    assert module is not None
     assert (module["type"], module["size_bytes"]) == ("DDR5", 64 * GIB)
 
 
 @given(st.binary(max_size=120))
-def test_any_bytes_are_a_module_or_none(raw):
+def test_any_bytes_are_a_module_or_none(raw: bytes) -> None:
     module = module_record(raw)
-    assert module is None or module["size_bytes"] > 0
+    if module is not None:
+        size = module["size_bytes"]
+        assert isinstance(size, int)
+        assert size > 0

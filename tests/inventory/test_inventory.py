@@ -8,32 +8,42 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import inventory
+from capsule.inventory.compare import Difference
 from capsule.inventory.tree import compress, expand
+from capsule.jsons import Json
 from tests.support import machines
 from tests.support.properties import examples
 
 GIB = 1 << 30
+Node = dict[str, Any]
 
 
-def read(name, folder, **options):
-    return inventory.node(machines.unfold(name, folder), salt="pepper", **options)
+def take(root: Path = Path("/"), *, salt: str = "", keep_hosts: bool = False) -> Node:
+    return inventory.node(root, salt=salt, keep_hosts=keep_hosts)
 
 
-def at(node, pointer):
+def read(name: str, folder: Path, *, keep_hosts: bool = False) -> Node:
+    return take(machines.unfold(name, folder), salt="pepper", keep_hosts=keep_hosts)
+
+
+def at(node: Node, pointer: str) -> Any:
+    value: Any = node
     for part in pointer.strip("/").split("/"):
-        node = node[int(part)] if isinstance(node, list) else node[part]
-    return node
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
 
 
-def test_two_sockets_eight_numa_nodes_with_smt(tmp_path):
+def test_two_sockets_eight_numa_nodes_with_smt(tmp_path: Path) -> None:
     node = read("epyc", tmp_path)
     cpu = node["class"]["cpu"]
     assert cpu["model"] == "AMD EPYC 7251 8-Core Processor"
@@ -64,7 +74,7 @@ def test_two_sockets_eight_numa_nodes_with_smt(tmp_path):
     }
 
 
-def test_a_job_of_a_scheduler_sees_its_own_limits(tmp_path):
+def test_a_job_of_a_scheduler_sees_its_own_limits(tmp_path: Path) -> None:
     limits = read("epyc", tmp_path)["state"]["limits"]
     assert limits["cpu_quota"] == 8.0
     assert limits["memory_bytes"] == 64 * GIB
@@ -73,13 +83,13 @@ def test_a_job_of_a_scheduler_sees_its_own_limits(tmp_path):
     assert limits["open_files"] == 131072
 
 
-def test_the_kernel_command_line_is_not_kept_whole(tmp_path):
+def test_the_kernel_command_line_is_not_kept_whole(tmp_path: Path) -> None:
     node = read("epyc", tmp_path)
     assert node["state"]["system"]["kernel_options"] == ["isolcpus=30-31", "mitigations=off"]
     assert "node17" not in json.dumps(node)
 
 
-def test_network_hardware(tmp_path):
+def test_network_hardware(tmp_path: Path) -> None:
     node = read("epyc", tmp_path)
     assert node["class"]["network"] == {
         "interfaces": {
@@ -101,7 +111,7 @@ def test_network_hardware(tmp_path):
     assert state == {"firmware": "20.35.1012", "ports": {"1": {"state": "4: ACTIVE"}}}
 
 
-def test_an_amd_gpu_from_sysfs(tmp_path):
+def test_an_amd_gpu_from_sysfs(tmp_path: Path) -> None:
     node = read("epyc", tmp_path)
     assert node["class"]["gpus"] == [
         {
@@ -116,7 +126,7 @@ def test_an_amd_gpu_from_sysfs(tmp_path):
     assert node["state"]["gpu_driver"]["amdgpu_version"] == "6.8.5"
 
 
-def test_an_arm_machine_has_a_model_without_a_model_name(tmp_path):
+def test_an_arm_machine_has_a_model_without_a_model_name(tmp_path: Path) -> None:
     node = read("grace", tmp_path)
     cpu = node["class"]["cpu"]
     assert (cpu["model"], cpu["vendor"]) == ("Neoverse-V2", "Arm")
@@ -130,14 +140,14 @@ def test_an_arm_machine_has_a_model_without_a_model_name(tmp_path):
     assert node["missing"]["/state/cpu/microcode"].startswith("absent: ")
 
 
-def test_an_unknown_arm_core_keeps_its_numbers(tmp_path):
+def test_an_unknown_arm_core_keeps_its_numbers(tmp_path: Path) -> None:
     root = machines.unfold("grace", tmp_path)
     cpuinfo = root / "proc/cpuinfo"
     cpuinfo.write_text(cpuinfo.read_text().replace("0xd4f", "0xfff").replace("0x41", "0x99"))
-    assert inventory.node(root, salt="")["class"]["cpu"]["model"] == "implementer 0x99 part 0xfff"
+    assert take(root)["class"]["cpu"]["model"] == "implementer 0x99 part 0xfff"
 
 
-def test_a_gpu_that_nvml_does_not_tell_is_not_lost(tmp_path):
+def test_a_gpu_that_nvml_does_not_tell_is_not_lost(tmp_path: Path) -> None:
     node = read("grace", tmp_path)
     (gpu,) = node["class"]["gpus"]
     assert (gpu["vendor"], gpu["model"]) == ("NVIDIA", "NVIDIA GH200 480GB")
@@ -146,7 +156,7 @@ def test_a_gpu_that_nvml_does_not_tell_is_not_lost(tmp_path):
     assert node["state"]["gpu_driver"]["nvidia_version"] == "565.57.01"
 
 
-def test_a_small_virtual_machine(tmp_path):
+def test_a_small_virtual_machine(tmp_path: Path) -> None:
     node = read("microvm", tmp_path)
     assert node["class"]["machine"]["virtual"] is True
     assert node["class"]["cpu"]["cores"] == 2
@@ -158,23 +168,23 @@ def test_a_small_virtual_machine(tmp_path):
     assert reason.startswith("absent: /sys/bus/pci/devices has no NVIDIA or AMD accelerator")
 
 
-def test_the_limit_of_an_old_control_group(tmp_path):
+def test_the_limit_of_an_old_control_group(tmp_path: Path) -> None:
     root = machines.unfold("microvm", tmp_path)
     (root / "sys/fs/cgroup/memory/jobs/memory.limit_in_bytes").write_text(f"{3 * GIB}\n")
     (root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us").write_text("150000\n")
-    limits = inventory.node(root, salt="")["state"]["limits"]
+    limits = take(root)["state"]["limits"]
     assert (limits["memory_bytes"], limits["cpu_quota"]) == (3 * GIB, 1.5)
 
 
-def test_identity_is_hashed_unless_asked_otherwise(tmp_path):
+def test_identity_is_hashed_unless_asked_otherwise(tmp_path: Path) -> None:
     hashed = read("grace", tmp_path / "a")["identity"]
     clear = read("grace", tmp_path / "b", keep_hosts=True)["identity"]
-    other = inventory.node(machines.unfold("grace", tmp_path / "c"), salt="salt")["identity"]
+    other = take(machines.unfold("grace", tmp_path / "c"), salt="salt")["identity"]
     assert clear["machine"]["host_name"] == "gh200-3"
     assert clear["gpus"][0]["uuid"] == "GPU-00000000-1111-2222-3333-444444444444"
     assert clear["network"]["addresses"] == {"enP5p9s0": "5c:25:73:00:00:01"}
     for section, name in (("machine", "host_name"), ("machine", "machine_id")):
-        values = {each[section][name] for each in (hashed, clear, other)}
+        values = {identity[section][name] for identity in (hashed, clear, other)}
         assert len(values) == 3
         assert len(hashed[section][name]) == 16
     assert "gh200" not in json.dumps(hashed)
@@ -182,7 +192,7 @@ def test_identity_is_hashed_unless_asked_otherwise(tmp_path):
 
 
 @contextmanager
-def unprivileged():
+def unprivileged() -> Iterator[None]:
     """Root may read everything: become nobody for a while."""
     if os.geteuid() != 0:
         yield
@@ -195,7 +205,7 @@ def unprivileged():
 
 
 @pytest.fixture
-def open_folder():
+def open_folder() -> Iterator[Path]:
     """A folder that another user may enter; pytest's own may not be."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
@@ -203,7 +213,7 @@ def open_folder():
     shutil.rmtree(folder)
 
 
-def test_what_may_not_be_read_says_so(open_folder):
+def test_what_may_not_be_read_says_so(open_folder: Path) -> None:
     root = machines.unfold("epyc", open_folder)
     entry = root / "sys/firmware/dmi/entries/17-0/raw"
     entry.parent.mkdir(parents=True)
@@ -218,7 +228,7 @@ def test_what_may_not_be_read_says_so(open_folder):
     for path in locked:
         path.chmod(0)
     with unprivileged():
-        node = inventory.node(root, salt="")
+        node = take(root)
     locked[-1].chmod(0o755)
     expected = {
         "/identity/machine/product_serial": "not permitted: /sys/class/dmi/id/product_serial",
@@ -232,11 +242,11 @@ def test_what_may_not_be_read_says_so(open_folder):
     assert all(at(node, pointer) is None for pointer in expected)
 
 
-def test_every_null_has_a_reason_and_every_reason_a_null(tmp_path):
-    def nulls(value, pointer):
+def test_every_null_has_a_reason_and_every_reason_a_null(tmp_path: Path) -> None:
+    def nulls(value: Json, pointer: str) -> set[str]:
         if value is None:
             return {pointer}
-        items = value.items() if isinstance(value, dict) else ()
+        items: Iterable[tuple[str | int, Json]] = value.items() if isinstance(value, dict) else ()
         items = enumerate(value) if isinstance(value, list) else items
         return set().union(*(nulls(item, f"{pointer}/{name}") for name, item in items))
 
@@ -248,8 +258,8 @@ def test_every_null_has_a_reason_and_every_reason_a_null(tmp_path):
         assert kinds <= {"absent", "not permitted", "tool missing"}
 
 
-def test_this_machine():
-    node = inventory.node(salt="pepper")
+def test_this_machine() -> None:
+    node = take(salt="pepper")
     assert json.loads(json.dumps(node)) == node
     assert node["class"]["cpu"]["threads"] >= node["state"]["limits"]["cpu_count"] > 0
     assert (
@@ -258,18 +268,18 @@ def test_this_machine():
     )
     assert node["state"]["limits"]["cpu_count"] == len(os.sched_getaffinity(0))
     assert node["state"]["memory"]["page_bytes"] == os.sysconf("SC_PAGE_SIZE")
-    assert set(node["missing"]) == set(inventory.node(salt="pepper")["missing"])
+    assert set(node["missing"]) == set(take(salt="pepper")["missing"])
 
 
-def test_an_empty_machine_is_all_reasons(tmp_path):
-    node = inventory.node(tmp_path, salt="")
+def test_an_empty_machine_is_all_reasons(tmp_path: Path) -> None:
+    node = take(tmp_path)
     assert node["class"]["cpu"]["model"] is None
     assert node["missing"]["/class/memory/total_bytes"] == "absent: /proc/meminfo"
 
 
 @examples(25, times=100)
 @given(data=st.data())
-def test_no_content_of_a_file_can_break_the_inventory(data):
+def test_no_content_of_a_file_can_break_the_inventory(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = machines.unfold("microvm", Path(folder))
         paths = sorted(path for path in root.rglob("*") if path.is_file())
@@ -278,50 +288,50 @@ def test_no_content_of_a_file_can_break_the_inventory(data):
             cut = data.draw(st.integers(0, len(lines[0])))
             junk = data.draw(st.binary(max_size=12) | st.sampled_from([b"-1", b"1.5", b":", b"K"]))
             path.write_bytes(lines[0][:cut] + junk)
-        json.dumps(inventory.node(root, salt=""), allow_nan=False)
+        json.dumps(take(root), allow_nan=False)
 
 
-def test_importing_the_inventory_imports_no_driver_library():
+def test_importing_the_inventory_imports_no_driver_library() -> None:
     code = "import sys, capsule.inventory; print({'pynvml', 'psutil', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
-def test_kernel_lists_round_trip(numbers):
+def test_kernel_lists_round_trip(numbers: set[int]) -> None:
     assert expand(compress(sorted(numbers))) == sorted(numbers)
 
 
-def test_a_machine_does_not_differ_from_itself(tmp_path):
+def test_a_machine_does_not_differ_from_itself(tmp_path: Path) -> None:
     a = read("epyc", tmp_path)
     (tmp_path / "proc/loadavg").write_text("31.00 30.00 29.00 9/9 9\n")
     (tmp_path / "etc/machine-id").write_text("11111111111111111111111111111111\n")
-    assert inventory.differences(a, inventory.node(tmp_path, salt="other")) == []
+    assert inventory.differences(a, take(tmp_path, salt="other")) == []
 
 
-def test_what_differs_is_named_with_both_values(tmp_path):
+def test_what_differs_is_named_with_both_values(tmp_path: Path) -> None:
     a = read("epyc", tmp_path)
     boost = tmp_path / "sys/devices/system/cpu/cpufreq/boost"
     boost.write_text("0\n")
     cpuinfo = tmp_path / "proc/cpuinfo"
     cpuinfo.write_text(cpuinfo.read_text().replace(" sha_ni sev", " sha_ni avx512f"))
     (tmp_path / "sys/class/net/ens1f0/speed").unlink()
-    assert inventory.differences(a, inventory.node(tmp_path, salt="")) == [
+    assert inventory.differences(a, take(tmp_path)) == [
         ("/class/cpu/features", ["sev"], ["avx512f"]),
         ("/class/network/interfaces/ens1f0/speed_bits_per_second", 25_000_000_000, None),
         ("/state/cpu/boost", True, False),
     ]
 
 
-def test_two_kinds_of_machine_differ_in_both_directions(tmp_path):
+def test_two_kinds_of_machine_differ_in_both_directions(tmp_path: Path) -> None:
     a, b = read("epyc", tmp_path / "a"), read("grace", tmp_path / "b")
     there, back = inventory.differences(a, b), inventory.differences(b, a)
-    assert {(p, y, x) for p, x, y in map(_frozen, there)} == set(map(_frozen, back))
+    assert {(p, y, x) for p, x, y in map(_to_text, there)} == set(map(_to_text, back))
     assert ("/class/cpu/cores", 16, 72) in there
     gone = a["class"]["memory"]["numa_nodes"][2]
     assert ("/class/memory/numa_nodes/2", gone, None) in there
 
 
-def _frozen(difference):
+def _to_text(difference: Difference) -> tuple[str, str, str]:
     pointer, x, y = difference
     return pointer, json.dumps(x), json.dumps(y)

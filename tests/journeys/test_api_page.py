@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from capsule import api
+from tests.support.command import User
 from tests.support.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +16,7 @@ PAGE = (ROOT / "docs" / "api.md").read_text()
 
 
 @pytest.mark.torch
-def test_the_script_runs_verifies_and_compares_the_quickstart(author):
+def test_the_script_runs_verifies_and_compares_the_quickstart(author: User) -> None:
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(script.splitlines()) <= 10
     shutil.copytree(ROOT / "manifests", author.folder / "manifests")
@@ -33,5 +34,5 @@ def test_the_script_runs_verifies_and_compares_the_quickstart(author):
     assert ended.stdout.count("REPRODUCED") >= 2
 
 
-def test_what_there_is_is_named():
+def test_what_there_is_is_named() -> None:
     assert set(re.findall(r"`api\.(\w+)", PAGE)) == set(api.__all__)

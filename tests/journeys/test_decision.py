@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import User, write_manifest
+from tests.support.command import Document, User, write_manifest
 from tests.support.engines import engine_cache, small_image
 
 TRAIN = """
@@ -36,10 +36,10 @@ BENCHMARK = {
     "inputs": ["train.py"],
     "metrics": {"rmse": {"direction": "lower", "resolution": 0.01}},
 }
-CLAIM = {"metric": METRIC, "type": "equivalence", "margin": {"absolute": 0.005}}
+CLAIM: Document = {"metric": METRIC, "type": "equivalence", "margin": {"absolute": 0.005}}
 
 
-def training(user: User, *, rate: float = 0.02, image: str | None = None, **claim) -> Path:
+def training(user: User, *, rate: float = 0.02, image: str | None = None, **claim: object) -> Path:
     (user.folder / "train.py").write_text(TRAIN.replace("RATE", str(rate)))
     return write_manifest(
         user.folder,
@@ -50,13 +50,16 @@ def training(user: User, *, rate: float = 0.02, image: str | None = None, **clai
     )
 
 
-def claim_of(verdict: dict) -> dict:
-    (claim,) = [each for each in verdict["claims"] if each["metric"] == METRIC]
+def claim_of(verdict: Document) -> Document:
+    claims: list[Document] = verdict["claims"]
+    (claim,) = [one for one in claims if one["metric"] == METRIC]
     return claim
 
 
 @pytest.mark.engines
-def test_six_seeds_reproduce_under_another_engine_and_another_rate_differs(author, monkeypatch):
+def test_six_seeds_reproduce_under_another_engine_and_another_rate_differs(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     manifest = training(author, image=small_image())
     ran = author.run("run", manifest, "--runtime", "apptainer", "--output", "a.capsule.zip")
@@ -73,7 +76,7 @@ def test_six_seeds_reproduce_under_another_engine_and_another_rate_differs(autho
     assert claim["estimate"] > 2 * CLAIM["margin"]["absolute"]
 
 
-def test_too_few_runs_are_inconclusive_and_the_advice_decides(author):
+def test_too_few_runs_are_inconclusive_and_the_advice_decides(author: User) -> None:
     author.run("run", training(author), "--output", "a.capsule.zip")
     verdict = author.json("verify", "a.capsule.zip", "--runs", "2", code=3)
     advice = claim_of(verdict)["advice"]
@@ -85,7 +88,7 @@ def test_too_few_runs_are_inconclusive_and_the_advice_decides(author):
     assert verdict["verdict"] == "REPRODUCED"
 
 
-def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author):
+def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author: User) -> None:
     author.run("run", training(author, looks=[3, 6, 12]), "--output", "a.capsule.zip")
     ended = author.run("verify", "a.capsule.zip", "--until-decided", "--output", "b.capsule.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -98,7 +101,7 @@ def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author):
     assert claim["alpha_used"] < 0.03
 
 
-def test_looks_that_were_not_planned_are_refused(author):
+def test_looks_that_were_not_planned_are_refused(author: User) -> None:
     author.run("run", training(author), "--output", "a.capsule.zip")
     ended = author.run("verify", "a.capsule.zip", "--until-decided")
     assert ended.returncode == 2

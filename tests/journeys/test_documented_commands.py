@@ -198,26 +198,26 @@ COMMANDS: dict[str, Here | There] = {
 }
 
 
-def test_every_command_that_is_shown_has_its_entry_and_every_entry_is_shown():
+def test_every_command_that_is_shown_has_its_entry_and_every_entry_is_shown() -> None:
     assert documented.commands() == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
     "entry", [entry for entry in COMMANDS.values() if isinstance(entry, There)], ids=repr
 )
-def test_the_test_that_is_named_is_there(entry):
+def test_the_test_that_is_named_is_there(entry: There) -> None:
     name, _, function = entry.test.partition("::")
     assert f"def {function}(" in (ROOT / "tests" / name).read_text() or not function
 
 
-def test_every_verb_shows_an_example_of_itself():
+def test_every_verb_shows_an_example_of_itself() -> None:
     for words in documented.verbs():
         shown = [*documented.examples(words), *documented.examples(words[:1])]
-        assert any(each.startswith(f"capsule {words[0]} ") for each in shown), words
+        assert any(example.startswith(f"capsule {words[0]} ") for example in shown), words
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory) -> Path:
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of small capsules, and what else the commands name."""
     user = User.make(tmp_path_factory.mktemp("sealed"))
     write_script(user.folder)
@@ -244,7 +244,7 @@ def write_small_operators(path: Path) -> None:
 
 
 @pytest.fixture
-def reader(sealed, tmp_path) -> User:
+def reader(sealed: Path, tmp_path: Path) -> User:
     """Somebody with a copy of this repository who does what is written."""
     user = User.make(tmp_path)
     shutil.copytree(sealed, user.folder, dirs_exist_ok=True)
@@ -299,7 +299,9 @@ FIRST = {command for entry in EXECUTED.values() for command in entry.before}
         if command not in FIRST
     ],
 )
-def test_a_shown_command_does_what_it_should(reader, monkeypatch, command):
+def test_a_shown_command_does_what_it_should(
+    reader: User, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     entry = EXECUTED[command]
     if "engines" in entry.needs:
         monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))

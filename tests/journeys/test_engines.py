@@ -46,7 +46,7 @@ def ordinary() -> Iterator[User]:
 
 
 @pytest.fixture(scope="module")
-def published(ordinary) -> Path:
+def published(ordinary: User) -> Path:
     """A capsule that an ordinary user sealed under Apptainer, from a registry on loopback."""
     manifest = write_manifest(ordinary.folder, benchmarks=OPERATORS, claims=CLAIMS)
     ended = ordinary.run("run", manifest, "--image", torch_image(), "--runtime", "apptainer")
@@ -56,17 +56,17 @@ def published(ordinary) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch):
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
 
 
-def test_the_capsule_names_the_digest_that_ran(published, author):
+def test_the_capsule_names_the_digest_that_ran(published: Path, author: User) -> None:
     shown = author.json("show", published)
     assert torch_image().endswith(shown["image"]["manifest_digest"])
     assert (shown["runtime"], shown["contained"]) == ("apptainer", True)
 
 
-def test_it_reproduces_under_the_other_engine(published, stranger):
+def test_it_reproduces_under_the_other_engine(published: Path, stranger: User) -> None:
     ended = stranger.run("verify", published, "--runtime", "docker", "--trust")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("REPRODUCED")
@@ -77,7 +77,9 @@ def test_it_reproduces_under_the_other_engine(published, stranger):
     assert torch_image().endswith(shown["image"]["manifest_digest"])
 
 
-def test_an_image_whose_gemm_is_wrong_by_one_percent_is_different(published, stranger):
+def test_an_image_whose_gemm_is_wrong_by_one_percent_is_different(
+    published: Path, stranger: User
+) -> None:
     ended = stranger.run(
         "verify", published, "--runtime", "docker", "--trust", "--image", faulty_image()
     )
@@ -86,14 +88,14 @@ def test_an_image_whose_gemm_is_wrong_by_one_percent_is_different(published, str
     assert "image" in ended.stdout
     (second,) = stranger.folder.glob("*.verification.zip")
     verdict = stranger.json("diff", published, second, code=1)
-    different = {each["metric"] for each in verdict["claims"] if each["verdict"] == "DIFFERENT"}
+    different = {claim["metric"] for claim in verdict["claims"] if claim["verdict"] == "DIFFERENT"}
     assert different == {
         "gemm/m32n32k64/torch/l2_error_ratio",
         "gemm/m64n32k64/torch/l2_error_ratio",
     }
 
 
-def test_a_strangers_capsule_runs_nothing_unasked(published, stranger):
+def test_a_strangers_capsule_runs_nothing_unasked(published: Path, stranger: User) -> None:
     ended = stranger.run("verify", published, "--runtime", "docker")
     assert ended.returncode == 4
     assert "--trust" in ended.stderr
@@ -101,7 +103,9 @@ def test_a_strangers_capsule_runs_nothing_unasked(published, stranger):
     assert list(stranger.folder.iterdir()) == []
 
 
-def test_one_changed_byte_runs_nothing_even_when_trusted(published, stranger, tmp_path):
+def test_one_changed_byte_runs_nothing_even_when_trusted(
+    published: Path, stranger: User, tmp_path: Path
+) -> None:
     data = bytearray(published.read_bytes())
     data[len(data) // 2] ^= 1
     forged = tmp_path / "forged.capsule.zip"
@@ -111,7 +115,7 @@ def test_one_changed_byte_runs_nothing_even_when_trusted(published, stranger, tm
     assert list(stranger.folder.iterdir()) == []
 
 
-def test_an_image_that_is_not_there_is_named(author):
+def test_an_image_that_is_not_there_is_named(author: User) -> None:
     wrong = torch_image().rpartition(":")[0] + ":" + "0" * 64
     manifest = write_manifest(author.folder, benchmarks=OPERATORS, claims=CLAIMS)
     ended = author.run("run", manifest, "--image", wrong, "--runtime", "docker")
@@ -120,7 +124,7 @@ def test_an_image_that_is_not_there_is_named(author):
     assert not list(author.folder.glob("*.run"))
 
 
-def test_gpus_that_are_not_there_are_named(author):
+def test_gpus_that_are_not_there_are_named(author: User) -> None:
     devices = subprocess.run(["ls", "/dev/nvidia0"], capture_output=True, check=False)
     if devices.returncode == 0:
         pytest.skip("this machine has a GPU")

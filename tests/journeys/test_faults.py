@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import User, write_manifest
+from tests.support.command import Document, User, write_manifest
 
 pytestmark = [
     pytest.mark.torch,
@@ -26,8 +26,9 @@ pytestmark = [
 FAULTS = Path(__file__).parents[1] / "support" / "faulty_torch.py"
 FORWARD, BACKWARD = "l2_error_ratio", "grad_l2_error_ratio"
 
-# operator, dtype, case, the metric whose claim must fall; None: nothing is wrong with it
-OPERATORS = {
+Subject = tuple[str, str, dict[str, int], str | None]
+"""Operator, dtype, case, the metric whose claim must fall; None: nothing is wrong with it."""
+OPERATORS: dict[str, Subject] = {
     "gemm-sums-in-float16": ("gemm", "float16", {"m": 8, "n": 8, "k": 512}, FORWARD),
     "gemm-bias-without-gradient": (
         "gemm",
@@ -75,10 +76,10 @@ OPERATORS = {
         None,
     ),
 }
-FAILING = {"tanh-wrong-type": ("tanh", "float32", {"n": 100}, FORWARD)}
+FAILING: dict[str, Subject] = {"tanh-wrong-type": ("tanh", "float32", {"n": 100}, FORWARD)}
 
 
-def benchmark(identity, operator, dtype, case):
+def benchmark(identity: str, operator: str, dtype: str, case: dict[str, int]) -> Document:
     return {
         "id": identity,
         "level": 0,
@@ -95,23 +96,30 @@ def broken_environment(folder: Path) -> Path:
     """An environment with everything of this one but for its torch; its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    lines = [f"import site; site.addsitedir({each!r})\n" for each in site.getsitepackages()]
+    lines = [f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages()]
     (packages / "everything.pth").write_text("".join(lines))
-    right = Path(util.find_spec("torch").origin).parent
+    torch = util.find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    right = Path(torch.origin).parent
     wrong = packages / "torch"
     wrong.mkdir()
-    for each in right.iterdir():
-        if each.name not in ("__init__.py", "__pycache__"):
-            (wrong / each.name).symlink_to(each)
+    for path in right.iterdir():
+        if path.name not in ("__init__.py", "__pycache__"):
+            (wrong / path.name).symlink_to(path)
     shutil.copy(FAULTS, wrong / "_planted.py")
     text = (right / "__init__.py").read_text() + "\nfrom torch import _planted\n"
     (wrong / "__init__.py").write_text(text)
     return folder / "bin" / "python"
 
 
+Judgement = tuple[int, Document]
+"""Exit code, and what it printed."""
+
+
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    """The verdict on a sound capsule by somebody whose torch is wrong; claims by metric path."""
+def judgement(tmp_path_factory: pytest.TempPathFactory) -> Judgement:
+    """What `verify` makes of a sound capsule where somebody's torch is wrong."""
     base = tmp_path_factory.mktemp("faults")
     author = User.make(base)
     every = {**OPERATORS, **FAILING}
@@ -135,33 +143,36 @@ def judged(tmp_path_factory):
     return ended.returncode, json.loads(ended.stdout)
 
 
-def words(judged):
+def words(judgement: Judgement) -> dict[tuple[str, str], str]:
+    """Verdicts by benchmark and metric."""
+    _, document = judgement
     return {
-        (each["metric"].split("/")[0], each["metric"].rpartition("/")[2]): each["verdict"]
-        for each in judged[1]["claims"]
+        (claim["metric"].split("/")[0], claim["metric"].rpartition("/")[2]): claim["verdict"]
+        for claim in document["claims"]
     }
 
 
-def test_faults_make_the_verdict_different(judged):
-    code, verdict = judged
+def test_faults_make_the_verdict_different(judgement: Judgement) -> None:
+    code, verdict = judgement
     assert (code, verdict["verdict"]) == (1, "DIFFERENT")
 
 
 @pytest.mark.parametrize("name", [name for name, what in OPERATORS.items() if what[3]])
-def test_each_fault_makes_its_own_claim_different(judged, name):
+def test_each_fault_makes_its_own_claim_different(judgement: Judgement, name: str) -> None:
     *_, metric = OPERATORS[name]
-    found = words(judged)
-    assert found[name, metric] == "DIFFERENT"
+    assert metric is not None
+    verdicts = words(judgement)
+    assert verdicts[name, metric] == "DIFFERENT"
     if metric == BACKWARD:
-        assert found[name, FORWARD] == "REPRODUCED"
+        assert verdicts[name, FORWARD] == "REPRODUCED"
 
 
 @pytest.mark.parametrize("name", [name for name, what in OPERATORS.items() if not what[3]])
-def test_operators_without_a_fault_stay_reproduced(judged, name):
-    found = words(judged)
-    assert {found[name, FORWARD], found[name, BACKWARD]} == {"REPRODUCED"}
+def test_operators_without_a_fault_stay_reproduced(judgement: Judgement, name: str) -> None:
+    verdicts = words(judgement)
+    assert {verdicts[name, FORWARD], verdicts[name, BACKWARD]} == {"REPRODUCED"}
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_result_of_the_wrong_type_fails_its_check(judged, name):
-    assert words(judged)[name, FORWARD] != "REPRODUCED"
+def test_a_result_of_the_wrong_type_fails_its_check(judgement: Judgement, name: str) -> None:
+    assert words(judgement)[name, FORWARD] != "REPRODUCED"

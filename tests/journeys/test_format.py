@@ -2,18 +2,24 @@
 
 import os
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from capsule import archive
+from capsule.record import Record
 from tests.support.capsules import pack, rehash, run, seal, unpack
 from tests.support.records import make_files, make_record
+
+Files = dict[str, bytes]
+Damage = Callable[[Files], Files]
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
 
 
-def follow(capsule):
+def follow(capsule: Path) -> subprocess.CompletedProcess[str]:
     """Run every command of the page, in order, in an empty folder."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 6
@@ -31,7 +37,7 @@ def follow(capsule):
         pytest.param(make_record(image=False), id="on the host"),
     ],
 )
-def test_a_whole_capsule_passes_every_command(tmp_path, record):
+def test_a_whole_capsule_passes_every_command(tmp_path: Path, record: Record) -> None:
     path = tmp_path / "a.capsule.zip"
 
     capsule_id = archive.write(record, make_files(), path)
@@ -41,17 +47,17 @@ def test_a_whole_capsule_passes_every_command(tmp_path, record):
     assert "train/default/command/final_loss" in result.stdout
 
 
-def flip(name):
-    def damage(files):
+def flip(name: str) -> Damage:
+    def damage(files: Files) -> Files:
         return files | {name: files[name][:-2] + bytes([files[name][-2] ^ 1]) + files[name][-1:]}
 
     return damage
 
 
-def forge(name, old, new):
+def forge(name: str, old: bytes, new: bytes) -> Damage:
     """Change one file and make every hash fit again: only what follows from it can tell."""
 
-    def damage(files):
+    def damage(files: Files) -> Files:
         assert old in files[name]
         return rehash(files | {name: files[name].replace(old, new, 1)})
 
@@ -77,12 +83,12 @@ def forge(name, old, new):
         forge("data/records/image-manifest.json", b'"size": 6', b'"size": 7'),
     ],
 )
-def test_a_damaged_capsule_fails(tmp_path, damage):
+def test_a_damaged_capsule_fails(tmp_path: Path, damage: Damage) -> None:
     files = unpack(seal(tmp_path))
     assert follow(pack(damage(files), tmp_path / "b.capsule.zip")).returncode != 0
 
 
-def test_one_byte_changed_in_the_file_fails(tmp_path):
+def test_one_byte_changed_in_the_file_fails(tmp_path: Path) -> None:
     path = seal(tmp_path)
     data = bytearray(path.read_bytes())
     data[data.index(b'"values":[') + 12] ^= 1

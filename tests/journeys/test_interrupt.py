@@ -3,10 +3,11 @@
 import shlex
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.support.command import write_manifest
+from tests.support.command import User, write_manifest
 from tests.support.patience import PATIENCE_SECONDS
 
 # a workload that waits for as long as there is a certain file
@@ -20,7 +21,7 @@ printf '{{"metric": "loss", "value": 1.%s}}\\n' "$CAPSULE_SEED" >> "$CAPSULE_RES
 
 
 @pytest.fixture
-def hold(author):
+def hold(author: User) -> Path:
     """While it exists, workloads wait."""
     hold = author.home / "hold"
     (author.folder / "tiny.sh").write_text(SCRIPT.format(hold=shlex.quote(str(hold))))
@@ -39,8 +40,8 @@ def hold(author):
     return hold
 
 
-def interrupt(user, number, *words):
-    """Start a command, interrupt its first workload, and return its exit code and last words."""
+def interrupt(user: User, number: signal.Signals, *words: str | Path) -> tuple[int, str]:
+    """Start a command, interrupt its first workload, and return its exit code and last line."""
     running = user.start(*words)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not list(user.folder.glob("*.run/starts/*/out/under-way")):
@@ -52,35 +53,37 @@ def interrupt(user, number, *words):
     return code, user.talk.read_text().splitlines()[-1]
 
 
-def way_on(said):
-    """The words of the command line that was told, without `capsule`."""
-    program, *words = shlex.split(said.removeprefix("interrupted; go on with: "))
+def way_on(line: str) -> list[str]:
+    """The words of the command that the last line names, without `capsule`."""
+    program, *words = shlex.split(line.removeprefix("interrupted; go on with: "))
     assert program == "capsule"
     return words
 
 
-def test_an_interrupted_run_names_the_command_that_goes_on(author, hold):
+def test_an_interrupted_run_names_the_command_that_goes_on(author: User, hold: Path) -> None:
     hold.touch()
     words = ("run", "tiny.json", "--output", "my capsule.zip")
-    code, said = interrupt(author, signal.SIGINT, *words)
+    code, line = interrupt(author, signal.SIGINT, *words)
     assert code == 130
     (folder,) = author.folder.glob("*.run")
-    assert way_on(said) == ["run", "--resume", folder.name, "--output", "my capsule.zip"]
+    assert way_on(line) == ["run", "--resume", folder.name, "--output", "my capsule.zip"]
     hold.unlink()
-    ended = author.run(*way_on(said))
+    ended = author.run(*way_on(line))
     assert ended.returncode == 0, ended.stderr
     assert author.run("check", "my capsule.zip").returncode == 0
 
 
-def test_an_interrupted_verification_names_the_command_that_goes_on(author, stranger, hold):
+def test_an_interrupted_verification_names_the_command_that_goes_on(
+    author: User, stranger: User, hold: Path
+) -> None:
     assert author.run("run", "tiny.json", "--output", "a.zip").returncode == 0
     capsule = author.folder / "a.zip"
     hold.touch()
     words = ("verify", capsule, "--trust", "--allow-host", "--runs", "3")
-    code, said = interrupt(stranger, signal.SIGTERM, *words)
+    code, line = interrupt(stranger, signal.SIGTERM, *words)
     assert code == 143
     hold.unlink()
-    ended = stranger.run(*way_on(said))
+    ended = stranger.run(*way_on(line))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (rerun,) = stranger.folder.glob("*.verification.zip")
     assert len(stranger.json("show", rerun)["metrics"]["tiny/default/command/loss"]["runs"]) == 3
@@ -97,7 +100,9 @@ def test_an_interrupted_verification_names_the_command_that_goes_on(author, stra
         ("--dry-run", None),
     ],
 )
-def test_what_a_run_was_begun_with_is_not_asked_for_again(author, option, value):
+def test_what_a_run_was_begun_with_is_not_asked_for_again(
+    author: User, option: str, value: str | None
+) -> None:
     words = [option, value] if value else [option]
     ended = author.run("run", "--resume", "a.run", *words)
     assert ended.returncode == 2
@@ -105,7 +110,9 @@ def test_what_a_run_was_begun_with_is_not_asked_for_again(author, option, value)
 
 
 @pytest.mark.parametrize("words", [["--runs", "3"], ["--levels", "own"], ["--runtime", "docker"]])
-def test_what_a_verification_was_begun_with_is_not_asked_for_again(author, words):
+def test_what_a_verification_was_begun_with_is_not_asked_for_again(
+    author: User, words: list[str]
+) -> None:
     ended = author.run("verify", "a.zip", "--resume", "a.run", *words)
     assert ended.returncode == 2
     assert f"--resume and {words[0]} exclude each other" in ended.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from capsule import manifest
 from capsule.errors import ManifestError
 from capsule.manifest.benchmarks import subject_to_json
-from tests.support.command import write_manifest
+from tests.support.command import Document, User, write_manifest
 
 PACKAGE = Path(manifest.__file__).parents[1]
 RELU = {
@@ -31,7 +32,7 @@ CLAIM = {
 
 
 @pytest.fixture
-def later(tmp_path):
+def later(tmp_path: Path) -> Path:
     """A version that lost relu's quick cases, measures one thing more, and lost an operator."""
     copy = tmp_path / "later" / "capsule"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,7 +53,7 @@ def later(tmp_path):
     return copy.parent
 
 
-def test_a_later_version_checks_and_verifies_it(author, later):
+def test_a_later_version_checks_and_verifies_it(author: User, later: Path) -> None:
     benchmarks = [RELU, {**RELU, "id": "sigmoid", "operator": "sigmoid"}]
     path = write_manifest(author.folder, benchmarks=benchmarks, claims=[CLAIM], seeds=[1, 2, 3])
     ended = author.run("run", path)
@@ -65,21 +66,27 @@ def test_a_later_version_checks_and_verifies_it(author, later):
     assert checked.returncode == 0, checked.stderr
     verified = author.run("verify", capsule, "--json", **variables)
     assert verified.returncode == 0, verified.stderr
-    judged = json.loads(verified.stdout)
-    assert judged["verdict"] == "REPRODUCED"
-    cases = {each["metric"].split("/")[1] for each in judged["claims"]}
+    verdict = json.loads(verified.stdout)
+    assert verdict["verdict"] == "REPRODUCED"
+    cases = {claim["metric"].split("/")[1] for claim in verdict["claims"]}
     assert cases == {"n1000", "n100000", "n1000000"}
 
 
-def document(**changes):
-    benchmark = {**RELU, **changes}
-    asked = {"name": "relu", "title": "relu", "authors": [{"name": "A"}], "license": "CC0-1.0"}
-    return {**asked, "seeds": [1], "benchmarks": [benchmark], "claims": [CLAIM]}
+def document(**changes: object) -> Document:
+    return {
+        "name": "relu",
+        "title": "relu",
+        "authors": [{"name": "A"}],
+        "license": "CC0-1.0",
+        "seeds": [1],
+        "benchmarks": [{**RELU, **changes}],
+        "claims": [CLAIM],
+    }
 
 
-def read(asked, subjects=None):
-    source = json.dumps(asked).encode()
-    return manifest.read(source, where="m.json", folder=None, subjects=subjects)
+def read(source: Document, subjects: Sequence[Document] | None = None) -> manifest.Manifest:
+    data = json.dumps(source).encode()
+    return manifest.read(data, where="m.json", folder=None, subjects=subjects)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +94,10 @@ def read(asked, subjects=None):
     ["quick", [{"n": 3}, {"n": 4, "name": "four"}], {"n": [5, 6]}],
     ids=["set", "list", "sweep"],
 )
-def test_what_a_plan_states_reads_as_the_catalogue_did(cases):
-    asked = document(cases=cases)
-    first = read(asked)
-    assert read(asked, [subject_to_json(first.benchmarks[0])]) == first
+def test_what_a_plan_states_reads_as_the_catalogue_did(cases: object) -> None:
+    source = document(cases=cases)
+    first = read(source)
+    assert read(source, [subject_to_json(first.benchmarks[0])]) == first
 
 
 @pytest.mark.parametrize(
@@ -104,11 +111,13 @@ def test_what_a_plan_states_reads_as_the_catalogue_did(cases):
         ({"id": "other"}, "the plan does not say what this benchmark measures"),
     ],
 )
-def test_a_plan_that_contradicts_its_manifest_is_refused(change, words):
+def test_a_plan_that_contradicts_its_manifest_is_refused(
+    change: Mapping[str, object], words: str
+) -> None:
     first = read(document(cases=[{"n": 3}, {"n": 4}]))
     stated = [subject_to_json(first.benchmarks[0])]
-    asked = document(**{"cases": [{"n": 3}, {"n": 4}], **change})
+    source = document(**{"cases": [{"n": 3}, {"n": 4}], **change})
     if "id" in change:
-        asked["claims"] = [{**CLAIM, "metric": "other/*/numpy/l2_error_ratio"}]
+        source["claims"] = [{**CLAIM, "metric": "other/*/numpy/l2_error_ratio"}]
     with pytest.raises(ManifestError, match=words):
-        read(asked, stated)
+        read(source, stated)

@@ -21,8 +21,8 @@ EXAMPLE = ROOT / "manifests" / "own-operator"
 SEEDS = [1, 2, 3, 4, 5, 6]
 
 
-def sealed(author: User, *words: str) -> Path:
-    """The capsule of the worked example, whose files are then gone."""
+def seal_example(author: User, *words: str) -> Path:
+    """Seal the worked example, whose files are then gone."""
     shutil.copytree(EXAMPLE, author.folder / EXAMPLE.name)
     manifest = shutil.copy(EXAMPLE.with_suffix(".json"), author.folder)
     ended = author.run("run", manifest, *words)
@@ -33,12 +33,14 @@ def sealed(author: User, *words: str) -> Path:
 
 
 @needs_compiler
-def test_the_worked_example_is_sealed_and_reproduced_on_the_host(author, stranger):
-    capsule = sealed(author, "--runtime", "host", "--frameworks", "numpy")
+def test_the_worked_example_is_sealed_and_reproduced_on_the_host(
+    author: User, stranger: User
+) -> None:
+    capsule = seal_example(author, "--runtime", "host", "--frameworks", "numpy")
     with zipfile.ZipFile(capsule) as opened:
-        held = opened.read("data/inputs/own-operator/cube.cpp")
+        kernel = opened.read("data/inputs/own-operator/cube.cpp")
         plan = json.loads(opened.read("data/records/plan.json"))
-    assert held == (EXAMPLE / "cube.cpp").read_bytes()
+    assert kernel == (EXAMPLE / "cube.cpp").read_bytes()
     assert plan["groups"][0]["trials"][0]["source"] == "own-operator/cube.py"
     shown = author.json("show", capsule)
     assert {path.split("/")[2] for path in shown["metrics"]} == {"numpy"}
@@ -48,21 +50,20 @@ def test_the_worked_example_is_sealed_and_reproduced_on_the_host(author, strange
     assert refused.returncode == 4
     assert "cube: the author's operator own-operator/cube.py" in refused.stderr
     verdict = stranger.json("verify", capsule, "--trust", "--allow-host")
-    judged = [each for each in verdict["claims"] if each["verdict"] != "REPORTED"]
-    assert {each["verdict"] for each in judged} == {"REPRODUCED"}
-    assert len(judged) == 6
+    words = [claim["verdict"] for claim in verdict["claims"]]
+    assert [word for word in words if word != "REPORTED"] == ["REPRODUCED"] * 6
 
 
 @needs_compiler
-def test_a_kernel_that_is_wrong_fails_its_claims(author):
-    capsule = sealed(author, "--runtime", "host", "--frameworks", "numpy")
+def test_a_kernel_that_is_wrong_fails_its_claims(author: User) -> None:
+    capsule = seal_example(author, "--runtime", "host", "--frameworks", "numpy")
     shutil.copytree(EXAMPLE, author.folder / EXAMPLE.name)
     kernel = author.folder / EXAMPLE.name / "cube.cpp"
     kernel.write_text(kernel.read_text().replace("y[i] = x[i]", "y[i] = 1.001f * x[i]"))
     manifest = author.folder / "own-operator.json"
     author.run("run", manifest, "--frameworks", "numpy", "--output", "wrong.capsule.zip")
     verdict = author.json("diff", capsule, author.folder / "wrong.capsule.zip", code=1)
-    wrong = {each["metric"] for each in verdict["claims"] if each["verdict"] == "DIFFERENT"}
+    wrong = {claim["metric"] for claim in verdict["claims"] if claim["verdict"] == "DIFFERENT"}
     assert {path.split("/")[3] for path in wrong} == {"l2_error_ratio"}
 
 
@@ -77,7 +78,7 @@ def network(g, sizes):
 """
 
 
-def test_a_network_of_one_s_own_is_measured_and_reproduced(author):
+def test_a_network_of_one_s_own_is_measured_and_reproduced(author: User) -> None:
     (author.folder / "net.py").write_text(NETWORK)
     own = {
         "id": "own",
@@ -104,9 +105,9 @@ def test_a_network_of_one_s_own_is_measured_and_reproduced(author):
     with zipfile.ZipFile(capsule) as opened:
         lines = map(json.loads, opened.read("data/results/samples.jsonl").splitlines())
         layers = {
-            each["metric"]: len(each["values"])
-            for each in lines
-            if each["metric"].endswith("layer_time")
+            line["metric"]: len(line["values"])
+            for line in lines
+            if line["metric"].endswith("layer_time")
         }
     # linear, relu, linear
     assert layers == {"own/batch4/numpy/layer_time": 3, "own/batch4width8/numpy/layer_time": 3}
@@ -116,9 +117,11 @@ def test_a_network_of_one_s_own_is_measured_and_reproduced(author):
 
 @pytest.mark.engines
 @pytest.mark.parametrize(("first", "second"), [("docker", "apptainer")])
-def test_it_is_reproduced_in_the_torch_image(author, stranger, monkeypatch, first, second):
+def test_it_is_reproduced_in_the_torch_image(
+    author: User, stranger: User, monkeypatch: pytest.MonkeyPatch, first: str, second: str
+) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    capsule = sealed(author, "--runtime", first, "--image", torch_image())
+    capsule = seal_example(author, "--runtime", first, "--image", torch_image())
     ended = stranger.run("verify", capsule, "--runtime", second, "--trust")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("REPRODUCED")
@@ -139,22 +142,22 @@ EVERY = {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"}
 
 def bounds(benchmark: str) -> list[dict[str, object]]:
     """That every one of them is within its bound."""
-    metrics = [f"{benchmark}/*/*/{each}" for each in sorted(EVERY)]
-    return [{"metric": each, "type": "threshold", "at_most": 1} for each in metrics]
+    paths = [f"{benchmark}/*/*/{metric}" for metric in sorted(EVERY)]
+    return [{"metric": path, "type": "threshold", "at_most": 1} for path in paths]
 
 
 def ratios(author: User, *words: str) -> dict[str, set[str]]:
     """Framework to the metrics of ours that were within their bounds in every run of the file."""
     ended = author.run("run", author.folder / "tiny.json", *words, "--output", "c.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    found: dict[str, set[str]] = {}
-    for path, each in author.json("show", author.folder / "c.zip")["metrics"].items():
+    within: dict[str, set[str]] = {}
+    for path, facts in author.json("show", author.folder / "c.zip")["metrics"].items():
         _, _, framework, metric = path.split("/")
         if metric in EVERY:
-            assert all(0 < run["value"] < 1 for run in each["runs"]), path
-            found.setdefault(framework, set()).add(metric)
+            assert all(0 < run["value"] < 1 for run in facts["runs"]), path
+            within.setdefault(framework, set()).add(metric)
     (author.folder / "c.zip").unlink()
-    return found
+    return within
 
 
 def write_exchanged(author: User, frameworks: list[str]) -> None:
@@ -168,13 +171,15 @@ def write_exchanged(author: User, frameworks: list[str]) -> None:
     write_manifest(author.folder, benchmarks=[own], claims=bounds("net"), seeds=[1, 2])
 
 
-def test_an_onnx_file_infers_and_trains(author):
+def test_an_onnx_file_infers_and_trains(author: User) -> None:
     write_exchanged(author, ["numpy", "onnxruntime"])
     assert ratios(author) == {"numpy": EVERY, "onnxruntime": {"l2_error_ratio"}}
 
 
 @pytest.mark.engines
-def test_one_onnx_file_runs_in_every_framework(author, monkeypatch):
+def test_one_onnx_file_runs_in_every_framework(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     write_exchanged(author, ["torch", "tensorflow", "tensorflow-xla", "onnxruntime"])
     chosen = ["--runtime", "docker", "--image", torch_image(), "--frameworks", "torch"]
@@ -217,7 +222,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("squared", &squared); }
 
 
 @pytest.mark.engines
-def test_torchs_own_extension_builder_compiles_in_the_image(author, monkeypatch):
+def test_torchs_own_extension_builder_compiles_in_the_image(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     (author.folder / "own").mkdir()
     (author.folder / "own" / "squared.py").write_text(SQUARED)

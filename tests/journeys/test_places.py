@@ -3,26 +3,28 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.command import REPORT, write_manifest, write_script
+from tests.support.command import REPORT, User, write_manifest, write_script
 
 # tells that it ran in a place that no run folder hides
-TELLING = 'open({ran!r}, "w").write("")\n' + REPORT + 'report("loss", 1.0)\n'
+TELLING = 'open({trace!r}, "w").write("")\n' + REPORT + 'report("loss", 1.0)\n'
 
 
 @pytest.fixture
-def ran(author):
+def trace(author: User) -> Path:
     """What the workload makes when it runs."""
-    ran = author.home / "ran"
-    write_script(author.folder, TELLING.replace("{ran!r}", repr(str(ran))))
+    trace = author.home / "ran"
+    write_script(author.folder, TELLING.replace("{trace!r}", repr(str(trace))))
     write_manifest(author.folder, seeds=[1])
-    return ran
+    return trace
 
 
 @pytest.fixture
-def small(tmp_path):
+def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB, which the measuring program alone overflows."""
     if os.getuid() != 0 or shutil.which("mount") is None:
         pytest.skip("mounting a small file system needs root")
@@ -48,35 +50,41 @@ def small(tmp_path):
     ],
 )
 def test_a_place_that_cannot_be_is_one_error_before_anything_runs(
-    author, ran, arguments, code, words
-):
+    author: User, trace: Path, arguments: list[str], code: int, words: str
+) -> None:
     before = sorted(author.folder.iterdir())
     ended = author.run("run", "tiny.json", *arguments)
     assert ended.returncode == code, ended.stderr
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert not ran.exists()
+    assert not trace.exists()
     assert sorted(author.folder.iterdir()) == before
 
 
-def test_a_full_disk_while_the_run_folder_is_made_is_one_clear_error(author, ran, small):
+def test_a_full_disk_while_the_run_folder_is_made_is_one_clear_error(
+    author: User, trace: Path, small: Path
+) -> None:
     ended = author.run("run", "tiny.json", "--work", small / "a.run")
     assert ended.returncode == 5, ended.stderr
     assert f"{small / 'a.run'}: the run folder cannot be made" in ended.stderr
     assert "No space left on device" in ended.stderr
     assert "--work" in ended.stderr
-    assert not ran.exists()
+    assert not trace.exists()
     assert list(small.iterdir()) == []
 
 
-def test_a_run_folder_may_be_in_folders_that_are_still_to_be_made(author, ran):
+def test_a_run_folder_may_be_in_folders_that_are_still_to_be_made(
+    author: User, trace: Path
+) -> None:
     ended = author.run("run", "tiny.json", "--work", "a/b/c.run", "--output", "a.zip")
     assert ended.returncode == 0, ended.stderr
-    assert ran.exists()
+    assert trace.exists()
     assert not (author.folder / "a/b/c.run").exists()
 
 
-def test_the_readmes_pattern_means_the_original_alone_also_the_second_time(author, ran):
+def test_the_readmes_pattern_means_the_original_alone_also_the_second_time(
+    author: User, trace: Path
+) -> None:
     assert author.run("run", "tiny.json").returncode == 0
     for _ in range(2):
         (original,) = author.folder.glob("tiny-*.capsule.zip")
@@ -95,7 +103,9 @@ def test_the_readmes_pattern_means_the_original_alone_also_the_second_time(autho
         (["run"], "run takes one manifest"),
     ],
 )
-def test_several_files_where_one_is_meant_are_named(author, words, what):
+def test_several_files_where_one_is_meant_are_named(
+    author: User, words: list[str], what: str
+) -> None:
     ended = author.run(*words, "a.zip", "b.zip", "c.zip")
     assert ended.returncode == 2
     assert f"{what}; these match: a.zip, b.zip, c.zip" in ended.stderr

@@ -34,6 +34,9 @@ while True:  # what a rank does that waits for the other one
     time.sleep(0.01)
 """
 )
+Engine = tuple[str, str | None]
+"""Name of an engine, and the image that it runs."""
+
 RANKS = {"ranks_per_node": 2, "cpus_per_rank": 1}
 METRICS = {
     "loss": {"direction": "lower"},
@@ -41,7 +44,7 @@ METRICS = {
 }
 
 
-def two_ranks(user: User, script: str, **changes) -> Path:
+def two_ranks(user: User, script: str, **changes: object) -> Path:
     write_script(user.folder, script)
     benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
     benchmarks = [{**benchmark, "metrics": METRICS, **changes}]
@@ -50,12 +53,12 @@ def two_ranks(user: User, script: str, **changes) -> Path:
 
 def run(path: Path, target: Path, runtime: str, image: str | None, of: str | None = None) -> Sealed:
     """What `api.run` does, with a launcher that starts two ranks."""
-    asked = manifest.load(path)
-    planned = plan.make(asked, verifies=of)
+    loaded = manifest.load(path)
+    planned = plan.make(loaded, verifies=of)
     assert [group.ranks for group in planned.groups] == [2, 2, 2]
     resolved = resolve.resolve(
         resolve.Request(
-            manifest=asked,
+            manifest=loaded,
             runtime=runtime,
             image=image,
             inputs=path.parent,
@@ -71,15 +74,14 @@ def run(path: Path, target: Path, runtime: str, image: str | None, of: str | Non
 
 
 @pytest.fixture(params=["host", pytest.param("apptainer", marks=pytest.mark.engines)])
-def engine(request, monkeypatch):
-    """Name of an engine, and the image that it runs."""
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
     if request.param == "host":
         return "host", None
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     return request.param, small_image()
 
 
-def test_two_ranks_go_all_the_way_to_a_verdict(author, engine):
+def test_two_ranks_go_all_the_way_to_a_verdict(author: User, engine: Engine) -> None:
     path = two_ranks(author, BOTH)
     first = run(path, author.folder / "first.zip", *engine)
     assert not first.failures
@@ -110,7 +112,9 @@ def test_two_ranks_go_all_the_way_to_a_verdict(author, engine):
     assert rate["original"]["values"] == rate["rerun"]["values"] == 3
 
 
-def test_a_rank_that_fails_takes_the_others_with_it_and_is_named(author, engine):
+def test_a_rank_that_fails_takes_the_others_with_it_and_is_named(
+    author: User, engine: Engine
+) -> None:
     path = two_ranks(author, ONE_FAILS)
     sealed = run(path, author.folder / "a.zip", *engine)
     with archive.read(sealed.path) as capsule:
@@ -123,14 +127,14 @@ def test_a_rank_that_fails_takes_the_others_with_it_and_is_named(author, engine)
         assert ranks == {("rate", 0), ("rate", 1), ("loss", 0)}
 
 
-def test_what_only_one_rank_reports_is_missed(author):
+def test_what_only_one_rank_reports_is_missed(author: User) -> None:
     path = two_ranks(author, BOTH.replace('report("rate"', 'rank or report("rate"'))
     sealed = run(path, author.folder / "a.zip", "host", None)
     assert {attempt.reason for attempt in sealed.record.attempts} == {"no-result"}
     assert "rate from rank 1" in sealed.record.attempts[0].message
 
 
-def test_a_world_that_nothing_here_can_start_is_told_before_anything_is_made(author):
+def test_a_world_that_nothing_here_can_start_is_told_before_anything_is_made(author: User) -> None:
     path = two_ranks(author, BOTH)
     ended = author.run("run", path)
     assert ended.returncode == 6, ended.stderr
@@ -138,7 +142,7 @@ def test_a_world_that_nothing_here_can_start_is_told_before_anything_is_made(aut
     assert not list(author.folder.glob("*.run"))
 
 
-def test_operators_have_no_use_for_ranks(author):
+def test_operators_have_no_use_for_ranks(author: User) -> None:
     gemm = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["numpy"]}
     path = write_manifest(author.folder, benchmarks=[gemm], claims=[], resources=RANKS)
     ended = author.run("run", path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from capsule import process
-from tests.support.command import NOISY, REPORT, User, write_manifest, write_script
+from tests.support.command import NOISY, REPORT, Document, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS, until
 
@@ -39,10 +39,11 @@ LOSS = "tiny/default/command/loss"
         pytest.param("docker", marks=pytest.mark.engines),
     ]
 )
-def engine(request, monkeypatch) -> str:
-    if request.param != "host":
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    if name != "host":
         monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    return request.param
+    return name
 
 
 def manifest_for(author: User, engine: str) -> Path:
@@ -52,14 +53,14 @@ def manifest_for(author: User, engine: str) -> Path:
 
 
 def descendants(pid: int) -> list[int]:
-    found = []
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
+            pids += [child, *descendants(child)]
+    return pids
 
 
-def kill_tree(leader: subprocess.Popen) -> None:
+def kill_tree(leader: subprocess.Popen[str]) -> None:
     """What a node failure or an impatient scheduler does: no warning, and everybody at once."""
     for pid in [leader.pid, *descendants(leader.pid)]:
         try:
@@ -69,40 +70,44 @@ def kill_tree(leader: subprocess.Popen) -> None:
     leader.wait()
 
 
-def held(author: User, running: subprocess.Popen) -> Path:
-    """The run folder, once the third seed is under way."""
+def wait_for_workload(author: User, running: subprocess.Popen[str]) -> Path:
+    """Wait until the held seed is under way; returns the run folder."""
 
     def there() -> bool:
         assert running.poll() is None, author.talk.read_text()
         return bool(list(author.folder.glob("*.run/starts/*/out/under-way")))
 
-    until(there, "the third seed")
+    until(there, "the held seed")
     (folder,) = author.folder.glob("*.run")
     return folder
 
 
-def attempts_in(capsule: Path) -> list[dict]:
+def attempts_in(capsule: Path) -> list[Document]:
     with zipfile.ZipFile(capsule) as opened:
         lines = opened.read("data/results/attempts.jsonl").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def label_of(folder: Path) -> str:
-    return json.loads((folder / "run.json").read_text())["setup"]["uuid"]
+    setup = json.loads((folder / "run.json").read_text())["setup"]
+    return str(setup["uuid"])
 
 
-def left_running(label: str, engine: str) -> list:
-    containers = []
+def find_leftovers(label: str, engine: str) -> list[int | bytes]:
+    """Processes of a run, and its containers."""
+    containers: list[bytes] = []
     if engine == "docker":
         ask = ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"]
         containers = subprocess.run(ask, capture_output=True, check=True).stdout.split()
     return [*process.find_marked(label), *containers]
 
 
-def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
+def test_what_finished_before_kill_9_is_not_run_again(
+    author: User, stranger: User, engine: str
+) -> None:
     manifest = manifest_for(author, engine)
     running = author.start("run", manifest, "--runtime", engine)
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     label = label_of(folder)
     kill_tree(running)
     assert not list(author.folder.glob("*.zip"))
@@ -111,11 +116,11 @@ def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
     (folder / "inputs" / "go").write_text("")
     ended = author.run("run", "--resume", folder)
     assert ended.returncode == 0, ended.stderr
-    assert left_running(label, engine) == []
+    assert find_leftovers(label, engine) == []
     assert not folder.exists()
 
     (capsule,) = author.folder.glob("*.capsule.zip")
-    outcomes = [(each["trial"][-1], each["outcome"]) for each in attempts_in(capsule)]
+    outcomes = [(one["trial"][-1], one["outcome"]) for one in attempts_in(capsule)]
     assert outcomes == [
         ("1", "completed"),
         ("2", "completed"),
@@ -132,9 +137,11 @@ def test_what_finished_before_kill_9_is_not_run_again(author, stranger, engine):
 
 
 @pytest.mark.parametrize("torn_bytes", [0, 9], ids=["not logged", "half logged"])
-def test_a_start_that_was_killed_before_it_was_logged_is_made_again(author, torn_bytes):
+def test_a_start_that_was_killed_before_it_was_logged_is_made_again(
+    author: User, torn_bytes: int
+) -> None:
     running = author.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     log = folder / "attempts.jsonl"
     begun = [line for line in log.read_bytes().splitlines(True) if b'"start"' in line]
@@ -147,9 +154,9 @@ def test_a_start_that_was_killed_before_it_was_logged_is_made_again(author, torn
     assert len(attempts_in(*author.folder.glob("*.capsule.zip"))) == 6
 
 
-def test_a_run_that_was_killed_once_it_was_sealed_keeps_the_one_capsule(author):
+def test_a_run_that_was_killed_once_it_was_sealed_keeps_the_one_capsule(author: User) -> None:
     running = author.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     (folder / "inputs" / "go").write_text("")
     # as if the kill had come before the folder's removal
@@ -165,9 +172,9 @@ def test_a_run_that_was_killed_once_it_was_sealed_keeps_the_one_capsule(author):
     assert not folder.exists()
 
 
-def test_a_resumed_run_writes_over_nothing(author):
+def test_a_resumed_run_writes_over_nothing(author: User) -> None:
     running = author.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     (folder / "inputs" / "go").write_text("")
     another = author.folder / "another.capsule.zip"
@@ -179,7 +186,7 @@ def test_a_resumed_run_writes_over_nothing(author):
     assert author.run("run", "--resume", folder).returncode == 0
 
 
-def test_a_narrowed_run_goes_on_as_narrowed(author):
+def test_a_narrowed_run_goes_on_as_narrowed(author: User) -> None:
     write_script(author.folder, HELD)
     gemm = {
         "id": "gemm",
@@ -192,7 +199,7 @@ def test_a_narrowed_run_goes_on_as_narrowed(author):
     tiny = json.loads(manifest.read_text())["benchmarks"]
     manifest = write_manifest(author.folder, benchmarks=[*tiny, gemm])
     running = author.start("run", manifest, "--runtime", "host", "--frameworks", "command")
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     (folder / "inputs" / "go").write_text("")
     refused = author.run("run", "--resume", folder, "--frameworks", "numpy")
@@ -207,25 +214,29 @@ def test_a_narrowed_run_goes_on_as_narrowed(author):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_ends_the_workload_and_names_the_folder(author, engine, number, code):
+def test_an_interrupt_ends_the_workload_and_names_the_folder(
+    author: User, engine: str, number: signal.Signals, code: int
+) -> None:
     running = author.start("run", manifest_for(author, engine), "--runtime", engine)
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     label = label_of(folder)
     running.send_signal(number)
     assert running.wait(PATIENCE_SECONDS) == code
     assert folder.name in author.talk.read_text()
-    assert left_running(label, engine) == []
+    assert find_leftovers(label, engine) == []
     (folder / "inputs" / "go").write_text("")
     assert author.run("run", "--resume", folder).returncode == 0
 
 
-def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(author, tmp_path):
+def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(
+    author: User, tmp_path: Path
+) -> None:
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\ntrap "" INT HUP\nexec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
     background = replace(author, python=str(script))
     running = background.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     (workload,) = (pid for pid in descendants(running.pid) if _runs_python(pid))
     running.send_signal(signal.SIGINT)
     # the workload ignores nothing, and is tried again
@@ -234,12 +245,12 @@ def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(auth
     until(again.exists, "the second attempt")
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE_SECONDS) == 143
-    assert left_running(label_of(folder), "host") == []
+    assert find_leftovers(label_of(folder), "host") == []
 
 
-def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author):
+def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author: User) -> None:
     running = author.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     ended = author.run("run", "--resume", folder)
     assert ended.returncode == 6
     assert "another process" in ended.stderr
@@ -248,7 +259,7 @@ def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author):
     assert running.wait(PATIENCE_SECONDS) == 0
 
 
-def test_a_killed_verification_goes_on_and_reaches_its_verdict(author):
+def test_a_killed_verification_goes_on_and_reaches_its_verdict(author: User) -> None:
     manifest = write_manifest(author.folder)
     script = NOISY.replace(
         'report("loss"',
@@ -263,7 +274,7 @@ report("loss\"""",
     write_script(author.folder, script)
     assert author.run("run", manifest, "--output", "a.capsule.zip").returncode == 0
     running = author.start("verify", "a.capsule.zip")
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     wrong = author.run("run", "--resume", folder)
     assert wrong.returncode == 2
@@ -273,26 +284,26 @@ report("loss\"""",
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_a_workload_killed_from_outside_is_tried_again_with_the_same_seed(author):
+def test_a_workload_killed_from_outside_is_tried_again_with_the_same_seed(author: User) -> None:
     running = author.start("run", manifest_for(author, "host"))
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     victims = [pid for pid in descendants(running.pid) if _runs_python(pid)]
     (folder / "inputs" / "go").write_text("")
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
     assert running.wait(PATIENCE_SECONDS) == 0
     (capsule,) = author.folder.glob("*.capsule.zip")
-    third = [each for each in attempts_in(capsule) if each["trial"].endswith("/3")]
-    reasons = [(each["outcome"], each["reason"]) for each in third]
+    third = [one for one in attempts_in(capsule) if one["trial"].endswith("/3")]
+    reasons = [(one["outcome"], one["reason"]) for one in third]
     assert reasons in ([("interrupted", "killed"), ("completed", None)], [("completed", None)])
-    assert {each["seed"] for each in third} == {3}
+    assert {one["seed"] for one in third} == {3}
 
 
 def _runs_python(pid: int) -> bool:
     return b"tiny.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_a_full_disk_is_one_clear_error_and_loses_nothing(author, tmp_path):
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(author: User, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     if os.getuid() != 0 or shutil.which("mount") is None:
@@ -332,17 +343,19 @@ point(4, 0.25 + seed / 1000)
 """
 
 
-def samples_in(capsule: Path) -> list[dict]:
+def samples_in(capsule: Path) -> list[Document]:
     with zipfile.ZipFile(capsule) as opened:
         lines = opened.read("data/results/samples.jsonl").splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_the_curve_of_a_killed_training_is_in_the_capsule_up_to_the_kill(author, engine):
+def test_the_curve_of_a_killed_training_is_in_the_capsule_up_to_the_kill(
+    author: User, engine: str
+) -> None:
     manifest = manifest_for(author, engine)
     write_script(author.folder, REPORT + CURVE)
     running = author.start("run", manifest, "--runtime", engine)
-    folder = held(author, running)
+    folder = wait_for_workload(author, running)
     kill_tree(running)
     (folder / "inputs" / "go").write_text("")
     ended = author.run("run", "--resume", folder)

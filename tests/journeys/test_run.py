@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 LOSS = "tiny/default/command/loss"
 
 
-def sealed(user: User) -> list[Path]:
+def capsules(user: User) -> list[Path]:
     return sorted(user.folder.glob("*.capsule.zip"))
 
 
@@ -20,11 +20,11 @@ def run_folders(user: User) -> list[Path]:
     return sorted(user.folder.glob("*.run"))
 
 
-def test_a_run_leaves_one_capsule_and_nothing_else(author):
+def test_a_run_leaves_one_capsule_and_nothing_else(author: User) -> None:
     write_script(author.folder)
     ended = author.run("run", write_manifest(author.folder))
     assert ended.returncode == 0, ended.stderr
-    (capsule,) = sealed(author)
+    (capsule,) = capsules(author)
     assert not run_folders(author)
     shown = author.json("show", capsule)
     assert shown["id"] in ended.stdout
@@ -34,10 +34,10 @@ def test_a_run_leaves_one_capsule_and_nothing_else(author):
     assert author.run("check", capsule).returncode == 0
 
 
-def test_the_capsule_holds_the_script_its_logs_and_the_measuring_program(author):
+def test_the_capsule_holds_the_script_its_logs_and_the_measuring_program(author: User) -> None:
     write_script(author.folder, NOISY + 'print("seed", seed)\n')
     author.run("run", write_manifest(author.folder))
-    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+    with zipfile.ZipFile(capsules(author)[0]) as capsule:
         names = set(capsule.namelist())
         assert capsule.read("data/logs/0001-stdout.txt") == b"seed 1\n"
     assert {"data/inputs/tiny.py", "data/levels/run.py", "data/results/samples.jsonl"} <= names
@@ -54,27 +54,27 @@ with open(os.environ["CAPSULE_RESULTS"], "a") as results:
 """
 
 
-def test_a_curve_is_kept_with_its_steps_and_judged_as_one(author):
+def test_a_curve_is_kept_with_its_steps_and_judged_as_one(author: User) -> None:
     write_script(author.folder, CURVE)
     claims = [
         {"metric": LOSS, "type": "curve", "margin": {"absolute": 0.1}},
         {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.01}, "paired": True},
     ]
     author.run("run", write_manifest(author.folder, claims=claims))
-    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+    with zipfile.ZipFile(capsules(author)[0]) as capsule:
         line = json.loads(capsule.read("data/results/samples.jsonl").splitlines()[0])
     assert line["steps"] == [1, 2, 3, 4, 5]
-    judged = author.json("verify", sealed(author)[0])
+    judged = author.json("verify", capsules(author)[0])
     curve, paired = judged["claims"]
     assert (curve["method"], curve["seeds"], judged["verdict"]) == ("curve", "fresh", "REPRODUCED")
     # the script depends on its seed alone: the author's seeds give the author's values again
     assert (paired["method"], paired["rerun"]["seeds"]) == ("exact", [1, 2, 3, 4, 5])
 
 
-def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author):
+def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author: User) -> None:
     write_script(author.folder)
     author.run("run", write_manifest(author.folder))
-    verdict = author.json("verify", sealed(author)[0])
+    verdict = author.json("verify", capsules(author)[0])
     assert verdict["verdict"] == "REPRODUCED"
     (second,) = author.folder.glob("*.verification.zip")
     shown = author.json("show", second)
@@ -84,7 +84,7 @@ def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author):
     assert not seeds & {1, 2, 3, 4, 5}
 
 
-def test_a_script_that_was_changed_is_different(author):
+def test_a_script_that_was_changed_is_different(author: User) -> None:
     script = write_script(author.folder)
     manifest = write_manifest(author.folder)
     author.run("run", manifest, "--output", "a.capsule.zip")
@@ -95,7 +95,7 @@ def test_a_script_that_was_changed_is_different(author):
     assert ended.stdout.startswith("DIFFERENT")
 
 
-def test_too_few_runs_are_inconclusive(author):
+def test_too_few_runs_are_inconclusive(author: User) -> None:
     write_script(author.folder)
     manifest = write_manifest(author.folder, seeds=[1])
     author.run("run", manifest, "--output", "a.capsule.zip")
@@ -112,7 +112,9 @@ def test_too_few_runs_are_inconclusive(author):
         (REPORT + 'report("accuracy", 1.0)', "bad-result", "the manifest declares loss"),
     ],
 )
-def test_a_failure_is_an_outcome_that_is_named_and_sealed(author, script, reason, words):
+def test_a_failure_is_an_outcome_that_is_named_and_sealed(
+    author: User, script: str, reason: str, words: str
+) -> None:
     fault = script.replace(REPORT, "")
     honest = NOISY.removeprefix(REPORT)
     write_script(author.folder, f"{REPORT}if seed == 2:\n    {fault}\nelse:\n    {honest}")
@@ -120,16 +122,16 @@ def test_a_failure_is_an_outcome_that_is_named_and_sealed(author, script, reason
     assert ended.returncode == 5, ended.stderr
     assert "tiny/default/command/2" in ended.stderr
     assert words in ended.stderr
-    shown = author.json("show", sealed(author)[0])
+    shown = author.json("show", capsules(author)[0])
     assert shown["metrics"][LOSS]["failed"] == 1
     assert shown["metrics"][LOSS]["n"] == 4
-    with zipfile.ZipFile(sealed(author)[0]) as capsule:
+    with zipfile.ZipFile(capsules(author)[0]) as capsule:
         lines = capsule.read("data/results/attempts.jsonl").splitlines()
-    failed = [each for each in map(json.loads, lines) if each["outcome"] == "failed"]
-    assert [each["reason"] for each in failed] == [reason]
+    attempts = map(json.loads, lines)
+    assert [one["reason"] for one in attempts if one["outcome"] == "failed"] == [reason]
 
 
-def test_a_trial_that_takes_too_long_has_failed(author):
+def test_a_trial_that_takes_too_long_has_failed(author: User) -> None:
     write_script(author.folder, NOISY + "import time\nif seed == 1: time.sleep(600)\n")
     benchmark = {
         "id": "tiny",
@@ -141,10 +143,10 @@ def test_a_trial_that_takes_too_long_has_failed(author):
     ended = author.run("run", write_manifest(author.folder, benchmarks=[benchmark]))
     assert ended.returncode == 5
     assert "timeout" in ended.stderr
-    assert author.json("show", sealed(author)[0])["metrics"][LOSS]["n"] == 4
+    assert author.json("show", capsules(author)[0])["metrics"][LOSS]["n"] == 4
 
 
-def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author):
+def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> None:
     write_script(
         author.folder,
         NOISY + "import time, pathlib\n"
@@ -155,12 +157,12 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author):
     ended = author.run("run", manifest)
     assert ended.returncode == 5
     assert "walltime" in ended.stderr
-    assert not sealed(author)
+    assert not capsules(author)
     (folder,) = run_folders(author)
     (folder / "inputs" / "go").write_text("")
     ended = author.run("run", "--resume", folder)
     assert ended.returncode == 0, ended.stderr
-    shown = author.json("show", sealed(author)[0])
+    shown = author.json("show", capsules(author)[0])
     assert shown["metrics"][LOSS]["n"] == 5
 
 
@@ -177,7 +179,9 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author):
         (["init", "tiny.json"], 2, "exists already"),
     ],
 )
-def test_a_wrong_command_line_is_one_clear_error(author, arguments, code, words):
+def test_a_wrong_command_line_is_one_clear_error(
+    author: User, arguments: list[str], code: int, words: str
+) -> None:
     write_script(author.folder)
     write_manifest(author.folder)
     ended = author.run(*arguments)
@@ -187,7 +191,7 @@ def test_a_wrong_command_line_is_one_clear_error(author, arguments, code, words)
     assert not run_folders(author)
 
 
-def test_a_missing_engine_is_named_with_what_would_do(author, tmp_path):
+def test_a_missing_engine_is_named_with_what_would_do(author: User, tmp_path: Path) -> None:
     write_script(author.folder)
     reference = f"docker://127.0.0.1:1/none@sha256:{'0' * 64}"
     manifest = write_manifest(author.folder, image={"reference": reference})
@@ -198,7 +202,7 @@ def test_a_missing_engine_is_named_with_what_would_do(author, tmp_path):
     assert "--runtime host" in ended.stderr
 
 
-def test_a_changed_dataset_stops_the_run_with_both_digests(author):
+def test_a_changed_dataset_stops_the_run_with_both_digests(author: User) -> None:
     write_script(author.folder)
     data = author.folder / "data.bin"
     data.write_bytes(b"right")
@@ -220,10 +224,10 @@ def test_a_changed_dataset_stops_the_run_with_both_digests(author):
     ended = author.run("run", manifest)
     assert ended.returncode == 4
     assert digest in ended.stderr
-    assert len(sealed(author)) == 1
+    assert len(capsules(author)) == 1
 
 
-def test_init_lint_and_a_dry_run_execute_nothing(author):
+def test_init_lint_and_a_dry_run_execute_nothing(author: User) -> None:
     assert author.run("init", "mine.json").returncode == 0
     assert author.run("lint", "mine.json").returncode == 0
     plan = author.json("run", "mine.json", "--dry-run")
@@ -234,7 +238,7 @@ def test_init_lint_and_a_dry_run_execute_nothing(author):
 
 
 @pytest.mark.torch
-def test_a_plain_training_loop_reproduces_its_final_loss_with_fresh_seeds(author):
+def test_a_plain_training_loop_reproduces_its_final_loss_with_fresh_seeds(author: User) -> None:
     ended = author.run("run", ROOT / "manifests" / "training.json", "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     verdict = author.json("verify", "a.capsule.zip")

@@ -54,10 +54,10 @@ class Inner:
         )
 
     def run(self, test: str, *words: str) -> tuple[int, str]:
-        """Run it to its end; exit code and what it said."""
+        """Run it to its end; exit code and output."""
         running = self.start(test, *words)
-        said, _ = running.communicate(timeout=PATIENCE_SECONDS)
-        return running.returncode, said
+        output, _ = running.communicate(timeout=PATIENCE_SECONDS)
+        return running.returncode, output
 
     def left(self) -> int:
         """The process that the test started, once it has."""
@@ -75,31 +75,33 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("words", [[], ["-n", "1"]], ids=["alone", "with workers"])
-def test_what_a_test_left_is_ended_and_fails_the_session(inner, words):
-    code, said = inner.run(LEAVES, *words)
+def test_what_a_test_left_is_ended_and_fails_the_session(inner: Inner, words: list[str]) -> None:
+    code, output = inner.run(LEAVES, *words)
     assert code == pytest.ExitCode.TESTS_FAILED
-    assert "1 passed" in said
-    assert f"LEFT RUNNING by the tests, and ended now: process {inner.left()}: sleep 600" in said
+    assert "1 passed" in output
+    assert f"LEFT RUNNING by the tests, and ended now: process {inner.left()}: sleep 600" in output
     assert not alive(inner.left())
 
 
-def test_a_session_that_leaves_nothing_leaves_no_folder(inner, tmp_path):
-    code, said = inner.run(LEAVES_NOTHING)
-    assert (code, "LEFT" in said) == (0, False)
+def test_a_session_that_leaves_nothing_leaves_no_folder(inner: Inner, tmp_path: Path) -> None:
+    code, output = inner.run(LEAVES_NOTHING)
+    assert (code, "LEFT" in output) == (0, False)
     assert not list(tmp_path.glob("capsule-tests-*"))
 
 
 @pytest.mark.parametrize("words", [[], ["-n", "1"]], ids=["alone", "with workers"])
-def test_sigterm_ends_a_session_with_all_that_it_started(inner, words):
+def test_sigterm_ends_a_session_with_all_that_it_started(inner: Inner, words: list[str]) -> None:
     running = inner.start(WAITS, *words)
     pid = inner.left()
     running.send_signal(signal.SIGTERM)
-    said, _ = running.communicate(timeout=PATIENCE_SECONDS)
-    assert running.returncode == pytest.ExitCode.INTERRUPTED, said
+    output, _ = running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == pytest.ExitCode.INTERRUPTED, output
     assert not alive(pid)
 
 
-def test_the_next_session_ends_what_a_killed_one_left_and_nothing_of_a_living_one(inner, tmp_path):
+def test_the_next_session_ends_what_a_killed_one_left_and_nothing_of_a_living_one(
+    inner: Inner, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     other = Inner(tmp_path / "other")
     dead, living = inner.start(WAITS), other.start(WAITS)
@@ -110,8 +112,8 @@ def test_the_next_session_ends_what_a_killed_one_left_and_nothing_of_a_living_on
     os.killpg(dead.pid, signal.SIGKILL)
     dead.communicate(timeout=PATIENCE_SECONDS)
     assert alive(ours)
-    code, said = inner.run(LEAVES_NOTHING)
-    assert code == 0, said
+    code, output = inner.run(LEAVES_NOTHING)
+    assert code == 0, output
     assert not alive(ours)
     assert alive(theirs)
     living.send_signal(signal.SIGTERM)
@@ -119,7 +121,7 @@ def test_the_next_session_ends_what_a_killed_one_left_and_nothing_of_a_living_on
     assert not alive(theirs)
 
 
-def test_a_run_of_somebody_else_is_spared(inner, tmp_path):
+def test_a_run_of_somebody_else_is_spared(inner: Inner, tmp_path: Path) -> None:
     out = tmp_path / "out"
     env = {"PATH": os.environ["PATH"], process.RUN_MARK: "foreign", "PWD": str(tmp_path)}
     foreign = process.start(["sleep", "600"], env=env, cwd=tmp_path, stdout=out, stderr=out)
@@ -130,7 +132,9 @@ def test_a_run_of_somebody_else_is_spared(inner, tmp_path):
 
 
 @pytest.mark.engines
-def test_containers_of_the_session_are_ended_and_others_are_not(inner, tmp_path):
+def test_containers_of_the_session_are_ended_and_others_are_not(
+    inner: Inner, tmp_path: Path
+) -> None:
     image = small_image().removeprefix("docker://")
     label = f"foreign-{os.getpid()}"
     sleep = ["run", "--detach", "--label", f"org.capsule.run={label}"]
@@ -144,9 +148,9 @@ def test_containers_of_the_session_are_ended_and_others_are_not(inner, tmp_path)
             f"    start = {['docker', *sleep]!r} + ['--volume', f'{{tmp_path}}:/out']\n"
             f"    subprocess.run([*start, {image!r}, 'sleep', '600'], check=True)\n"
         )
-        code, said = inner.run(test)
-        assert code == pytest.ExitCode.TESTS_FAILED, said
-        assert "LEFT RUNNING by the tests, and ended now: container /" in said
+        code, output = inner.run(test)
+        assert code == pytest.ExitCode.TESTS_FAILED, output
+        assert "LEFT RUNNING by the tests, and ended now: container /" in output
         listed = docker("ps", "--quiet", "--no-trunc", "--filter", f"label=org.capsule.run={label}")
         assert listed.split() == [foreign]
     finally:

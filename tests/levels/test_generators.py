@@ -1,21 +1,25 @@
 import ast
+import inspect
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from numpy.typing import NDArray
 
 from capsule.levels import streams as words
 from capsule.levels.data import generators
 from tests.support.properties import examples
 
-GOLDEN = [
+GOLDEN: list[tuple[str, dict[str, int], str]] = [
     (
         "gaussian-blobs",
         {},
@@ -40,11 +44,11 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("name", "parameters", "digest"), GOLDEN)
-def test_golden_digests(name, parameters, digest):
+def test_golden_digests(name: str, parameters: Mapping[str, int], digest: str) -> None:
     assert generators.digest(generators.generate(name, parameters)) == digest
 
 
-def test_every_generator_has_a_golden_digest_of_its_defaults():
+def test_every_generator_has_a_golden_digest_of_its_defaults() -> None:
     assert {name for name, parameters, _ in GOLDEN if not parameters} == set(generators.GENERATORS)
 
 
@@ -66,7 +70,7 @@ else:
 """
 
 
-def _without_simd(argument, disabled):
+def _without_simd(argument: str, disabled: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", _WITHOUT_SIMD, argument],
         cwd=Path(generators.__file__).parents[2],
@@ -77,17 +81,17 @@ def _without_simd(argument, disabled):
     ).stdout
 
 
-def test_the_same_bytes_without_the_vector_instructions_of_this_cpu():
+def test_the_same_bytes_without_the_vector_instructions_of_this_cpu() -> None:
     features = _without_simd("features", "").strip()
     left, digests = json.loads(_without_simd(json.dumps(GOLDEN), features))
     assert left == []
     assert digests == [digest for _, _, digest in GOLDEN]
 
 
-def test_generators_use_only_what_every_cpu_computes_alike():
+def test_generators_use_only_what_every_cpu_computes_alike() -> None:
     allowed = {"asarray", "float32", "float64", "full", "int64", "load", "random", "uint64"}
-    for module in (generators, words):
-        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+    for path in map(inspect.getfile, (generators, words)):
+        for node in ast.walk(ast.parse(Path(path).read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 if node.value.id == "numpy":
                     assert node.attr in allowed
@@ -97,7 +101,7 @@ def test_generators_use_only_what_every_cpu_computes_alike():
                 assert not isinstance(node.op, ast.MatMult)
 
 
-def test_blobs_are_classes_around_their_centres():
+def test_blobs_are_classes_around_their_centres() -> None:
     made = generators.generate("gaussian-blobs", {"samples": 4000, "features": 3, "classes": 3})
     x, y = made["x"], made["y"]
     assert (x.dtype, x.shape, y.dtype, y.shape) == ("float32", (4000, 3), "int64", (4000,))
@@ -107,7 +111,7 @@ def test_blobs_are_classes_around_their_centres():
         numpy.testing.assert_allclose(x[y == label].std(axis=0), 1, atol=0.1)
 
 
-def test_regression_is_explained_by_its_terms():
+def test_regression_is_explained_by_its_terms() -> None:
     made = generators.generate("regression", {"samples": 4000, "features": 3, "seed": 5})
     x, y = made["x"].astype("float64"), made["y"].astype("float64")
     assert (made["x"].dtype, x.shape, made["y"].dtype, y.shape) == (
@@ -122,7 +126,7 @@ def test_regression_is_explained_by_its_terms():
 
 
 @pytest.mark.parametrize("name", generators.GENERATORS)
-def test_another_seed_makes_other_data(name):
+def test_another_seed_makes_other_data(name: str) -> None:
     digests = {
         generators.digest(generators.generate(name, {"seed": seed, "samples": 10}))
         for seed in range(5)
@@ -142,7 +146,9 @@ def test_another_seed_makes_other_data(name):
         ("gaussian-blobs", {"classes": 1}, "classes of gaussian-blobs is 1"),
     ],
 )
-def test_wrong_parameters_are_named(name, parameters, message):
+def test_wrong_parameters_are_named(
+    name: str, parameters: Mapping[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         generators.generate(name, parameters)
 
@@ -159,7 +165,9 @@ plain_arrays = arrays_of.arrays(
 
 @examples(100)
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), plain_arrays))
-def test_what_is_written_is_read_again(tmp_path_factory, arrays):
+def test_what_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, NDArray[Any]]
+) -> None:
     folder = tmp_path_factory.mktemp("data")
     generators.write(arrays, folder)
     read = generators.read(folder)
@@ -171,14 +179,14 @@ def test_what_is_written_is_read_again(tmp_path_factory, arrays):
     assert generators.digest(read) == generators.digest(arrays)
 
 
-def test_files_are_the_same_bytes_everywhere(tmp_path):
+def test_files_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
     generators.write({"x": numpy.array([1, -2], "int16")}, tmp_path)
     written = (tmp_path / "x.npy").read_bytes()
     header = b"{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }"
     assert written == b"\x93NUMPY\x01\x00\x76\x00" + header.ljust(117) + b"\n" + b"\1\0\xfe\xff"
 
 
-def test_the_digest_is_of_content_not_of_layout():
+def test_the_digest_is_of_content_not_of_layout() -> None:
     array = numpy.arange(6, dtype="<i4").reshape(2, 3)
     digest = generators.digest({"x": array, "y": array})
     assert digest == generators.digest({"y": array.astype(">i4"), "x": numpy.asfortranarray(array)})
@@ -192,7 +200,7 @@ def test_the_digest_is_of_content_not_of_layout():
     assert digest not in {generators.digest(arrays) for arrays in others}
 
 
-def test_the_digest_by_its_published_format():
+def test_the_digest_by_its_published_format() -> None:
     import hashlib
 
     text = b"capsule-arrays-1\na |u1 2\n\x01\x02b <f8 \n" + b"\0" * 6 + b"\xf0?"
@@ -201,19 +209,19 @@ def test_the_digest_by_its_published_format():
 
 
 @pytest.mark.parametrize("name", ["../x", "X", "", "a b", "x\n"])
-def test_names_that_are_no_file_names_are_refused(tmp_path, name):
+def test_names_that_are_no_file_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="array name"):
         generators.write({name: numpy.zeros(1)}, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("array", [numpy.array([{}]), numpy.array(["a"]), numpy.array([1j])])
-def test_arrays_that_are_not_plain_numbers_are_refused(array):
+def test_arrays_that_are_not_plain_numbers_are_refused(array: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="not booleans, integers or floats"):
         generators.digest({"x": array})
 
 
-def test_nothing_is_unpickled(tmp_path):
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
     numpy.save(tmp_path / "x.npy", numpy.array([{}]), allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle"):
         generators.read(tmp_path)

@@ -1,7 +1,9 @@
 """What is a job: everything else ends in one sentence that names the field."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +14,15 @@ from tests.support.trials import ENTRY, JOB
 RELU = {**ENTRY, "level": 0, "operator": "relu", "parameters": {"n": 5}}
 
 
-def parse(variables=None, **fields):
+def parse(variables: Mapping[str, str] | None = None, **fields: Any) -> job.Job:
     return job.parse({**JOB, "trials": [RELU], **fields}, variables or {})
 
 
-def without(entry, name):
+def without(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != name}
 
 
-def test_a_job_is_read_whole(tmp_path):
+def test_a_job_is_read_whole(tmp_path: Path) -> None:
     network = {
         **ENTRY,
         "id": "second",
@@ -47,13 +49,13 @@ def test_a_job_is_read_whole(tmp_path):
 
 
 @pytest.mark.parametrize("name", [*JOB, "trials"])
-def test_a_job_that_lacks_a_field_is_refused(name):
+def test_a_job_that_lacks_a_field_is_refused(name: str) -> None:
     with pytest.raises(job.JobError, match=f"^the job has no field '{name}'$"):
         job.parse(without({**JOB, "trials": [RELU]}, name), {})
 
 
 @pytest.mark.parametrize("name", RELU)
-def test_a_trial_that_lacks_a_field_is_refused(name):
+def test_a_trial_that_lacks_a_field_is_refused(name: str) -> None:
     with pytest.raises(job.JobError, match=rf"^trials\[1\] has no field '{name}'$"):
         parse(trials=[{**RELU, "id": "first"}, without(RELU, name)])
 
@@ -78,7 +80,7 @@ def test_a_trial_that_lacks_a_field_is_refused(name):
         ({"trials": [7]}, "trials[0] is 7, expected an object"),
     ],
 )
-def test_a_field_of_the_wrong_type_is_named(fields, message):
+def test_a_field_of_the_wrong_type_is_named(fields: Mapping[str, Any], message: str) -> None:
     with pytest.raises(job.JobError) as refusal:
         parse(**fields)
     assert str(refusal.value).startswith(message)
@@ -105,25 +107,27 @@ def test_a_field_of_the_wrong_type_is_named(fields, message):
         ({"id": "x" * 10**6, "level": "y" * 10**6}, f'trials[0].level is "{"y" * 79}...'),
     ],
 )
-def test_a_field_of_a_trial_of_the_wrong_type_is_named(fields, message):
+def test_a_field_of_a_trial_of_the_wrong_type_is_named(
+    fields: Mapping[str, Any], message: str
+) -> None:
     with pytest.raises(job.JobError) as refusal:
         parse(trials=[{**RELU, **fields}])
     assert str(refusal.value).startswith(message)
     assert len(str(refusal.value)) < 200
 
 
-def test_a_trial_of_a_network_names_no_operator():
+def test_a_trial_of_a_network_names_no_operator() -> None:
     with pytest.raises(job.JobError, match=r"^trials\[0\] has no field 'network'$"):
         parse(trials=[{**RELU, "level": 1}])
 
 
-def test_two_trials_of_one_id_are_refused():
+def test_two_trials_of_one_id_are_refused() -> None:
     with pytest.raises(job.JobError, match=r"^two trials have the id 'trial'"):
         parse(trials=[RELU, {**RELU, "case": "other"}])
 
 
 @pytest.mark.parametrize("word", ["2", "5", "-1", "+1", " 1", "1.0", "one", "", "١", "9" * 5000])
-def test_a_rank_that_the_job_has_not_is_refused(word):
+def test_a_rank_that_the_job_has_not_is_refused(word: str) -> None:
     with pytest.raises(job.JobError) as refusal:
         parse({"CAPSULE_RANK": word}, ranks=2)
     assert str(refusal.value) == (
@@ -142,7 +146,7 @@ def test_a_rank_that_the_job_has_not_is_refused(word):
         (b'{"format": NaN}', "is not JSON: NaN is no JSON number"),
     ],
 )
-def test_a_file_that_holds_no_job_is_named(tmp_path, text, message):
+def test_a_file_that_holds_no_job_is_named(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "job.json"
     path.write_bytes(text)
     with pytest.raises(job.JobError) as refusal:
@@ -151,12 +155,12 @@ def test_a_file_that_holds_no_job_is_named(tmp_path, text, message):
     assert message in str(refusal.value)
 
 
-def test_every_level_that_a_job_may_name_can_be_measured():
+def test_every_level_that_a_job_may_name_can_be_measured() -> None:
     assert set(run.LEVELS) == set(job.SUBJECTS)
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, 0.5])
-def test_sizes_of_operators_and_networks_stay_whole_numbers(value):
+def test_sizes_of_operators_and_networks_stay_whole_numbers(value: float | str) -> None:
     numpy = frameworks.load("numpy", "cpu", 1, "default")
     with pytest.raises(ValueError, match=f"n of relu is {value!r}, not a whole number >= 1"):
         trials.values(numpy, operator="relu", parameters={"n": value})

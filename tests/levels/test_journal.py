@@ -4,6 +4,8 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy
@@ -36,20 +38,24 @@ HOST_TRIAL = Trial(
 )
 
 
-def read(path):
+def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+Synced = tuple[list[float], list[float]]
+
+
 @pytest.fixture
-def synced(monkeypatch):
+def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
     """The clock of the journal, and the times at which its file was put on the disk."""
-    times, clock = [], [0.0]
+    times: list[float] = []
+    clock = [0.0]
     monkeypatch.setattr(journal, "monotonic", lambda: clock[0])
     monkeypatch.setattr(os, "fsync", lambda file: times.append(clock[0]))
     return clock, times
 
 
-def test_each_report_is_in_the_file_before_the_next(tmp_path):
+def test_each_report_is_in_the_file_before_the_next(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as written:
         for step in range(1, 6):
@@ -68,7 +74,7 @@ def test_each_report_is_in_the_file_before_the_next(tmp_path):
     assert len(read(path)) == 5
 
 
-def test_samples_without_steps_have_no_field_for_them(tmp_path):
+def test_samples_without_steps_have_no_field_for_them(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as written:
         written.samples("train", Samples("time", (3.0, 1.0), 1))
@@ -76,7 +82,9 @@ def test_samples_without_steps_have_no_field_for_them(tmp_path):
     assert set(line) == {"event", "trial", "metric", "warmup", "values"}
 
 
-def test_hello_end_and_bye_are_on_the_disk_and_samples_once_a_second(tmp_path, synced):
+def test_hello_end_and_bye_are_on_the_disk_and_samples_once_a_second(
+    tmp_path: Path, synced: Synced
+) -> None:
     clock, times = synced
     with Journal(tmp_path / "journal.jsonl") as written:
         written.hello(0, 1, {}, {})
@@ -91,7 +99,9 @@ def test_hello_end_and_bye_are_on_the_disk_and_samples_once_a_second(tmp_path, s
         assert times == [0.0, 1.0, 2.0, 2.25, 2.25]
 
 
-def test_a_huge_trial_is_written_in_lines_that_can_be_read(tmp_path, monkeypatch):
+def test_a_huge_trial_is_written_in_lines_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal, "LINE_VALUES", 1000)
     path = tmp_path / "journal.jsonl"
     numbers = tuple(float(number) for number in range(2500))
@@ -106,7 +116,7 @@ def test_a_huge_trial_is_written_in_lines_that_can_be_read(tmp_path, monkeypatch
         assert [number for line in lines[3:] for number in line[name]] == list(numbers)
 
 
-def test_a_line_of_most_values_stays_far_below_what_a_host_reads(tmp_path):
+def test_a_line_of_most_values_stays_far_below_what_a_host_reads(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     numbers = (-1.2345678901234567e-300,) * journal.LINE_VALUES
     with Journal(path) as written:
@@ -114,20 +124,22 @@ def test_a_line_of_most_values_stays_far_below_what_a_host_reads(tmp_path):
     assert path.stat().st_size < host.MAX_LINE_BYTES / 2
 
 
-def test_numbers_of_a_framework_are_numbers_of_json(tmp_path):
+def test_numbers_of_a_framework_are_numbers_of_json(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
+    counts: list[Any] = [numpy.int64(3), True]
+    point: tuple[Any, Any] = (numpy.int64(7), numpy.float32(-numpy.inf))
     with Journal(path) as written:
         report = Report(lambda samples: written.samples("train", samples))
         report.samples("time", numpy.array([0.5, numpy.nan], "float32"))
-        report.samples("count", [numpy.int64(3), True])
-        report.point("loss", numpy.int64(7), numpy.float32(-numpy.inf))
-    times, counts, loss = read(path)
-    assert times["values"] == [0.5, "NaN"]
-    assert counts["values"] == [3, 1]
+        report.samples("count", counts)
+        report.point("loss", *point)
+    time, count, loss = read(path)
+    assert time["values"] == [0.5, "NaN"]
+    assert count["values"] == [3, 1]
     assert (loss["steps"], loss["values"]) == ([7], ["-Infinity"])
 
 
-def test_lines_of_several_threads_do_not_mix(tmp_path):
+def test_lines_of_several_threads_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as written, ThreadPoolExecutor(8) as pool:
         for number in range(200):
@@ -149,10 +161,10 @@ CALLS = st.one_of(
 @examples(150)
 @given(calls=st.lists(CALLS, max_size=12))
 def test_whatever_is_reported_is_read_by_the_host_and_the_rest_refused_at_once(
-    tmp_path_factory, calls
-):
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[Any, ...]]
+) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
-    accepted = {}
+    accepted: dict[str, tuple[list[float], list[float], int]] = {}
     with patch.object(journal, "LINE_VALUES", 2), Journal(path) as written:
         written.hello(1, 2, {}, {})
         written.begin(HOST_TRIAL.id)
@@ -163,9 +175,9 @@ def test_whatever_is_reported_is_read_by_the_host_and_the_rest_refused_at_once(
             except ValueError:
                 continue
             steps, values = ([words[0]], [words[1]]) if kind == "point" else ([], words[0])
-            series = accepted.setdefault(metric, ([], [], words[1] if kind == "samples" else 0))
-            series[0].extend(steps)
-            series[1].extend(values)
+            columns = accepted.setdefault(metric, ([], [], words[1] if kind == "samples" else 0))
+            columns[0].extend(steps)
+            columns[1].extend(values)
         written.end(HOST_TRIAL.id, None, "", 1.0)
     read_back = host.read(path, [HOST_TRIAL], rank=1, ranks=2)
     assert read_back.defect is None
@@ -179,8 +191,8 @@ def test_whatever_is_reported_is_read_by_the_host_and_the_rest_refused_at_once(
         assert all(len(clock or ()) == len(steps) for clock in (series.wall, series.active))
 
 
-@pytest.mark.parametrize("path", ["/dev/full", "/nowhere/journal.jsonl"])
-def test_a_journal_that_cannot_be_written_says_so_in_one_sentence(path):
+@pytest.mark.parametrize("path", [Path("/dev/full"), Path("/nowhere/journal.jsonl")], ids=str)
+def test_a_journal_that_cannot_be_written_says_so_in_one_sentence(path: Path) -> None:
     message = f"^{path} cannot be written: [A-Z][a-z ]+$"
     with pytest.raises(JournalError, match=message), Journal(path) as written:
         written.begin("train")

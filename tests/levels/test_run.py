@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from importlib import metadata, util
+from pathlib import Path
 
 import numpy
 import pytest
@@ -16,6 +18,8 @@ from capsule.levels import catalog
 from tests.support.jobs import (
     EACH_FRAMEWORK,
     LEVELS,
+    Document,
+    Event,
     command,
     end,
     environment,
@@ -49,12 +53,15 @@ SOUND = [entry for entry in MIXED if entry["case"] != "impossible"]
 RELU = "relu/default/float32/17"
 
 
-@pytest.fixture(scope="module")
-def journals(tmp_path_factory):
-    """The events of the mixed job by framework, each run once."""
-    kept = {}
+Journals = Callable[[str], list[Event]]
 
-    def of(framework):
+
+@pytest.fixture(scope="module")
+def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
+    """The events of the mixed job by framework, each run once."""
+    kept: dict[str, list[Event]] = {}
+
+    def of(framework: str) -> list[Event]:
         if framework not in kept:
             folder = tmp_path_factory.mktemp(framework)
             kept[framework] = run(folder, job(MIXED, framework))
@@ -64,7 +71,9 @@ def journals(tmp_path_factory):
 
 
 @EACH_FRAMEWORK
-def test_the_journal_names_every_trial_from_hello_to_bye(journals, framework):
+def test_the_journal_names_every_trial_from_hello_to_bye(
+    journals: Journals, framework: str
+) -> None:
     journal = journals(framework)
     assert (journal[0]["event"], journal[-1]["event"]) == ("hello", "bye")
     order = [
@@ -80,7 +89,7 @@ def test_the_journal_names_every_trial_from_hello_to_bye(journals, framework):
 
 
 @EACH_FRAMEWORK
-def test_right_operators_stay_within_their_error_bound(journals, framework):
+def test_right_operators_stay_within_their_error_bound(journals: Journals, framework: str) -> None:
     for entry in SOUND:
         lines = samples(journals(framework), entry["id"])
         values = {name: line["values"] for name, line in lines.items()}
@@ -92,7 +101,7 @@ def test_right_operators_stay_within_their_error_bound(journals, framework):
 
 
 @EACH_FRAMEWORK
-def test_each_trial_has_its_own_calls_warmup_first(journals, framework):
+def test_each_trial_has_its_own_calls_warmup_first(journals: Journals, framework: str) -> None:
     for entry in SOUND:
         lines = samples(journals(framework), entry["id"])
         assert 1 <= len(lines.pop("error_heatmap")["values"]) <= 64
@@ -106,7 +115,7 @@ def test_each_trial_has_its_own_calls_warmup_first(journals, framework):
 
 
 @EACH_FRAMEWORK
-def test_memory_that_runs_out_fails_one_trial(journals, framework):
+def test_memory_that_runs_out_fails_one_trial(journals: Journals, framework: str) -> None:
     last = end(journals(framework), MIXED[2]["id"])
     assert (last["outcome"], last["reason"]) == ("failed", "out-of-memory")
     assert re.search(r"needs \d+\.\d GiB, the machine has \d+\.\d GiB free", last["message"])
@@ -114,7 +123,9 @@ def test_memory_that_runs_out_fails_one_trial(journals, framework):
 
 
 @EACH_FRAMEWORK
-def test_hello_names_the_rank_the_software_and_the_state(journals, framework):
+def test_hello_names_the_rank_the_software_and_the_state(
+    journals: Journals, framework: str
+) -> None:
     hello = journals(framework)[0]
     assert (hello["format"], hello["rank"], hello["ranks"]) == ("capsule-journal/1", 0, 1)
     software = hello["software"]
@@ -145,7 +156,9 @@ FAULTS = {
 
 
 @EACH_FRAMEWORK
-def test_a_product_that_is_wrong_by_one_percent_exceeds_its_bound(tmp_path, framework):
+def test_a_product_that_is_wrong_by_one_percent_exceeds_its_bound(
+    tmp_path: Path, framework: str
+) -> None:
     gemms = [
         operator("gemm", f"{name}-{dtype}", 1, 0, dtype, **parameters)
         for dtype in ("float64", "float32")
@@ -163,7 +176,7 @@ def test_a_product_that_is_wrong_by_one_percent_exceeds_its_bound(tmp_path, fram
         assert settings["cudnn_allow_tf32"] is False
 
 
-def test_an_exception_fails_its_trial_and_the_next_ones_go_on(tmp_path):
+def test_an_exception_fails_its_trial_and_the_next_ones_go_on(tmp_path: Path) -> None:
     plant = "import numpy\ndef broken(*_):\n    raise KeyError('planted')\nnumpy.matmul = broken\n"
     journal = run(tmp_path, job([operator("gemm", m=2, n=2, k=2), operator("relu", n=5)]), plant)
     first = end(journal, "gemm/default/float32/17")
@@ -172,7 +185,9 @@ def test_an_exception_fails_its_trial_and_the_next_ones_go_on(tmp_path):
     assert end(journal, RELU)["outcome"] == "completed"
 
 
-def test_a_result_of_another_shape_or_type_is_an_error_and_its_times_are_kept(tmp_path):
+def test_a_result_of_another_shape_or_type_is_an_error_and_its_times_are_kept(
+    tmp_path: Path,
+) -> None:
     plant = "import numpy\nnumpy.maximum = lambda x, _: x.astype('float64')\n"
     journal = run(tmp_path, job([operator("relu", n=5)]), plant)
     last = end(journal, RELU)
@@ -184,7 +199,9 @@ def test_a_result_of_another_shape_or_type_is_an_error_and_its_times_are_kept(tm
 
 
 @pytest.mark.parametrize(("value", "written"), [("nan", "NaN"), ("inf", "Infinity")])
-def test_a_result_that_is_not_finite_fails_and_keeps_its_samples(tmp_path, value, written):
+def test_a_result_that_is_not_finite_fails_and_keeps_its_samples(
+    tmp_path: Path, value: str, written: str
+) -> None:
     plant = f"import numpy\nnumpy.maximum = lambda x, _: x + x.dtype.type('{value}')\n"
     journal = run(tmp_path, job([operator("relu", n=5), operator("gemm", m=2, n=2, k=2)]), plant)
     last = end(journal, RELU)
@@ -197,7 +214,7 @@ def test_a_result_that_is_not_finite_fails_and_keeps_its_samples(tmp_path, value
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_job_leaves_the_finished_trials(tmp_path, number):
+def test_a_killed_job_leaves_the_finished_trials(tmp_path: Path, number: signal.Signals) -> None:
     plant = (
         "import numpy, signal, sys\n"
         "def stuck(*_):\n    print('stuck', flush=True)\n    signal.pause()\n"
@@ -211,6 +228,7 @@ def test_a_killed_job_leaves_the_finished_trials(tmp_path, number):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "stuck\n"
         process.send_signal(number)
         assert process.wait(timeout=PATIENCE_SECONDS) == -number
@@ -221,8 +239,8 @@ def test_a_killed_job_leaves_the_finished_trials(tmp_path, number):
     assert journal[-1] == {"event": "begin", "trial": "gemm/default/float32/17"}
 
 
-def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path):
-    def errors(name, seed):
+def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path: Path) -> None:
+    def errors(name: str, seed: int) -> dict[str, list[float]]:
         (tmp_path / name).mkdir()
         journal = run(tmp_path / name, job([operator("gemm", m=32, n=32, k=32)], seed=seed))
         return {
@@ -256,14 +274,16 @@ def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path):
         ),
     ],
 )
-def test_what_the_image_lacks_is_said_of_every_trial(tmp_path, document, plant, message):
+def test_what_the_image_lacks_is_said_of_every_trial(
+    tmp_path: Path, document: Document, plant: str | None, message: str
+) -> None:
     journal = run(tmp_path, document, plant)
     last = end(journal, RELU)
     assert (last["outcome"], last["reason"], last["message"]) == ("failed", "error", message)
     assert journal[-1] == {"event": "bye"}
 
 
-def start(folder, *arguments, **variables):
+def start(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(LEVELS), *arguments],
         cwd=folder,
@@ -274,7 +294,7 @@ def start(folder, *arguments, **variables):
     )
 
 
-def test_a_full_disk_ends_the_program_with_one_sentence(tmp_path):
+def test_a_full_disk_ends_the_program_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job([operator("relu", n=5)])))
     done = start(tmp_path, "run", "job.json", "/dev/full")
     assert done.returncode == 1
@@ -282,12 +302,12 @@ def test_a_full_disk_ends_the_program_with_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["run", "job.json"], ["probe", "more"]])
-def test_wrong_arguments_end_with_the_usage(tmp_path, arguments):
+def test_wrong_arguments_end_with_the_usage(tmp_path: Path, arguments: Sequence[str]) -> None:
     done = start(tmp_path, *arguments)
     assert (done.returncode, done.stderr[:5]) == (2, "usage")
 
 
-def test_a_file_that_is_no_job_ends_with_one_sentence_and_no_journal(tmp_path):
+def test_a_file_that_is_no_job_ends_with_one_sentence_and_no_journal(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"format": "capsule-job/9"}')
     done = start(tmp_path, "run", "job.json", "journal.jsonl")
     assert done.returncode == 2
@@ -295,7 +315,7 @@ def test_a_file_that_is_no_job_ends_with_one_sentence_and_no_journal(tmp_path):
     assert not (tmp_path / "journal.jsonl").exists()
 
 
-def test_each_rank_says_which_it_is(tmp_path):
+def test_each_rank_says_which_it_is(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job([operator("relu", n=5)], ranks=2)))
     done = start(tmp_path, "run", "job.json", "journal.jsonl", CAPSULE_RANK="1")
     assert done.returncode == 0, done.stderr
@@ -307,7 +327,7 @@ def test_each_rank_says_which_it_is(tmp_path):
     assert not (tmp_path / "other.jsonl").exists()
 
 
-def test_the_folder_alone_is_enough_and_its_neighbours_are_not_imported(tmp_path):
+def test_the_folder_alone_is_enough_and_its_neighbours_are_not_imported(tmp_path: Path) -> None:
     copy = tmp_path / "bound" / "levels"
     shutil.copytree(LEVELS, copy, ignore=shutil.ignore_patterns("__pycache__"))
     # neighbours that would break numpy and the program, were these folders on the path
@@ -317,7 +337,7 @@ def test_the_folder_alone_is_enough_and_its_neighbours_are_not_imported(tmp_path
     assert end(journal, RELU)["outcome"] == "completed"
 
 
-def test_probe_prints_the_software_of_the_image(tmp_path):
+def test_probe_prints_the_software_of_the_image(tmp_path: Path) -> None:
     done = start(tmp_path, "probe", SECRET_TOKEN="x", PYTHONHASHSEED="0")
     assert done.returncode == 0, done.stderr
     software = json.loads(done.stdout, parse_constant=refuse)

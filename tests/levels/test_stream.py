@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.support.jobs import LEVELS, end, events, job, operator, samples
+from tests.support.jobs import LEVELS, Event, end, events, job, operator, samples
 
 # a level of the test's own in the real program
 PROGRAM = f"""
@@ -27,7 +29,7 @@ TRAIN = "relu/default/float32/17"
 LATE = "relu/late/float32/17"
 
 
-def start(folder, body, **options):
+def start(folder: Path, body: str) -> subprocess.Popen[str]:
     (folder / "job.json").write_text(
         json.dumps(job([operator("relu", n=5), operator("relu", "late", n=5)]))
     )
@@ -40,11 +42,10 @@ def start(folder, body, **options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
     )
 
 
-def ended(folder, body):
+def run(folder: Path, body: str) -> tuple[int, str, list[Event]]:
     """Exit status and messages of a program that ends by itself, and its journal."""
     with start(folder, body) as process:
         _, messages = process.communicate(timeout=600)
@@ -63,15 +64,20 @@ for step in range(1, 1000):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_curve_is_kept_up_to_the_kill(tmp_path, number):
+def test_a_curve_is_kept_up_to_the_kill(tmp_path: Path, number: signal.Signals) -> None:
     with start(tmp_path, CURVE) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "half\n"
         process.send_signal(number)
         assert process.wait(timeout=600) == -number
     journal = events(tmp_path)
     assert [event["event"] for event in journal[:2]] == ["hello", "begin"]
     assert {event["event"] for event in journal[2:]} == {"samples"}
-    for metric, value in (("loss", lambda step: 1 / step), ("accuracy", lambda step: step / 1000)):
+    curves: dict[str, Callable[[int], float]] = {
+        "loss": lambda step: 1 / step,
+        "accuracy": lambda step: step / 1000,
+    }
+    for metric, value in curves.items():
         lines = [event for event in journal[2:] if event["metric"] == metric]
         assert {event["trial"] for event in lines} == {TRAIN}
         assert [event["steps"] for event in lines] == [[step] for step in range(1, 500)]
@@ -81,13 +87,13 @@ def test_a_curve_is_kept_up_to_the_kill(tmp_path, number):
         assert all(0 < event["active"][0] <= event["wall"][0] for event in lines)
 
 
-def test_a_trial_that_fails_keeps_what_it_reported(tmp_path):
+def test_a_trial_that_fails_keeps_what_it_reported(tmp_path: Path) -> None:
     body = """
 report.samples("time", [2.0, 1.0], warmup=1)
 report.point("loss", 1, 0.5)
 raise MemoryError("out of memory at step 2")
 """
-    status, _, journal = ended(tmp_path, body)
+    status, _, journal = run(tmp_path, body)
     assert status == 0
     for trial in (TRAIN, LATE):
         assert end(journal, trial)["reason"] == "out-of-memory"
@@ -96,12 +102,14 @@ raise MemoryError("out of memory at step 2")
         assert (kept["loss"]["values"], kept["loss"]["steps"]) == ([0.5], [1.0])
 
 
-def test_a_nan_in_a_curve_fails_the_trial_and_the_rest_of_the_curve_is_there(tmp_path):
+def test_a_nan_in_a_curve_fails_the_trial_and_the_rest_of_the_curve_is_there(
+    tmp_path: Path,
+) -> None:
     body = """
 for step, value in enumerate((1.0, float("nan"), 0.5)):
     report.point("loss", step, value)
 """
-    _, _, journal = ended(tmp_path, body)
+    _, _, journal = run(tmp_path, body)
     last = end(journal, TRAIN)
     assert (last["outcome"], last["reason"]) == ("failed", "non-finite")
     assert last["message"] == "not finite: loss"
@@ -109,26 +117,26 @@ for step, value in enumerate((1.0, float("nan"), 0.5)):
     assert [line["values"] for line in lines] == [[1.0], ["NaN"], [0.5]]
 
 
-def test_a_step_that_goes_back_fails_the_trial_and_keeps_the_curve(tmp_path):
+def test_a_step_that_goes_back_fails_the_trial_and_keeps_the_curve(tmp_path: Path) -> None:
     body = """
 report.point("loss", 2, 1.0)
 report.point("loss", 1, 1.0)
 """
-    _, _, journal = ended(tmp_path, body)
+    _, _, journal = run(tmp_path, body)
     last = end(journal, TRAIN)
     assert (last["outcome"], last["reason"]) == ("failed", "error")
     assert last["message"] == "ValueError: loss was reported at step 1, after step 2"
     assert samples(journal, TRAIN)["loss"]["steps"] == [2.0]
 
 
-def test_a_report_after_the_end_is_not_in_the_journal(tmp_path):
+def test_a_report_after_the_end_is_not_in_the_journal(tmp_path: Path) -> None:
     body = """
 if "kept" not in globals():
     globals()["kept"] = report
 else:
     kept.samples("time", [1.0])
 """
-    _, _, journal = ended(tmp_path, body)
+    _, _, journal = run(tmp_path, body)
     assert end(journal, TRAIN)["outcome"] == "completed"
     assert end(journal, LATE)["message"] == (
         "RuntimeError: time was reported after the end of its trial"
@@ -136,7 +144,7 @@ else:
     assert not [event for event in journal if event["event"] == "samples"]
 
 
-def test_a_disk_that_fills_up_is_no_failure_of_the_trial(tmp_path):
+def test_a_disk_that_fills_up_is_no_failure_of_the_trial(tmp_path: Path) -> None:
     body = """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -145,6 +153,6 @@ size = os.stat("journal.jsonl").st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 report.samples("time", [2.0])
 """
-    status, messages, journal = ended(tmp_path, body)
+    status, messages, journal = run(tmp_path, body)
     assert (status, messages) == (1, "journal.jsonl cannot be written: File too large\n")
     assert [event["event"] for event in journal] == ["hello", "begin", "samples"]

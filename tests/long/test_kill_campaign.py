@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.test_resume import attempts_in, kill_tree, label_of, left_running
-from tests.support.command import User, write_manifest, write_script
+from tests.journeys.test_resume import attempts_in, find_leftovers, kill_tree, label_of
+from tests.support.command import Document, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.long_run import COUNT, COVERS
 from tests.support.patience import PATIENCE_SECONDS
@@ -85,17 +85,15 @@ class Campaign:
             self._labels.add(label_of(folder))
             log = folder / "attempts.jsonl"
             lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []
-            for attempt in (
-                each for line in lines for each in json.loads(line).get("attempts", [])
-            ):
-                self._finished.add(_key(attempt))
+            for line in lines:
+                self._finished |= set(map(_key, json.loads(line).get("attempts", [])))
 
     def _check(self) -> None:
         (capsule,) = self._capsules()
         checked = self._user.run("check", capsule)
         assert checked.returncode == 0, checked.stderr
         attempts = attempts_in(capsule)
-        completed = sorted(each["trial"] for each in attempts if each["outcome"] == "completed")
+        completed = sorted(one["trial"] for one in attempts if one["outcome"] == "completed")
         assert completed == [f"tiny/default/command/{seed}" for seed in range(1, 6)]
         assert self._finished <= {_key(attempt) for attempt in attempts}
         names = {path.name for path in self._user.folder.iterdir()}
@@ -104,10 +102,10 @@ class Campaign:
         whole = {name for name in names if not (name[0] == "." and name.endswith(halves))}
         assert whole == {"tiny.py", "tiny.json", "talk.txt", capsule.name}
         for label in self._labels:
-            assert left_running(label, self._engine) == []
+            assert find_leftovers(label, self._engine) == []
 
 
-def _key(attempt: dict) -> tuple[str, int, str]:
+def _key(attempt: Document) -> tuple[str, int, str]:
     return attempt["trial"], attempt["attempt"], attempt["outcome"]
 
 

@@ -50,15 +50,15 @@ def shorten(path: Path, frameworks: str, folder: Path) -> Path:
     """The manifest with fewer seeds; where the long run is only tried, with fewer benchmarks."""
     document = json.loads(path.read_text())
     chosen = set(frameworks.split(","))
-    ours = [each for each in document["benchmarks"] if chosen & set(each["frameworks"])]
+    ours = [entry for entry in document["benchmarks"] if chosen & set(entry["frameworks"])]
     kept = scaled(len(ours))
     # from all over the catalogue
     benchmarks = ours[:: len(ours) // kept][:kept]
-    ids = {"*", *(each["id"] for each in benchmarks)}
+    ids = {"*", *(entry["id"] for entry in benchmarks)}
     changes = {
         "seeds": document["seeds"][:SEEDS],
         "benchmarks": benchmarks,
-        "claims": [each for each in document["claims"] if each["metric"].split("/")[0] in ids],
+        "claims": [claim for claim in document["claims"] if claim["metric"].split("/")[0] in ids],
     }
     target = folder / path.name
     target.write_text(json.dumps({**document, **changes}))

@@ -1,15 +1,19 @@
 """The catalogue of operators, as a manifest's author meets it."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
 
 from capsule import manifest, plan
 from capsule.errors import ManifestError
+from capsule.jsons import Json, JsonObject
 from capsule.levels import catalog
+from capsule.manifest import Manifest
 
 
-def read(benchmark, **fields):
+def read(benchmark: JsonObject, **fields: Json) -> Manifest:
     document = {
         "name": "small",
         "title": "Small",
@@ -22,28 +26,28 @@ def read(benchmark, **fields):
     return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
 
 
-def gemm(**changes):
+def gemm(**changes: Json) -> JsonObject:
     sizes = {"m": 2, "n": 3, "k": 4}
     return {"operator": "gemm", "cases": [sizes], "frameworks": ["numpy"], **changes}
 
 
 @pytest.mark.parametrize("operator", sorted(catalog.OPERATORS))
-def test_every_operator_has_a_quick_set_that_can_be_planned(operator):
+def test_every_operator_has_a_quick_set_that_can_be_planned(operator: str) -> None:
     frameworks = [
         name
         for name in catalog.OPERATORS[operator].frameworks
         if catalog.refusal(catalog.OPERATORS[operator], name, "float32", "cpu") is None
     ]
     assert {"torch", "numpy"} <= set(frameworks)
-    asked = read({"operator": operator, "frameworks": frameworks})
-    trials = [trial for group in plan.make(asked).groups for trial in group.trials]
-    assert len(trials) == 3 * len(frameworks) * len(asked.benchmarks[0].cases)
+    small = read({"operator": operator, "frameworks": frameworks})
+    trials = [trial for group in plan.make(small).groups for trial in group.trials]
+    assert len(trials) == 3 * len(frameworks) * len(small.benchmarks[0].cases)
 
 
-def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual():
-    cases = [{"m": 2, "n": 3, "k": 4}, {"m": 2, "n": 3, "k": 4, "ta": 1}]
-    found = read(gemm(cases=cases)).benchmarks[0].cases
-    assert [case.name for case in found] == ["m2n3k4", "m2n3k4ta1"]
+def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual() -> None:
+    cases: Json = [{"m": 2, "n": 3, "k": 4}, {"m": 2, "n": 3, "k": 4, "ta": 1}]
+    points = read(gemm(cases=cases)).benchmarks[0].cases
+    assert [case.name for case in points] == ["m2n3k4", "m2n3k4ta1"]
     sweep = read(gemm(cases={"m": [2], "n": [3], "k": [4], "tb": [0, 1]}))
     assert [case.name for case in sweep.benchmarks[0].cases] == ["m2n3k4", "m2n3k4tb1"]
 
@@ -57,14 +61,16 @@ def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual():
         ({"dtype": "float16"}, "numpy has no float16"),
     ],
 )
-def test_what_cannot_be_measured_is_told_before_it_is_tried(changes, words):
+def test_what_cannot_be_measured_is_told_before_it_is_tried(
+    changes: JsonObject, words: str
+) -> None:
     with pytest.raises(ManifestError, match=words):
         read(gemm(**changes))
 
 
-def test_a_framework_without_gradients_owes_no_gradient_metrics():
-    (found,) = read(gemm(frameworks=["numpy", "onnxruntime"])).benchmarks
-    owed = {name: {metric.name for metric in found.due(name)} for name in found.frameworks}
+def test_a_framework_without_gradients_owes_no_gradient_metrics() -> None:
+    (benchmark,) = read(gemm(frameworks=["numpy", "onnxruntime"])).benchmarks
+    owed = {name: {metric.name for metric in benchmark.due(name)} for name in benchmark.frameworks}
     assert owed["onnxruntime"] < owed["numpy"]
     assert {"backward_time", "gradient_check"} <= owed["numpy"] - owed["onnxruntime"]
     paths = {path for path, _ in plan.metric_paths(read(gemm(frameworks=["onnxruntime"])))}
@@ -73,21 +79,21 @@ def test_a_framework_without_gradients_owes_no_gradient_metrics():
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_every_device_owes_its_peak_memory(gpus):
+def test_every_device_owes_its_peak_memory(gpus: int) -> None:
     fields = {"resources": {"gpus_per_rank": gpus}}
-    (found,) = read(gemm(frameworks=["torch"]), **fields).benchmarks
-    assert "peak_memory_bytes" in {metric.name for metric in found.metrics}
+    (benchmark,) = read(gemm(frameworks=["torch"]), **fields).benchmarks
+    assert "peak_memory_bytes" in {metric.name for metric in benchmark.metrics}
 
 
-def test_a_framework_that_keeps_what_it_allocates_owes_no_peak_and_keeps_no_limit():
-    (found,) = read(gemm(frameworks=["numpy", "tensorflow"])).benchmarks
-    owed = {name: {metric.name for metric in found.due(name)} for name in found.frameworks}
+def test_a_framework_that_keeps_what_it_allocates_owes_no_peak_and_keeps_no_limit() -> None:
+    (benchmark,) = read(gemm(frameworks=["numpy", "tensorflow"])).benchmarks
+    owed = {name: {metric.name for metric in benchmark.due(name)} for name in benchmark.frameworks}
     assert owed["numpy"] - owed["tensorflow"] == {"peak_memory_bytes"}
-    cases = [{"batch": 4, "limit_mib": 64}]
-    asked = {"level": 1, "network": "lenet", "frameworks": ["numpy", "tensorflow"]}
+    cases: Json = [{"batch": 4, "limit_mib": 64}]
+    lenet: JsonObject = {"level": 1, "network": "lenet", "frameworks": ["numpy", "tensorflow"]}
     with pytest.raises(
         ManifestError, match=r"frameworks/1.*tensorflow does not report its memory use"
     ):
-        read({**asked, "cases": cases})
-    (found,) = read({**asked, "frameworks": ["numpy"], "cases": cases}).benchmarks
-    assert found.cases[0].parameters["limit_mib"] == 64
+        read({**lenet, "cases": cases})
+    (benchmark,) = read({**lenet, "frameworks": ["numpy"], "cases": cases}).benchmarks
+    assert benchmark.cases[0].parameters["limit_mib"] == 64

@@ -1,22 +1,27 @@
 """Claims as an author writes them: what is read, what is refused, what lint foretells."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
 
 import pytest
 
 from capsule import lint
+from capsule.jsons import Json, JsonObject
+from capsule.lint.outlook import Outlook
 from capsule.manifest import Margin, Published
-from tests.manifest.test_reader import BASE, changed, command, read, told
+from tests.manifest.test_reader import BASE, command, complaint, read, variant
 
 LOSS, EPOCHS = "train/default/command/loss", "train/default/command/epochs"
 
 
-def claimed(**claim):
-    return changed(claims=[{"metric": "gemm/*/torch/l2_error", "type": "equivalence", **claim}])
+def with_claim(**claim: Json) -> JsonObject:
+    return variant(claims=[{"metric": "gemm/*/torch/l2_error", "type": "equivalence", **claim}])
 
 
-def on_loss(**claim):
-    return claimed(metric=LOSS, **claim)
+def on_loss(**claim: Json) -> JsonObject:
+    return with_claim(metric=LOSS, **claim)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +46,34 @@ def on_loss(**claim):
         ),
     ],
 )
-def test_a_claim_is_read_into_values(claim, fields):
-    (found,) = read(on_loss(**claim)).claims
-    assert {name: getattr(found, name) for name in fields} == fields
+def test_a_claim_is_read_into_values(claim: JsonObject, fields: Mapping[str, object]) -> None:
+    (actual,) = read(on_loss(**claim)).claims
+    assert {name: getattr(actual, name) for name in fields} == fields
 
 
-MISTAKES = {
-    "no such claim type": (claimed(type="equivalance"), ["did you mean 'equivalence'?"]),
+MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
+    "no such claim type": (with_claim(type="equivalance"), ["did you mean 'equivalence'?"]),
     "three segments": (
-        claimed(metric="gemm/torch/l2_error"),
+        with_claim(metric="gemm/torch/l2_error"),
         ["/claims/0/metric", "the case is missing", '"gemm/*/torch/l2_error"'],
     ),
     "three segments without the framework": (
-        claimed(metric="train/default/loss"),
+        with_claim(metric="train/default/loss"),
         ["the framework is missing", 'for example "train/default/command/loss"'],
     ),
     "three segments without the benchmark": (
-        claimed(metric="default/command/loss"),
+        with_claim(metric="default/command/loss"),
         ["the benchmark is missing", 'for example "train/default/command/loss"'],
     ),
     "three segments of which one is misspelled": (
-        claimed(metric="traim/default/loss"),
+        with_claim(metric="traim/default/loss"),
         [
             "not the four of benchmark/case/framework/metric,",
             'for example "train/default/command/loss"',
         ],
     ),
-    "one segment": (claimed(metric="loss"), ["has 1 segment,", '"train/default/command/loss"']),
-    "five segments": (claimed(metric="a/b/c/d/e"), ["has 5 segments,", "for example"]),
+    "one segment": (with_claim(metric="loss"), ["has 1 segment,", '"train/default/command/loss"']),
+    "five segments": (with_claim(metric="a/b/c/d/e"), ["has 5 segments,", "for example"]),
     "a number for a margin": (
         on_loss(margin=0.02),
         ['0.02: write {"absolute": 0.02} for so much', '{"relative": 0.02} for such a part'],
@@ -76,37 +81,40 @@ MISTAKES = {
     "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} for so much']),
     "a truth for a margin": (on_loss(margin=True), ['true: write {"absolute": 0.1}']),
     "three segments of a command": (
-        claimed(metric="train/command/loss"),
+        with_claim(metric="train/command/loss"),
         ['"train/default/command/loss"'],
     ),
     "no such metric": (
-        claimed(metric="gem/*/torch/l2_eror"),
+        with_claim(metric="gem/*/torch/l2_eror"),
         ["matches no metric", 'did you mean "gemm/*/torch/l2_error"?'],
     ),
     "no such framework": (
-        claimed(metric="gemm/*/qqq/l2_error"),
+        with_claim(metric="gemm/*/qqq/l2_error"),
         ['no framework "qqq"; there are: torch, numpy'],
     ),
-    "part of a segment": (claimed(metric="gemm/m*/torch/l2_error"), ["matches no metric"]),
-    "ratio of one": (claimed(margin={"ratio": 1}), ["/claims/0/margin/ratio", "not more than 1"]),
+    "part of a segment": (with_claim(metric="gemm/m*/torch/l2_error"), ["matches no metric"]),
+    "ratio of one": (
+        with_claim(margin={"ratio": 1}),
+        ["/claims/0/margin/ratio", "not more than 1"],
+    ),
     "no margin": (
-        claimed(margin={}),
+        with_claim(margin={}),
         ["exactly one of absolute, relative, ratio, sd, preset and distance"],
     ),
-    "two margins": (claimed(margin={"ratio": 2, "absolute": 1}), ["exactly one of absolute"]),
+    "two margins": (with_claim(margin={"ratio": 2, "absolute": 1}), ["exactly one of absolute"]),
     "margin of a threshold": (
-        claimed(type="threshold", at_most=1, margin={"ratio": 2}),
+        with_claim(type="threshold", at_most=1, margin={"ratio": 2}),
         ["a margin belongs to claims of equivalence, noninferiority"],
     ),
-    "threshold of nothing": (claimed(type="threshold"), ["exactly one of at_most and at_least"]),
+    "threshold of nothing": (with_claim(type="threshold"), ["exactly one of at_most and at_least"]),
     "two thresholds": (
-        claimed(type="threshold", at_most=1, at_least=0),
+        with_claim(type="threshold", at_most=1, at_least=0),
         ["exactly one of at_most and at_least"],
     ),
-    "bound without threshold": (claimed(at_most=1), ["belong to threshold claims"]),
-    "alpha": (claimed(alpha=0), ["/claims/0/alpha"]),
+    "bound without threshold": (with_claim(at_most=1), ["belong to threshold claims"]),
+    "alpha": (with_claim(alpha=0), ["/claims/0/alpha"]),
     "no direction": (
-        claimed(metric="train/default/command/epochs", type="noninferiority"),
+        with_claim(metric="train/default/command/epochs", type="noninferiority"),
         ["noninferiority needs a direction"],
     ),
     "distance of a shift": (
@@ -132,7 +140,7 @@ MISTAKES = {
         ["/claims/0/looks", "each look needs more seeds than the one before"],
     ),
     "different looks": (
-        changed(
+        variant(
             claims=[
                 {"metric": LOSS, "type": "equivalence", "looks": [3, 6]},
                 {"metric": EPOCHS, "type": "equivalence", "looks": [3, 7]},
@@ -164,7 +172,7 @@ MISTAKES = {
         on_loss(type="prediction", published={"mean": 0, "sd": 1}, margin={"ratio": 2}),
         ["not positive, which no ratio can be of"],
     ),
-    "a curve of an operator": (claimed(type="curve"), ["/claims/0/metric", "has no steps"]),
+    "a curve of an operator": (with_claim(type="curve"), ["/claims/0/metric", "has no steps"]),
     "resolution of exact values": (
         on_loss(type="exact", resolution=1),
         ["exact claims and distributions compare values as they are"],
@@ -177,27 +185,27 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told(name):
+def test_a_mistake_is_told(name: str) -> None:
     document, expected = MISTAKES[name]
-    message = told(document)
+    message = complaint(document)
     assert [part for part in expected if part not in message] == [], message
 
 
 @pytest.mark.parametrize("margin", [0.1, 3, "5 %", None, [0.1], True])
-def test_only_a_claim_on_a_distribution_hears_of_one(margin):
-    assert "a distance is the margin of" not in told(on_loss(margin=margin))
+def test_only_a_claim_on_a_distribution_hears_of_one(margin: Json) -> None:
+    assert "a distance is the margin of" not in complaint(on_loss(margin=margin))
 
 
-def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some():
-    found = read(
-        changed(
+def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> None:
+    small = read(
+        variant(
             claims=[
                 {"metric": LOSS, "type": "equivalence"},
                 {"metric": EPOCHS, "type": "equivalence", "looks": [3, 6]},
             ]
         )
     )
-    assert [claim.looks for claim in found.claims] == [(), (3, 6)]
+    assert [claim.looks for claim in small.claims] == [(), (3, 6)]
 
 
 # lint
@@ -206,17 +214,17 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some():
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (changed(seeds=[1]), "one seed only"),
-        (claimed(), "with 3 seeds nobody can confirm a margin narrower than"),
-        (claimed(), "it asks for 2: use 6 seeds, or a wider margin"),
-        (changed(claims=[]), "no claims"),
-        (claimed(primary=False), "no primary claim"),
-        (changed(image={"reference": "docker://localhost:5000/torch:1"}), "has no digest"),
-        (changed(datasets={"points": {"path": "points"}}), "dataset points has no digest"),
-        (claimed(metric="gemm/*/*/forward_time"), "a claim of type ratio"),
-        (claimed(metric=EPOCHS, margin={"absolute": 1}), "less than 1.5 steps of 1"),
+        (variant(seeds=[1]), "one seed only"),
+        (with_claim(), "with 3 seeds nobody can confirm a margin narrower than"),
+        (with_claim(), "it asks for 2: use 6 seeds, or a wider margin"),
+        (variant(claims=[]), "no claims"),
+        (with_claim(primary=False), "no primary claim"),
+        (variant(image={"reference": "docker://localhost:5000/torch:1"}), "has no digest"),
+        (variant(datasets={"points": {"path": "points"}}), "dataset points has no digest"),
+        (with_claim(metric="gemm/*/*/forward_time"), "a claim of type ratio"),
+        (with_claim(metric=EPOCHS, margin={"absolute": 1}), "less than 1.5 steps of 1"),
         (
-            claimed(metric=EPOCHS, margin={"absolute": 2}),
+            with_claim(metric=EPOCHS, margin={"absolute": 2}),
             "does not lie halfway between two steps of 1, which costs power for nothing:"
             " 2.5 allows the same",
         ),
@@ -224,30 +232,36 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some():
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
     ],
 )
-def test_lint_warns(document, expected):
+def test_lint_warns(document: JsonObject, expected: str) -> None:
     assert expected in "\n".join(lint.warnings(read(document)))
 
 
 @pytest.mark.parametrize("margin", [1.5, 2.5, 17, 20.25])
-def test_a_margin_between_steps_or_of_many_steps_is_no_matter(margin):
-    document = {**claimed(metric=EPOCHS, margin={"absolute": margin}), "seeds": list(range(9))}
-    assert not any("step" in told for told in lint.warnings(read(document)))
+def test_a_margin_between_steps_or_of_many_steps_is_no_matter(margin: float) -> None:
+    document = {**with_claim(metric=EPOCHS, margin={"absolute": margin}), "seeds": list(range(9))}
+    assert not any("step" in warning for warning in lint.warnings(read(document)))
 
 
-def foretold(seeds=6, **claim):
+def outlook(seeds: int = 6, **claim: Json) -> Outlook:
     (one,) = lint.outlook(read({**on_loss(**claim), "seeds": list(range(seeds))}))
     return one
 
 
-def test_the_outlook_tells_what_a_number_of_runs_can_confirm():
-    one = foretold()
+def narrowest(one: Outlook) -> tuple[float, float]:
+    assert one.narrowest is not None
+    return one.narrowest
+
+
+def test_the_outlook_tells_what_a_number_of_runs_can_confirm() -> None:
+    one = outlook()
     assert (one.metric, one.seeds, one.margin, one.alpha) == (LOSS, 6, 2, 0.05)
-    assert 1.7 < one.narrowest[0] < one.narrowest[1] < 2.3
+    with_08, with_09 = narrowest(one)
+    assert 1.7 < with_08 < with_09 < 2.3
     assert one.runs == (6, 7)
     assert one.sentence == (
         f"{LOSS}: a margin of 2 sd (standard deviations between runs) takes 6 seeds on each side to"
         " be confirmed with probability 0.8, 7 with 0.9; 6 seeds confirm"
-        f" {one.narrowest[0]:.2f} sd at best, {one.narrowest[1]:.2f} sd with 0.9"
+        f" {with_08:.2f} sd at best, {with_09:.2f} sd with 0.9"
     )
 
 
@@ -255,18 +269,20 @@ def test_the_outlook_tells_what_a_number_of_runs_can_confirm():
     ("margin", "runs"),
     [({"preset": "strict"}, 20), ({"preset": "middle"}, 10), ({"sd": 2.8}, 5), (None, 6)],
 )
-def test_the_outlook_of_presets_is_the_table_of_the_specification(margin, runs):
-    one = foretold(**({"margin": margin} if margin else {}))
+def test_the_outlook_of_presets_is_the_table_of_the_specification(
+    margin: JsonObject | None, runs: int
+) -> None:
+    one = outlook(margin=margin) if margin else outlook()
     assert one.runs[0] == runs
 
 
-def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it():
-    narrow = [foretold(seeds).narrowest[0] for seeds in (3, 5, 10, 30)]
+def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it() -> None:
+    narrow = [narrowest(outlook(seeds))[0] for seeds in (3, 5, 10, 30)]
     assert narrow == sorted(narrow, reverse=True)
-    planned = foretold(looks=[3, 6])
+    planned = outlook(looks=[3, 6])
     assert planned.rerun_seeds == 6
     assert planned.alpha == pytest.approx(0.0303, abs=2e-4)
-    assert planned.narrowest[0] > foretold().narrowest[0]
+    assert narrowest(planned)[0] > narrowest(outlook())[0]
 
 
 @pytest.mark.parametrize(
@@ -285,8 +301,10 @@ def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it():
         ({"absolute": 1e308}, "1e+308", ("4.56e+307", "4.06e+307")),
     ],
 )
-def test_a_margin_in_other_units_tells_the_spread_that_it_bears(margin, shown, scatter):
-    one = foretold(5, margin=margin)
+def test_a_margin_in_other_units_tells_the_spread_that_it_bears(
+    margin: Mapping[str, float], shown: str, scatter: tuple[str, str]
+) -> None:
+    one = outlook(5, margin=margin)
     assert (one.margin, one.runs) == (None, (None, None))
     assert one.sentence == (
         f"{LOSS}: 5 seeds confirm {shown} with probability 0.8 if runs scatter by less than"
@@ -296,35 +314,38 @@ def test_a_margin_in_other_units_tells_the_spread_that_it_bears(margin, shown, s
 
 
 @pytest.mark.parametrize("margin", [{"relative": 0.05}, {"absolute": 0.31}, {"ratio": 1.5}])
-def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin):
-    one = foretold(7, margin=margin)
+def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin: Mapping[str, float]) -> None:
+    one = outlook(7, margin=margin)
     (size,) = margin.values()
     number = float(
         one.sentence.partition("less than ")[2].removeprefix("a factor of ").split()[0].strip(",")
     )
     bears = {"relative": number / 100, "absolute": number, "ratio": math.log(number)}
     size = math.log(size) if "ratio" in margin else size
-    assert 0.9 * size < one.narrowest[0] * bears[next(iter(margin))] <= size
+    assert 0.9 * size < narrowest(one)[0] * bears[next(iter(margin))] <= size
 
 
-def test_one_run_confirms_nothing_and_a_constant_has_no_outlook():
-    assert foretold(1).narrowest is None
-    assert "nobody can confirm any margin" in foretold(1).sentence
+def test_one_run_confirms_nothing_and_a_constant_has_no_outlook() -> None:
+    assert outlook(1).narrowest is None
+    assert "nobody can confirm any margin" in outlook(1).sentence
     assert lint.outlook(read(on_loss(type="threshold", at_most=1))) == ()
 
 
-def test_published_runs_are_one_side_and_count_as_three_when_nobody_tells():
-    known = foretold(type="prediction", published={"mean": 1, "sd": 1, "n": 9})
-    unknown = foretold(type="prediction", published={"mean": 1, "sd": 1})
+def test_published_runs_are_one_side_and_count_as_three_when_nobody_tells() -> None:
+    known = outlook(type="prediction", published={"mean": 1, "sd": 1, "n": 9})
+    unknown = outlook(type="prediction", published={"mean": 1, "sd": 1})
     assert (known.seeds, unknown.seeds, known.rerun_seeds) == (9, 3, 6)
     assert "; 3 published runs and 6 seeds confirm" in unknown.sentence
 
 
-def test_a_distribution_is_told_in_samples():
-    one = foretold(type="distribution", margin={"distance": 0.2})
-    assert 250 < one.runs[0] < one.runs[1] < 400
-    assert f"{one.runs[0]} independent samples on each side confirm a distance" in one.sentence
+def test_a_distribution_is_told_in_samples() -> None:
+    one = outlook(type="distribution", margin={"distance": 0.2})
+    fewer, more = one.runs
+    assert fewer is not None
+    assert more is not None
+    assert 250 < fewer < more < 400
+    assert f"{fewer} independent samples on each side confirm a distance" in one.sentence
 
 
-def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide():
+def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide() -> None:
     assert [one.metric for one in lint.outlook(read(BASE))] == [LOSS]

@@ -1,14 +1,19 @@
 """Networks, and operators and networks of a user's own, as a manifest's author meets them."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from capsule import manifest, plan
 from capsule.errors import ManifestError, UsageError
+from capsule.jsons import Json, JsonObject
 from capsule.levels import catalog
 from capsule.levels.catalog import users
-from capsule.manifest import Network
+from capsule.manifest import Manifest, Network, Operator
 from capsule.manifest.benchmarks import subject_to_json
 
 CUBE = """
@@ -29,7 +34,7 @@ options = {"width": 8}
 
 def network(g, sizes): ...
 """
-RESNET = {
+RESNET: JsonObject = {
     "id": "resnet",
     "level": 1,
     "network": "resnet18",
@@ -38,7 +43,7 @@ RESNET = {
     "repetitions": 5,
     "isolation": "trial",
 }
-OWN = {
+OWN: JsonObject = {
     "id": "own",
     "level": 0,
     "operator": {"file": "ops/cube.py"},
@@ -48,25 +53,23 @@ OWN = {
 }
 
 
-def document(*benchmarks, claims=(), **fields):
-    return {
+def encode(*benchmarks: JsonObject, **fields: Json) -> bytes:
+    """The bytes of a small manifest of these benchmarks."""
+    document = {
         "name": "small",
         "title": "Small",
         "authors": [{"name": "Ada"}],
         "license": "MIT",
         "seeds": [1, 2],
-        "benchmarks": list(benchmarks),
-        "claims": list(claims),
+        "benchmarks": benchmarks,
+        "claims": [],
         **fields,
     }
-
-
-def encoded(*benchmarks, **fields):
-    return json.dumps(document(*benchmarks, **fields)).encode()
+    return json.dumps(document).encode()
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "cube.py").write_text(CUBE)
     (tmp_path / "ops" / "net.py").write_text(NET)
@@ -74,30 +77,30 @@ def folder(tmp_path):
     return tmp_path
 
 
-def read(folder, *benchmarks, **fields):
-    return manifest.read(encoded(*benchmarks, **fields), where="m.json", folder=folder)
+def read(folder: Path | None, *benchmarks: JsonObject, **fields: Json) -> Manifest:
+    return manifest.read(encode(*benchmarks, **fields), where="m.json", folder=folder)
 
 
-def told(folder, benchmark):
+def complaint(folder: Path | None, benchmark: JsonObject) -> str:
     with pytest.raises(ManifestError) as caught:
         read(folder, benchmark)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("network", sorted(catalog.NETWORKS))
-def test_every_network_has_a_quick_set_that_can_be_planned(network):
+def test_every_network_has_a_quick_set_that_can_be_planned(network: str) -> None:
     frameworks = list(catalog.NETWORKS[network].frameworks)
     assert {"torch", "torch-compile", "numpy"} <= set(frameworks)
-    asked = read(None, {**RESNET, "network": network, "frameworks": frameworks})
-    (benchmark,) = asked.benchmarks
+    small = read(None, {**RESNET, "network": network, "frameworks": frameworks})
+    (benchmark,) = small.benchmarks
     assert benchmark.subject == Network(name=network, repetitions=5)
-    trials = [trial for group in plan.make(asked).groups for trial in group.trials]
+    trials = [trial for group in plan.make(small).groups for trial in group.trials]
     assert len(trials) == 2 * len(frameworks) * len(benchmark.cases)
 
 
-def test_a_network_owes_the_metrics_of_networks():
-    asked = read(None, RESNET)
-    paths = {path.split("/", 2)[2]: metric for path, metric in plan.metric_paths(asked)}
+def test_a_network_owes_the_metrics_of_networks() -> None:
+    small = read(None, RESNET)
+    paths = {path.split("/", 2)[2]: metric for path, metric in plan.metric_paths(small)}
     assert paths["torch/layer_time"].kind == "machine"
     assert paths["onnxruntime/parameters"].kind == "portable"
     assert "torch/training_time" in paths
@@ -105,7 +108,7 @@ def test_a_network_owes_the_metrics_of_networks():
     assert "torch/forward_time" not in paths
 
 
-def test_the_plan_says_which_network():
+def test_the_plan_says_which_network() -> None:
     (first, *_) = plan.to_json(plan.make(read(None, RESNET)))["groups"]
     (trial,) = first["trials"]
     assert (trial["level"], trial["network"], trial["repetitions"]) == (1, "resnet18", 5)
@@ -113,30 +116,31 @@ def test_the_plan_says_which_network():
     assert "source" not in trial
 
 
-def test_options_of_networks_are_named_like_those_of_operators():
+def test_options_of_networks_are_named_like_those_of_operators() -> None:
     cases = [{"batch": 2}, {"batch": 2, "side": 32, "classes": 10}]
-    found = read(None, {**RESNET, "cases": cases}).benchmarks[0]
-    assert [case.name for case in found.cases] == ["batch2", "batch2side32classes10"]
+    (resnet,) = read(None, {**RESNET, "cases": cases}).benchmarks
+    assert [case.name for case in resnet.cases] == ["batch2", "batch2side32classes10"]
 
 
-def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder):
+def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder: Path) -> None:
     (folder / "ops" / "cube.py").write_text(CUBE + "\nraise SystemExit('it was run')\n")
-    found = read(folder, {**OWN, "cases": [{"n": 4}, {"n": 4, "power": 2}]}).benchmarks[0]
-    assert (found.subject.name, found.subject.source) == ("ops/cube.py", "ops/cube.py")
-    assert [case.name for case in found.cases] == ["n4", "n4power2"]
-    assert {metric.name for metric in found.metrics} == {
-        each.name for each in catalog.OPERATOR_METRICS
+    (own,) = read(folder, {**OWN, "cases": [{"n": 4}, {"n": 4, "power": 2}]}).benchmarks
+    assert own.subject == Operator(name="ops/cube.py", source="ops/cube.py")
+    assert [case.name for case in own.cases] == ["n4", "n4power2"]
+    assert {metric.name for metric in own.metrics} == {
+        metric.name for metric in catalog.OPERATOR_METRICS
     }
     trial = plan.to_json(plan.make(read(folder, OWN)))["groups"][0]["trials"][0]
     assert (trial["operator"], trial["source"]) == ("ops/cube.py", "ops/cube.py")
 
 
-def test_a_network_s_file_has_a_batch_and_options(folder):
+def test_a_network_s_file_has_a_batch_and_options(folder: Path) -> None:
     own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops/net.py"]}
-    found = read(folder, {**own, "cases": {"batch": [2], "width": [8, 16]}}).benchmarks[0]
-    assert [case.name for case in found.cases] == ["batch2", "batch2width16"]
-    assert (found.subject.name, found.subject.source) == ("ops/net.py", "ops/net.py")
-    assert "no set of cases" in told(folder, own)
+    sweep = {"batch": [2], "width": [8, 16]}
+    (network,) = read(folder, {**own, "cases": sweep}).benchmarks
+    assert [case.name for case in network.cases] == ["batch2", "batch2width16"]
+    assert network.subject == Network(name="ops/net.py", source="ops/net.py", repetitions=5)
+    assert "no set of cases" in complaint(folder, own)
 
 
 @pytest.mark.parametrize(
@@ -148,16 +152,20 @@ def test_a_network_s_file_has_a_batch_and_options(folder):
         ({"file": "ops/net.py", "trains": False}, False),
     ],
 )
-def test_a_network_of_one_s_own_trains_where_it_is_asked_to(folder, network, trains):
+def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
+    folder: Path, network: JsonObject, trains: bool
+) -> None:
     own = {**RESNET, "network": network, "inputs": ["ops"], "cases": {"batch": [1, 8]}}
-    found = read(folder, own).benchmarks[0]
-    assert (found.subject.source, found.subject.trains) == (next(iter(network.values())), trains)
-    owed = {metric.name for metric in found.due("torch")}
+    (benchmark,) = read(folder, own).benchmarks
+    assert isinstance(benchmark.subject, Network)
+    assert benchmark.subject.source == next(iter(network.values()))
+    assert benchmark.subject.trains == trains
+    owed = {metric.name for metric in benchmark.due("torch")}
     assert "inference_time" in owed
     assert {"training_time", "gradient_check"} & owed == (
         {"training_time", "gradient_check"} if trains else set()
     )
-    assert "training_time" not in {metric.name for metric in found.due("onnxruntime")}
+    assert "training_time" not in {metric.name for metric in benchmark.due("onnxruntime")}
 
 
 @pytest.mark.parametrize(
@@ -179,14 +187,16 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(folder, network, tra
         ({"level": 3}, ["this version knows level 0, level 1 and commands"]),
     ],
 )
-def test_a_mistake_about_a_network_is_told(folder, change, words):
-    message = told(folder, {**RESNET, **change})
-    assert [each for each in words if each not in message] == [], message
+def test_a_mistake_about_a_network_is_told(
+    folder: Path, change: JsonObject, words: Sequence[str]
+) -> None:
+    message = complaint(folder, {**RESNET, **change})
+    assert [part for part in words if part not in message] == [], message
 
 
-def test_a_single_operator_is_nothing_to_compile():
-    gemm = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["torch-compile"]}
-    assert "torch-compile runs whole networks, not gemm alone" in told(None, gemm)
+def test_a_single_operator_is_nothing_to_compile() -> None:
+    gemm: JsonObject = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["torch-compile"]}
+    assert "torch-compile runs whole networks, not gemm alone" in complaint(None, gemm)
 
 
 @pytest.mark.parametrize(
@@ -208,19 +218,23 @@ def test_a_single_operator_is_nothing_to_compile():
         ("import numpy", "(" * 10_000, "not Python"),
     ],
 )
-def test_what_a_file_lacks_is_told_with_its_line(folder, old, new, words):
+def test_what_a_file_lacks_is_told_with_its_line(
+    folder: Path, old: str, new: str, words: str
+) -> None:
     (folder / "ops" / "cube.py").write_text(CUBE.replace(old, new, 1))
-    message = told(folder, OWN)
+    message = complaint(folder, OWN)
     assert "/benchmarks/0/" in message
     assert words in message
 
 
-def test_a_network_s_file_without_a_batch_is_told(folder):
+def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
     own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops"], "cases": {"batch": [1]}}
     (folder / "ops" / "net.py").write_text(NET.replace('"batch"', '"n"'))
-    assert "net.py, line 2: parameters is ('n',), a network's are ('batch',)" in told(folder, own)
+    assert "net.py, line 2: parameters is ('n',), a network's are ('batch',)" in complaint(
+        folder, own
+    )
     (folder / "ops" / "net.py").write_text(NET.replace("def network", "def net"))
-    assert "net.py, line 1: defines no network" in told(folder, own)
+    assert "net.py, line 1: defines no network" in complaint(folder, own)
 
 
 @pytest.mark.parametrize(
@@ -236,40 +250,41 @@ def test_a_network_s_file_without_a_batch_is_told(folder):
         ({"cases": "quick"}, "write out its sizes"),
     ],
 )
-def test_a_mistake_about_a_file_is_told(folder, change, words):
-    assert words in told(folder, {**OWN, **change})
+def test_a_mistake_about_a_file_is_told(folder: Path, change: JsonObject, words: str) -> None:
+    assert words in complaint(folder, {**OWN, **change})
 
 
-def test_out_of_a_capsule_a_file_is_what_the_plan_states(folder):
+def test_out_of_a_capsule_a_file_is_what_the_plan_states(folder: Path) -> None:
     first = read(folder, OWN)
     subjects = list(map(subject_to_json, first.benchmarks))
-    found = manifest.read(encoded(OWN), where="m.json", folder=None, subjects=subjects)
-    assert found.benchmarks == first.benchmarks
-    assert "cannot be read" in told(None, OWN)
+    second = manifest.read(encode(OWN), where="m.json", folder=None, subjects=subjects)
+    assert second.benchmarks == first.benchmarks
+    assert "cannot be read" in complaint(None, OWN)
 
 
-def test_host_and_image_make_the_same_of_a_file(folder):
+def test_host_and_image_make_the_same_of_a_file(folder: Path) -> None:
     """The catalogue's entry from the syntax tree is that from the module."""
     from capsule.levels.operators import user
 
     (folder / "ops" / "cube.py").write_text(CUBE)
-    found = read(folder, OWN).benchmarks[0]
+    (own,) = read(folder, OWN).benchmarks
     _, entry = user.load("ops/cube.py", folder / "ops" / "cube.py")
     assert entry == users.make_operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
-    assert entry.name == found.subject.name
-    assert {each.name for each in entry.metrics} == {each.name for each in found.metrics}
-    assert set(found.frameworks) == set(entry.frameworks)
+    assert isinstance(own.subject, Operator)
+    assert entry.name == own.subject.name
+    assert {metric.name for metric in entry.metrics} == {metric.name for metric in own.metrics}
+    assert set(own.frameworks) == set(entry.frameworks)
 
 
-GEMM = {
+GEMM: JsonObject = {
     "id": "gemm",
     "level": 0,
     "operator": "gemm",
     "cases": [{"m": 1, "n": 1, "k": 1}],
     "frameworks": ["torch", "numpy"],
 }
-TRAIN = {"id": "train", "command": ["true"], "metrics": {"loss": {}}}
-CLAIMS = [
+TRAIN: JsonObject = {"id": "train", "command": ["true"], "metrics": {"loss": {}}}
+CLAIMS: Json = [
     {"metric": "*/*/*/l2_error_ratio", "type": "threshold", "at_most": 1},
     {"metric": "resnet/*/*/loss", "type": "exact"},
     {"metric": "resnet/*/onnxruntime/parameters", "type": "exact"},
@@ -277,20 +292,20 @@ CLAIMS = [
 ]
 
 
-def put(folder, *benchmarks, **fields):
+def write(folder: Path, *benchmarks: JsonObject, **fields: Json) -> Path:
     path = folder / "m.json"
-    path.write_bytes(encoded(*benchmarks, **fields))
+    path.write_bytes(encode(*benchmarks, **fields))
     return path
 
 
-def test_a_manifest_is_narrowed_to_the_frameworks_of_an_image(tmp_path):
-    path = put(tmp_path, GEMM, RESNET, TRAIN, claims=CLAIMS)
+def test_a_manifest_is_narrowed_to_the_frameworks_of_an_image(tmp_path: Path) -> None:
+    path = write(tmp_path, GEMM, RESNET, TRAIN, claims=CLAIMS)
     whole, part = manifest.load(path), manifest.load(path, ["onnxruntime"])
-    assert [each.id for each in part.benchmarks] == ["resnet"]
+    assert [benchmark.id for benchmark in part.benchmarks] == ["resnet"]
     assert part.benchmarks[0].frameworks == ("onnxruntime",)
     # onnxruntime has no loss: that claim would match nothing
     kept = ["*/*/*/l2_error_ratio", "resnet/*/onnxruntime/parameters"]
-    assert [each.metric for each in part.claims] == kept
+    assert [claim.metric for claim in part.claims] == kept
     assert str(part.narrowed_from) == plan.to_json(plan.make(whole))["manifest"]
     assert part.source == manifest.load(path, ["onnxruntime"]).source
     again = manifest.read(part.source, where="m.json", folder=None)
@@ -299,17 +314,19 @@ def test_a_manifest_is_narrowed_to_the_frameworks_of_an_image(tmp_path):
     assert plan.make(again).digest == plan.make(part).digest
 
 
-def test_commands_are_kept_by_their_name(tmp_path):
-    path = put(tmp_path, GEMM, TRAIN)
+def test_commands_are_kept_by_their_name(tmp_path: Path) -> None:
+    path = write(tmp_path, GEMM, TRAIN)
     part = manifest.load(path, ["command", "numpy"])
-    assert [each.frameworks for each in part.benchmarks] == [("numpy",), ("command",)]
+    assert [benchmark.frameworks for benchmark in part.benchmarks] == [("numpy",), ("command",)]
 
 
 @pytest.mark.parametrize("frameworks", [[], ["torch", "numpy"]])
-def test_a_manifest_that_loses_nothing_stays_as_it_was_written(tmp_path, frameworks):
-    path = put(tmp_path, GEMM)
-    found = manifest.load(path, frameworks)
-    assert (found.source, found.narrowed_from) == (path.read_bytes(), None)
+def test_a_manifest_that_loses_nothing_stays_as_it_was_written(
+    tmp_path: Path, frameworks: Sequence[str]
+) -> None:
+    path = write(tmp_path, GEMM)
+    whole = manifest.load(path, frameworks)
+    assert (whole.source, whole.narrowed_from) == (path.read_bytes(), None)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +338,7 @@ def test_a_manifest_that_loses_nothing_stays_as_it_was_written(tmp_path, framewo
         ("", "unknown framework ''"),
     ],
 )
-def test_a_framework_that_nothing_uses_is_told(tmp_path, name, words):
-    path = put(tmp_path, GEMM)
+def test_a_framework_that_nothing_uses_is_told(tmp_path: Path, name: str, words: str) -> None:
+    path = write(tmp_path, GEMM)
     with pytest.raises(UsageError, match=words):
         manifest.load(path, ["torch", name])

@@ -1,6 +1,9 @@
 """What a person is shown of a machine: one screen, whatever could not be read."""
 
 import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from capsule import inventory, report
+from capsule.jsons import Json
 from capsule.runtimes.base import Availability
 from tests.support.machines import unfold
 
@@ -26,25 +30,26 @@ PLACES = (
 )
 
 
-def drawn(node, width=80, engines=ENGINES):
-    console = Console(file=io.StringIO(), width=width)
-    console.print(*report.draw_inventory(node, engines), sep="\n")
-    return console.file.getvalue()
+def draw(node: Mapping[str, Json], width: int = 80) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(*report.draw_inventory(node, ENGINES), sep="\n")
+    return stream.getvalue()
 
 
-def recorded(machine, tmp_path):
-    return inventory.node(unfold(machine, tmp_path), salt="")
+def node_of(machine: str, folder: Path) -> dict[str, Any]:
+    """The inventory of a recorded machine."""
+    return inventory.node(unfold(machine, folder), salt="")
 
 
 @pytest.mark.parametrize("machine", ["epyc", "grace", "microvm"])
-def test_a_machine_fits_on_a_screen(machine, tmp_path):
-    lines = drawn(recorded(machine, tmp_path)).splitlines()
+def test_a_machine_fits_on_a_screen(machine: str, tmp_path: Path) -> None:
+    lines = draw(node_of(machine, tmp_path)).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
 
-def test_every_part_of_a_machine_is_named(tmp_path):
-    shown = drawn(recorded("epyc", tmp_path), 200)
+def test_every_part_of_a_machine_is_named(tmp_path: Path) -> None:
+    shown = draw(node_of("epyc", tmp_path), 200)
     for part in (
         "Supermicro AS -1123US-TR4",
         "rocky 9.4, Linux 5.14.0-427.13.1.el9_4.x86_64, x86_64",
@@ -64,37 +69,37 @@ def test_every_part_of_a_machine_is_named(tmp_path):
         assert part in shown, part
 
 
-def test_why_there_is_no_accelerator_is_said(tmp_path):
-    shown = drawn(recorded("microvm", tmp_path), 200)
+def test_why_there_is_no_accelerator_is_said(tmp_path: Path) -> None:
+    shown = draw(node_of("microvm", tmp_path), 200)
     assert "GPUs       none (absent: /sys/bus/pci/devices has no NVIDIA or AMD accelerator" in shown
 
 
-def test_equal_accelerators_are_counted_and_many_interfaces_cut(tmp_path):
-    node = recorded("microvm", tmp_path)
+def test_equal_accelerators_are_counted_and_many_interfaces_cut(tmp_path: Path) -> None:
+    node = node_of("microvm", tmp_path)
     gpu = {"model": "NVIDIA H100", "memory_bytes": 80 << 30, "compute_capability": "9.0"}
     interfaces = {f"eth{n}": {"driver": "igb"} for n in range(9)}
     kind = {**node["class"], "gpus": [gpu] * 8, "network": {"interfaces": interfaces}}
-    shown = drawn({**node, "class": kind}, 120)
+    shown = draw({**node, "class": kind}, 120)
     assert "8 x NVIDIA H100, 80 GiB, compute capability 9.0" in shown
     assert "and 5 more" in shown
 
 
 @given(st.data())
-def test_whatever_a_node_holds_is_drawn(data):
+def test_whatever_a_node_holds_is_drawn(data: st.DataObject) -> None:
     node = {section: {part: data.draw(ANYTHING) for part in parts} for section, parts in PLACES} | {
         "missing": data.draw(ANYTHING)
     }
-    assert "processor" in drawn(node)
+    assert "processor" in draw(node)
     assert inventory.describe(node)
 
 
-def test_a_machine_whose_files_say_nothing_is_drawn(tmp_path):
-    shown = drawn(inventory.node(tmp_path, salt=""))
+def test_a_machine_whose_files_say_nothing_is_drawn(tmp_path: Path) -> None:
+    shown = draw(inventory.node(tmp_path, salt=""))
     assert "unknown processor" in shown
     assert "facts could not be read" in shown
 
 
-def test_names_cannot_steer_the_terminal(tmp_path):
-    node = recorded("microvm", tmp_path)
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    node = node_of("microvm", tmp_path)
     cpu = {**node["class"]["cpu"], "model": "\x1b[2Jevil"}
-    assert "\x1b" not in drawn({**node, "class": {**node["class"], "cpu": cpu}})
+    assert "\x1b" not in draw({**node, "class": {**node["class"], "cpu": cpu}})

@@ -6,41 +6,60 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from capsule import diff, report, schema, verdict
 from capsule.digest import canonical_json
+from capsule.errors import ExecutionError
 from capsule.manifest import Claim, Margin
-from capsule.report.terminal.style import Path, clean
+from capsule.record import Attempt, Record
+from capsule.report.terminal import style
 from capsule.summary import run_values
+from capsule.verdict.model import Verdict
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 ID, OTHER_ID = "a" * 64, "b" * 64
 
 
-def drawn(items, width=80, color=None):
+def draw(items: Sequence[RenderableType], width: int = 80, *, color: bool = False) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=color, force_terminal=bool(color))
+    system: Literal["standard"] | None = "standard" if color else None
+    console = Console(file=stream, width=width, color_system=system, force_terminal=color)
     for item in items:
         console.print(item)
     return stream.getvalue()
 
 
-def judged(*claims, rerun_id=OTHER_ID, backwards=False, **changes):
+def judged(
+    *claims: Claim, rerun_id: str = OTHER_ID, backwards: bool = False, **changes: Any
+) -> Verdict:
     there = make_record(seeds=SEEDS[::-1] if backwards else SEEDS)
     there = dataclasses.replace(there, manifest=make_record().manifest)
-    asked = claims or (Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05)),)
-    there = dataclasses.replace(there, claims=verdict.freeze(asked, run_values(there)))
+    claims = claims or (Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05)),)
+    there = dataclasses.replace(there, claims=verdict.freeze(claims, run_values(there)))
     seeds = FRESH[::-1] if backwards else FRESH
     here = make_record(**{"seeds": seeds, "fresh": seeds, "verifies": ID, **changes})
     return verdict.judge(diff.compare(there, here, original_id=ID, rerun_id=rerun_id))
 
 
-def failing():
+def document_of(outcome: Verdict) -> dict[str, Any]:
+    """What `--json` prints of a verdict."""
+    return report.verdict_to_json(outcome)
+
+
+def image_digest(record: Record) -> str:
+    assert record.image is not None
+    return str(record.image.manifest_digest)
+
+
+def failing() -> Verdict:
     return judged(
         Claim(metric=LOSS, type="threshold", at_most=0.5),
         Claim(metric=LOSS, type="equivalence", margin=Margin(relative=0.012)),
@@ -57,22 +76,22 @@ def failing():
 
 
 @pytest.mark.parametrize("make", [judged, failing])
-def test_the_document_fits_its_schema_and_is_json(make):
+def test_the_document_fits_its_schema_and_is_json(make: Callable[[], Verdict]) -> None:
     document = report.verdict_to_json(make())
     assert schema.validate(document, "comparison-1") == []
     assert schema.parse(canonical_json(document), where="here") == document
 
 
-def test_a_document_with_a_wrong_word_does_not_fit():
-    document = report.verdict_to_json(judged())
+def test_a_document_with_a_wrong_word_does_not_fit() -> None:
+    document = document_of(judged())
     assert schema.validate({**document, "verdict": "SAME"}, "comparison-1")
     assert schema.validate({**document, "surplus": 1}, "comparison-1")
     document["claims"][0]["p_different"] = 2
     assert schema.validate(document, "comparison-1")
 
 
-def test_every_field_of_the_schema_is_required():
-    def objects(node):
+def test_every_field_of_the_schema_is_required() -> None:
+    def objects(node: Any) -> Iterator[dict[str, Any]]:
         if isinstance(node, dict):
             if "properties" in node:
                 yield node
@@ -84,28 +103,28 @@ def test_every_field_of_the_schema_is_required():
         assert node["additionalProperties"] is False
 
 
-def test_every_field_of_the_schema_is_described():
+def test_every_field_of_the_schema_is_described() -> None:
     published = schema.load("comparison-1")
 
-    def told(node, name=""):
+    def check(node: Any, name: str = "") -> None:
         if isinstance(node, dict):
             for field, inner in (node.get("properties") or {}).items():
                 assert inner.get("description"), f"{name}/{field}"
             for key, inner in node.items():
-                told(inner, f"{name}/{key}")
+                check(inner, f"{name}/{key}")
 
-    told(published)
+    check(published)
 
 
-def test_bytes_do_not_depend_on_the_order_of_runs():
+def test_bytes_do_not_depend_on_the_order_of_runs() -> None:
     there, back = judged(), judged(backwards=True)
     assert canonical_json(report.verdict_to_json(there)) == canonical_json(
         report.verdict_to_json(back)
     )
 
 
-def test_the_document_says_who_was_compared_and_how():
-    document = report.verdict_to_json(judged())
+def test_the_document_says_who_was_compared_and_how() -> None:
+    document = document_of(judged())
     assert document["sides"]["original"]["id"] == ID
     assert document["sides"]["rerun"]["verifies"] == ID
     assert document["image"] == "same-manifest"
@@ -120,15 +139,15 @@ def test_the_document_says_who_was_compared_and_how():
     assert document["exit_code"] == 0
 
 
-def test_numbers_have_twelve_significant_digits():
-    text = json.dumps(report.verdict_to_json(judged())["claims"][0]["interval"])
+def test_numbers_have_twelve_significant_digits() -> None:
+    text = json.dumps(document_of(judged())["claims"][0]["interval"])
     for digits in re.findall(r"\d+\.\d+", text):
         assert len(digits.replace(".", "").lstrip("0")) <= 12
 
 
-def test_the_document_tells_looks_advice_and_failures():
-    ask = Claim(metric=LOSS, type="equivalence", margin=Margin(preset="strict"), looks=(3, 5))
-    (claim,) = report.verdict_to_json(judged(ask, failed=(101,)))["claims"]
+def test_the_document_tells_looks_advice_and_failures() -> None:
+    strict = Claim(metric=LOSS, type="equivalence", margin=Margin(preset="strict"), looks=(3, 5))
+    (claim,) = document_of(judged(strict, failed=(101,)))["claims"]
     assert claim["look"] == {
         "planned": [3, 5],
         "runs": 5,
@@ -148,28 +167,28 @@ def test_the_document_tells_looks_advice_and_failures():
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_the_words_are_there_without_colour_at_any_width(width):
-    shown = drawn(report.draw_verdict(failing()), width)
+def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
+    shown = draw(report.draw_verdict(failing()), width)
     assert all(len(line) <= width for line in shown.splitlines())
     assert shown.startswith("DIFFERENT")
-    for said in ("DIFFERENT", "INCONCLUSIVE", "REPORTED", "secondary", "contained"):
-        assert said in shown
+    for word in ("DIFFERENT", "INCONCLUSIVE", "REPORTED", "secondary", "contained"):
+        assert word in shown
     assert "\x1b" not in shown
 
 
-def test_colour_repeats_the_word():
-    shown = drawn(report.draw_verdict(judged()), color="standard")
+def test_colour_repeats_the_word() -> None:
+    shown = draw(report.draw_verdict(judged()), color=True)
     assert re.search(r"\x1b\[[0-9;]*32mREPRODUCED", shown)
 
 
-def test_the_gravest_claim_comes_first():
-    shown = drawn(report.draw_verdict(failing()), 160)
+def test_the_gravest_claim_comes_first() -> None:
+    shown = draw(report.draw_verdict(failing()), 160)
     table = shown[shown.index("Claims") :]
     assert table.index("DIFFERENT") < table.index("INCONCLUSIVE") < table.index("REPORTED")
 
 
-def test_differences_seeds_and_rates_stand_beside_the_verdict():
-    shown = drawn(report.draw_verdict(failing()), 160)
+def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
+    shown = draw(report.draw_verdict(failing()), 160)
     assert "no cause is implied" in shown
     assert "note: re-execution: no network isolation" in shown
     assert "fresh seeds, derived from the original's id" in shown
@@ -179,65 +198,65 @@ def test_differences_seeds_and_rates_stand_beside_the_verdict():
     assert "for information: P(re-run > original)" in shown
 
 
-def test_a_long_list_of_differences_is_cut_and_says_so():
+def test_a_long_list_of_differences_is_cut_and_says_so() -> None:
     software = {"distributions": {f"package{i}": "1" for i in range(50)}}
-    shown = drawn(report.draw_verdict(judged(software=software)), 120)
+    shown = draw(report.draw_verdict(judged(software=software)), 120)
     assert "package0" in shown
     assert "more differences: --json has them all" in shown
     assert shown.count("package") < 10
 
 
 @pytest.mark.parametrize("width", [12, 20, 31, 32])
-def test_a_path_breaks_after_its_slashes(width):
-    lines = Path("train/default/command/final_loss").lines(width)
+def test_a_path_breaks_after_its_slashes(width: int) -> None:
+    lines = style.Path("train/default/command/final_loss").lines(width)
     assert "".join(lines) == "train/default/command/final_loss"
     assert all(line.endswith("/") for line in lines[:-1])
     assert all(len(line) <= width for line in lines)
 
 
-def test_a_strangers_strings_can_not_steer_the_terminal():
+def test_a_strangers_strings_can_not_steer_the_terminal() -> None:
     node = make_node()
     node["class"] = {**node["class"], "cpu": {"model": "\x1b]0;owned\x07[red]CPU[/red]"}}
     for shown in (
-        drawn(report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J"))), 120),
-        drawn(report.draw_record(make_record(nodes=(node,), notes=noted("\x1b[2J")), ID), 120),
+        draw(report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J"))), 120),
+        draw(report.draw_record(make_record(nodes=(node,), notes=noted("\x1b[2J")), ID), 120),
     ):
         assert "\x1b" not in shown
         assert "\x07" not in shown
         assert "[red]CPU[/red]" in shown
-    assert clean("a\nb\u202e") == "a?b?"
+    assert style.clean("a\nb\u202e") == "a?b?"
 
 
 # one record
 
 
-def test_show_tells_what_ran_and_what_is_claimed():
+def test_show_tells_what_ran_and_what_is_claimed() -> None:
     record = make_record()
-    shown = drawn(report.draw_record(record, ID), 120)
-    for said in (
+    shown = draw(report.draw_record(record, ID), 120)
+    for words in (
         ID,
-        str(record.image.manifest_digest),
+        image_digest(record),
         "Example CPU",
         LOSS,
         "within 0.05 (the author's margin)",
         "5 completed",
         "5 of 5",
     ):
-        assert said in shown
+        assert words in shown
 
 
-def test_show_of_an_uncontained_run_with_failures_says_so():
-    shown = drawn(report.draw_record(make_record(image=False, failed=(18,)), None), 120)
+def test_show_of_an_uncontained_run_with_failures_says_so() -> None:
+    shown = draw(report.draw_record(make_record(image=False, failed=(18,)), None), 120)
     assert "host, not contained" in shown
     assert "1 failed" in shown
     assert "4 of 5" in shown
     assert "not sealed" in shown
 
 
-def test_show_json_names_the_image_and_the_numbers():
+def test_show_json_names_the_image_and_the_numbers() -> None:
     record = make_record()
-    document = report.record_to_json(record, ID)
-    assert document["image"]["manifest_digest"] == str(record.image.manifest_digest)
+    document: Any = report.record_to_json(record, ID)
+    assert document["image"]["manifest_digest"] == image_digest(record)
     assert (document["runtime"], document["contained"]) == ("docker", True)
     assert document["metrics"][LOSS]["n"] == 5
     assert document["claims"][0]["region"] == [-0.05, 0.05]
@@ -246,10 +265,10 @@ def test_show_json_names_the_image_and_the_numbers():
     assert report.record_to_json(make_record(image=False), None)["image"] is None
 
 
-def test_show_tells_how_the_calls_of_a_run_lie():
-    values = (9.0, *(0.1 * each for each in range(1, 13)))
+def test_show_tells_how_the_calls_of_a_run_lie() -> None:
+    values = (9.0, *(0.1 * n for n in range(1, 13)))
     record = make_record(step_times=dict.fromkeys(SEEDS, values))
-    metrics = report.record_to_json(record, ID)["metrics"]
+    metrics: Any = report.record_to_json(record, ID)["metrics"]
     calls = metrics[STEP_TIME]["runs"][0]["calls"]
     warmup = len(values) - calls["values"]
     kept = sorted(values[warmup:])
@@ -257,7 +276,7 @@ def test_show_tells_how_the_calls_of_a_run_lie():
     assert calls["median_interval"] == [pytest.approx(kept[2]), pytest.approx(kept[9])]
     assert calls["variation"] == pytest.approx(np.std(kept, ddof=1) / np.mean(kept))
     assert all("calls" not in run for run in metrics[LOSS]["runs"])
-    shown = drawn(report.draw_record(record, ID), 140)
+    shown = draw(report.draw_record(record, ID), 140)
     assert "cv of calls" in shown
     assert "55.5%" in shown
 
@@ -265,7 +284,7 @@ def test_show_tells_how_the_calls_of_a_run_lie():
 # start-up
 
 
-def test_importing_the_rooms_loads_neither_numbers_nor_drawing():
+def test_importing_the_rooms_loads_neither_numbers_nor_drawing() -> None:
     code = (
         "import sys, capsule.diff, capsule.verdict, capsule.report;"
         "print([m for m in ('numpy', 'scipy', 'rich', 'jsonschema') if m in sys.modules])"
@@ -274,15 +293,17 @@ def test_importing_the_rooms_loads_neither_numbers_nor_drawing():
     assert out.stdout.strip() == "[]"
 
 
-def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path):
+def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path: Path) -> None:
     there, absent = (
         dataclasses.replace(make_record().attempts[0], trial=f"gemm/m1n1k1/{name}/17")
         for name in ("numpy", "tensorflow")
     )
     absent = dataclasses.replace(absent, outcome="failed", reason="error", message="no such module")
 
-    def advise(*attempts, tensorflow=None):
-        frameworks = {"numpy": {}} | ({"tensorflow": tensorflow} if tensorflow else {})
+    def advise(*attempts: Attempt, tensorflow: Mapping[str, str] | None = None) -> ExecutionError:
+        frameworks: dict[str, Mapping[str, str]] = {"numpy": {}}
+        if tensorflow:
+            frameworks["tensorflow"] = tensorflow
         record = dataclasses.replace(
             make_record(),
             attempts=attempts,
@@ -300,6 +321,6 @@ def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path
     assert "--frameworks" not in str(advise(there, absent, tensorflow={"version": "2.20"}))
 
 
-def test_what_a_command_did_wrong_lacks_no_framework(tmp_path):
+def test_what_a_command_did_wrong_lacks_no_framework(tmp_path: Path) -> None:
     record = make_record(failed=(17,))
     assert "--frameworks" not in str(report.failure(record, tmp_path / "a.zip"))

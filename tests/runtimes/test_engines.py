@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image import Image, build, reference
 from capsule.runtimes.apptainer import Apptainer
-from capsule.runtimes.base import Ended
+from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.docker import Docker
 from tests.support.engines import docker, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
@@ -28,7 +29,9 @@ def image() -> Image:
 
 
 @pytest.mark.engines
-def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_path, monkeypatch):
+def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # a site's apptainer: the real one, behind a door that lets no --net through
     real = shutil.which("apptainer")
     door = tmp_path / "bin/apptainer"
@@ -42,8 +45,8 @@ def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_
     door.chmod(0o755)
     monkeypatch.setenv("PATH", f"{door.parent}{os.pathsep}{os.environ['PATH']}")
     prepared = Apptainer().prepare(push_tiny("one"), cache=tmp_path)
-    said = prepared.observations["network_isolation"]
-    assert said == "refused: network virtualization is not allowed"
+    isolation = prepared.observations["network_isolation"]
+    assert isolation == "refused: network virtualization is not allowed"
     ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "nothing")
     assert ended.engine_fault
     assert "executable file not found" in ended.engine_fault
@@ -51,7 +54,7 @@ def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(tmp_
 
 @pytest.mark.engines
 @pytest.mark.parametrize("host", ["127.0.0.1:9", "registry.invalid"])
-def test_a_registry_out_of_reach_is_told_as_such(image, tmp_path, host):
+def test_a_registry_out_of_reach_is_told_as_such(image: Image, tmp_path: Path, host: str) -> None:
     away = replace(image, pinned=f"{host}/numpy@{image.manifest_digest}")
     with pytest.raises(CannotRunError, match="cannot pull the image") as caught:
         Apptainer().prepare(away, cache=tmp_path)
@@ -62,7 +65,9 @@ def test_a_registry_out_of_reach_is_told_as_such(image, tmp_path, host):
 
 @pytest.mark.engines
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file system that is full")
-def test_a_full_temporary_folder_is_told_as_such(image, tmp_path, monkeypatch):
+def test_a_full_temporary_folder_is_told_as_such(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = tmp_path / "full"
     full.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(full)]
@@ -79,7 +84,7 @@ def test_a_full_temporary_folder_is_told_as_such(image, tmp_path, monkeypatch):
 
 
 @pytest.mark.engines
-def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
+def test_docker_tells_a_kill_for_want_of_memory(image: Image, tmp_path: Path) -> None:
     label = f"memory-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
     program = (
@@ -95,7 +100,7 @@ def test_docker_tells_a_kill_for_want_of_memory(image, tmp_path):
 
 
 @pytest.mark.engines
-def test_docker_tells_a_container_that_somebody_removed(image, tmp_path):
+def test_docker_tells_a_container_that_somebody_removed(image: Image, tmp_path: Path) -> None:
     label = f"removed-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
     program = "import time; open('ready', 'w').write('yes\\n'); time.sleep(600)"
@@ -108,10 +113,12 @@ def test_docker_tells_a_container_that_somebody_removed(image, tmp_path):
 
 
 @pytest.mark.engines
-def test_docker_runs_an_image_that_was_built_here(tmp_path):
-    base = reference.parse(small_image())
-    docker("pull", base.pin(base.digest))
-    recipe = dockerfile(tmp_path, f"FROM {base.pin(base.digest)}\nENV BUILT=here\n")
+def test_docker_runs_an_image_that_was_built_here(tmp_path: Path) -> None:
+    named = reference.parse(small_image())
+    assert named.digest is not None
+    base = named.pin(named.digest)
+    docker("pull", base)
+    recipe = dockerfile(tmp_path, f"FROM {base}\nENV BUILT=here\n")
     prepared = Docker().prepare(build.build(recipe), cache=tmp_path)
     engine = Engine(runtime=Docker(), prepared=prepared)
     assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
@@ -119,7 +126,7 @@ def test_docker_runs_an_image_that_was_built_here(tmp_path):
 
 
 @pytest.mark.engines
-def test_apptainer_takes_an_image_that_was_built_here(tmp_path):
+def test_apptainer_takes_an_image_that_was_built_here(tmp_path: Path) -> None:
     built = build.build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
     prepared = Apptainer().prepare(built, cache=tmp_path)
     assert prepared.handle == str(tmp_path / "sif" / f"{built.config_digest.hex}.sif")
@@ -137,12 +144,17 @@ def dockerfile(folder: Path, text: str) -> Path:
     return recipe
 
 
+def sif_name(image: Image) -> str:
+    assert image.manifest_digest is not None
+    return f"{image.manifest_digest.hex}.sif"
+
+
 @pytest.mark.engines
-def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path):
+def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path: Path) -> None:
     runtime, tiny = Apptainer(), push_tiny("one")
     prepared = runtime.prepare(tiny, cache=tmp_path)
     sif = Path(prepared.handle)
-    assert sif == tmp_path / "sif" / f"{tiny.manifest_digest.hex}.sif"
+    assert sif == tmp_path / "sif" / sif_name(tiny)
     assert [path.name for path in sif.parent.iterdir()] == [sif.name]
     assert prepared.observations["sif_sha256"] == of_file(sif).hex
     assert "apptainer" in prepared.observations["version"].lower()
@@ -154,10 +166,10 @@ def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path):
 
 
 @pytest.mark.engines
-def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path):
+def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path: Path) -> None:
     runtime, one, two = Apptainer(), push_tiny("one"), push_tiny("two")
     first = Path(runtime.prepare(one, cache=tmp_path).handle)
-    planted = first.with_name(f"{two.manifest_digest.hex}.sif")
+    planted = first.with_name(sif_name(two))
     planted.write_bytes(first.read_bytes())
     prepared = runtime.prepare(two, cache=tmp_path)
     assert prepared.handle == str(planted)
@@ -165,23 +177,25 @@ def test_a_sif_of_another_image_is_not_taken_for_this_one(tmp_path):
 
 
 @pytest.mark.engines
-def test_two_runs_may_fetch_one_image_at_once(tmp_path):
+def test_two_runs_may_fetch_one_image_at_once(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", f"{PREPARE}\nprint(prepared.handle)"]
     words = [f"docker://{push_tiny('one').pinned}", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [
+    fetchers = [
         subprocess.Popen([*argv, *words], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    handles = {each.communicate(timeout=PATIENCE_SECONDS)[0].strip() for each in both}
-    assert [each.returncode for each in both] == [0, 0]
+    handles = {running.communicate(timeout=PATIENCE_SECONDS)[0].strip() for running in fetchers}
+    assert [ended.returncode for ended in fetchers] == [0, 0]
     assert {str(path) for path in (tmp_path / "sif").iterdir()} == handles
     assert len(handles) == 1
 
 
 @pytest.mark.engines
 @pytest.mark.parametrize("make", [Apptainer, Docker])
-def test_an_image_that_is_gone_from_its_registry_cannot_run(make, image, tmp_path):
+def test_an_image_that_is_gone_from_its_registry_cannot_run(
+    make: Callable[[], Runtime], image: Image, tmp_path: Path
+) -> None:
     gone = of_bytes(b"gone")
     pinned = reference.parse(small_image()).pin(gone)
     missing = replace(image, pinned=pinned, manifest_digest=gone)
@@ -191,7 +205,9 @@ def test_an_image_that_is_gone_from_its_registry_cannot_run(make, image, tmp_pat
 
 
 @pytest.mark.engines
-def test_docker_refuses_an_image_whose_digests_do_not_belong_together(image, tmp_path):
+def test_docker_refuses_an_image_whose_digests_do_not_belong_together(
+    image: Image, tmp_path: Path
+) -> None:
     other = of_bytes(b"other")
     with pytest.raises(DamagedError, match="another image"):
         Docker().prepare(replace(image, config_digest=other), cache=tmp_path)

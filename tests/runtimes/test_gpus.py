@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def machine(root: Path, driver: str, *, cards: int) -> None:
     )
 
 
-def with_config(config: dict[str, object]) -> Image:
+def with_config(config: Mapping[str, object]) -> Image:
     data = json.dumps({"config": config}).encode()
     return Image(
         reference="docker://localhost/x",
@@ -52,7 +53,9 @@ def with_config(config: dict[str, object]) -> Image:
         ({}, None),
     ],
 )
-def test_the_cuda_of_an_image_is_read_from_its_configuration(config, cuda):
+def test_the_cuda_of_an_image_is_read_from_its_configuration(
+    config: Mapping[str, object], cuda: tuple[int, int] | None
+) -> None:
     assert gpus.cuda_version(with_config(config)) == cuda
 
 
@@ -65,7 +68,9 @@ def test_the_cuda_of_an_image_is_read_from_its_configuration(config, cuda):
         ("14.0.0", "575.99.99", "580.65.06"),
     ],
 )
-def test_a_driver_older_than_the_images_cuda_names_both_versions(tmp_path, cuda, driver, needed):
+def test_a_driver_older_than_the_images_cuda_names_both_versions(
+    tmp_path: Path, cuda: str, driver: str, needed: str
+) -> None:
     machine(tmp_path, driver, cards=1)
     image = with_config({"Env": [f"CUDA_VERSION={cuda}"]})
     with pytest.raises(CannotRunError) as caught:
@@ -75,25 +80,25 @@ def test_a_driver_older_than_the_images_cuda_names_both_versions(tmp_path, cuda,
     assert f"CUDA {cuda.rpartition('.')[0]}" in str(caught.value)
 
 
-def test_a_driver_that_is_new_enough_will_do(tmp_path):
+def test_a_driver_that_is_new_enough_will_do(tmp_path: Path) -> None:
     machine(tmp_path, "525.60.13", cards=2)
-    found = gpus.require(2, with_config({"Env": ["CUDA_VERSION=12.9.0"]}), tmp_path)
-    assert found == gpus.Devices(vendor="nvidia", count=2, driver="525.60.13")
+    devices = gpus.require(2, with_config({"Env": ["CUDA_VERSION=12.9.0"]}), tmp_path)
+    assert devices == gpus.Devices(vendor="nvidia", count=2, driver="525.60.13")
     with pytest.raises(CannotRunError, match="3 GPUs are asked for, and this machine has 2"):
         gpus.require(3, None, tmp_path)
 
 
-def test_the_open_kernel_module_is_read_too(tmp_path):
+def test_the_open_kernel_module_is_read_too(tmp_path: Path) -> None:
     machine(tmp_path, "1.2", cards=1)
     (tmp_path / "proc/driver/nvidia/version").write_text(
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
     )
-    found = gpus.find(tmp_path)
-    assert found is not None
-    assert found.driver == "580.65.06"
+    devices = gpus.find(tmp_path)
+    assert devices is not None
+    assert devices.driver == "580.65.06"
 
 
-def test_amd_devices_are_counted_without_the_cpus(tmp_path):
+def test_amd_devices_are_counted_without_the_cpus(tmp_path: Path) -> None:
     for index, number in enumerate(("0", "0", "12345", "54321")):
         node = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{index}"
         node.mkdir(parents=True)
@@ -101,13 +106,13 @@ def test_amd_devices_are_counted_without_the_cpus(tmp_path):
     assert gpus.find(tmp_path) == gpus.Devices(vendor="amd", count=2, driver=None)
 
 
-def test_without_devices_gpus_cannot_be_had(tmp_path):
+def test_without_devices_gpus_cannot_be_had(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="1 GPU is asked for, and this machine has none"):
         Host(root=tmp_path).check_gpus(1, Prepared(handle=""), None)
 
 
 @pytest.mark.engines
-def test_docker_without_the_container_toolkit_says_so(tmp_path):
+def test_docker_without_the_container_toolkit_says_so(tmp_path: Path) -> None:
     image = small()
     machine(tmp_path, "580.65.06", cards=1)
     prepared = Docker().prepare(image, cache=tmp_path)

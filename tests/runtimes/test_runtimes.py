@@ -61,18 +61,20 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
 
 def left(label: str) -> list[object]:
     """Processes and, where Docker is there, containers of a label."""
-    found: list[object] = list(process.find_marked(label))
+    leftovers: list[object] = [*process.find_marked(label)]
     if shutil.which("docker") and os.environ.get("DOCKER_HOST"):
         answer = process.run(
             ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"],
             timeout_seconds=PATIENCE_SECONDS,
         )
         assert answer.exit_code == 0, answer.stderr
-        found += answer.stdout.split()
-    return found
+        leftovers += answer.stdout.split()
+    return leftovers
 
 
-def test_the_command_runs_in_its_folder_and_its_streams_are_kept_apart(engine, tmp_path):
+def test_the_command_runs_in_its_folder_and_its_streams_are_kept_apart(
+    engine: Engine, tmp_path: Path
+) -> None:
     program = (
         "import sys; open('made', 'w').write('yes'); print('one'); print('two', file=sys.stderr)"
     )
@@ -84,21 +86,23 @@ def test_the_command_runs_in_its_folder_and_its_streams_are_kept_apart(engine, t
 
 
 @pytest.mark.parametrize("code", [1, 7, 125, 126, 127, 255])
-def test_an_exit_code_is_the_programs_own(engine, tmp_path, code):
+def test_an_exit_code_is_the_programs_own(engine: Engine, tmp_path: Path, code: int) -> None:
     assert python(engine, tmp_path, f"raise SystemExit({code})") == Ended(
         exit_code=code, signal=None
     )
 
 
 @pytest.mark.parametrize("number", [6, 9, 11])
-def test_a_signal_is_told_as_a_signal(engine, tmp_path, number):
+def test_a_signal_is_told_as_a_signal(engine: Engine, tmp_path: Path, number: int) -> None:
     program = f"import os; os.kill(os.getpid(), {number})"
     assert python(engine, tmp_path, f"{program}; import time; time.sleep(600)") == Ended(
         exit_code=None, signal=number
     )
 
 
-def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(engine, tmp_path, monkeypatch):
+def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CAPSULE_LEAK", "1")
     monkeypatch.setenv("APPTAINERENV_LEAK", "1")
     monkeypatch.setenv("APPTAINER_BIND", "/etc:/leak")
@@ -109,22 +113,22 @@ def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(engine, tmp_
     }
     program = "import json, os; print(json.dumps([dict(os.environ), os.path.exists('/leak')]))"
     assert python(engine, tmp_path, program, environment=odd).exit_code == 0
-    found, leaked = json.loads((tmp_path / "stdout").read_text())
-    assert {name: found[name] for name in odd} == odd
-    assert found["CAPSULE_RUN"] == "test-label"
-    assert found["HOME"] == ("/out" if engine.runtime.contained else str(tmp_path / "out"))
-    assert not [name for name in found if "LEAK" in name]
+    variables, leaked = json.loads((tmp_path / "stdout").read_text())
+    assert {name: variables[name] for name in odd} == odd
+    assert variables["CAPSULE_RUN"] == "test-label"
+    assert variables["HOME"] == ("/out" if engine.runtime.contained else str(tmp_path / "out"))
+    assert not [name for name in variables if "LEAK" in name]
     assert not leaked
 
 
-def test_arguments_arrive_byte_for_byte(engine, tmp_path):
+def test_arguments_arrive_byte_for_byte(engine: Engine, tmp_path: Path) -> None:
     words = ("", "a b", "$HOME", "`id`", "--flag=x", "'\"", "é\n", "*")
     program = "import json, sys; print(json.dumps(sys.argv[1:]))"
     assert run(engine, tmp_path, "python3", "-c", program, *words).exit_code == 0
     assert json.loads((tmp_path / "stdout").read_text()) == list(words)
 
 
-def test_data_can_be_read_and_not_written(engine, tmp_path):
+def test_data_can_be_read_and_not_written(engine: Engine, tmp_path: Path) -> None:
     if not engine.runtime.contained:
         pytest.skip("the host runtime contains nothing")
     source = tmp_path / "odd, name: 'x'"
@@ -143,13 +147,13 @@ def test_data_can_be_read_and_not_written(engine, tmp_path):
     assert [path.name for path in source.iterdir()] == ["file"]
 
 
-def test_temporary_folders_can_be_written(engine, tmp_path):
+def test_temporary_folders_can_be_written(engine: Engine, tmp_path: Path) -> None:
     program = "import tempfile; tempfile.NamedTemporaryFile().write(b'x'); print('yes')"
     assert python(engine, tmp_path, program).exit_code == 0
     assert (tmp_path / "stdout").read_text() == "yes\n"
 
 
-def test_there_is_no_network_inside(engine, tmp_path):
+def test_there_is_no_network_inside(engine: Engine, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
@@ -163,26 +167,30 @@ def test_there_is_no_network_inside(engine, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["no-such-command", "/etc/passwd"])
-def test_a_command_that_cannot_start_is_an_engine_fault(engine, tmp_path, command):
+def test_a_command_that_cannot_start_is_an_engine_fault(
+    engine: Engine, tmp_path: Path, command: str
+) -> None:
     ended = run(engine, tmp_path, command, "word")
     assert ended.engine_fault
     assert command in ended.engine_fault
     assert left("test-label") == []
 
 
-def test_a_mount_that_is_not_there_is_an_engine_fault(engine, tmp_path):
+def test_a_mount_that_is_not_there_is_an_engine_fault(engine: Engine, tmp_path: Path) -> None:
     missing = Mount(source=tmp_path / "nothing-here", target="/capsule/data/x")
     ended = run(engine, tmp_path, "true", mounts=(missing,))
     assert ended.engine_fault
     assert "nothing-here" in ended.engine_fault
 
 
-def test_a_program_that_talks_like_the_engine_is_no_engine_fault(engine, tmp_path):
+def test_a_program_that_talks_like_the_engine_is_no_engine_fault(
+    engine: Engine, tmp_path: Path
+) -> None:
     program = "import sys; print('FATAL: [FATAL tini (1)]', file=sys.stderr); sys.exit(3)"
     assert python(engine, tmp_path, program) == Ended(exit_code=3, signal=None)
 
 
-def test_a_lot_of_output_arrives_whole(engine, tmp_path):
+def test_a_lot_of_output_arrives_whole(engine: Engine, tmp_path: Path) -> None:
     program = "import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('y' * 3_000_000)"
     assert python(engine, tmp_path, program) == Ended(exit_code=0, signal=None)
     assert (tmp_path / "stdout").stat().st_size == (tmp_path / "stderr").stat().st_size == 3_000_000
@@ -198,10 +206,10 @@ FAMILY = (
 )
 
 
-def test_stop_leaves_nothing(engine, tmp_path):
+def test_stop_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
     label = f"stop-{os.getpid()}"
-    asked = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
-    running = start(engine, asked)
+    family = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
+    running = start(engine, family)
     read_lines(tmp_path / "out/ready")
     assert running.wait(0) is None
     assert left(label)
@@ -213,7 +221,7 @@ def test_stop_leaves_nothing(engine, tmp_path):
     running.stop()
 
 
-def test_stop_right_after_start_leaves_nothing(engine, tmp_path):
+def test_stop_right_after_start_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
     label = f"early-{os.getpid()}"
     running = start(engine, invocation(engine, tmp_path, "sleep", "600", label=label))
     running.stop()
@@ -229,12 +237,13 @@ runtimes.choose(name, needs_image=name != "host").start(prepared, invocation).wa
 """
 
 
-def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
+def test_reap_ends_what_a_killed_run_left(engine: Engine, tmp_path: Path) -> None:
     label = f"reap-{os.getpid()}"
-    asked = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
-    (tmp_path / "asked").write_bytes(pickle.dumps((engine.runtime.name, engine.prepared, asked)))
+    family = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
+    dump = pickle.dumps((engine.runtime.name, engine.prepared, family))
+    (tmp_path / "dump").write_bytes(dump)
     dead = subprocess.Popen(
-        [sys.executable, "-c", DYING, str(tmp_path / "asked")],
+        [sys.executable, "-c", DYING, str(tmp_path / "dump")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     read_lines(tmp_path / "out/ready")
@@ -249,7 +258,7 @@ def test_reap_ends_what_a_killed_run_left(engine, tmp_path):
 
 
 @pytest.mark.engines
-def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own():
+def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
     fetch = PREPARE + "print(prepared.handle, end='')"
     folder = tempfile.mkdtemp()
     Path(folder).chmod(0o777)
@@ -260,7 +269,7 @@ def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own():
 
 
 @pytest.mark.engines
-def test_an_ordinary_user_runs_apptainer(sif_cache):
+def test_an_ordinary_user_runs_apptainer(sif_cache: Path) -> None:
     program = PREPARE + (
         "import tempfile\n"
         "from capsule.runtimes.base import Invocation, Mount\n"
@@ -276,21 +285,25 @@ def test_an_ordinary_user_runs_apptainer(sif_cache):
         "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
     )
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    said = as_user(program, small_image(), str(sif_cache), str(PATIENCE_SECONDS)).split()
-    assert said == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
+    words = as_user(program, small_image(), str(sif_cache), str(PATIENCE_SECONDS)).split()
+    assert words == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
 
 
-def test_a_docker_daemon_that_is_not_there_is_named(monkeypatch, tmp_path):
+def test_a_docker_daemon_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     address = f"unix://{tmp_path}/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", address)
-    found = runtimes.available_all()["docker"]
-    assert not found.usable
-    assert address in found.reason
+    docker = runtimes.available_all()["docker"]
+    assert not docker.usable
+    assert address in docker.reason
     with pytest.raises(CannotRunError, match=r"no Docker daemon answers"):
         runtimes.choose("docker", needs_image=True)
 
 
-def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(monkeypatch, tmp_path):
+def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotRunError) as caught:
@@ -301,18 +314,20 @@ def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(monkeypatch
     assert runtimes.choose("auto", needs_image=False).name == "host"
 
 
-def test_an_unknown_runtime_is_bad_usage():
+def test_an_unknown_runtime_is_bad_usage() -> None:
     with pytest.raises(UsageError, match="podmen"):
         runtimes.choose("podmen", needs_image=False)
 
 
 @pytest.mark.engines
-def test_auto_prefers_apptainer():
+def test_auto_prefers_apptainer() -> None:
     assert runtimes.choose("auto", needs_image=True).name == "apptainer"
-    assert all(found.usable and found.version for found in runtimes.available_all().values())
+    assert all(engine.usable and engine.version for engine in runtimes.available_all().values())
 
 
-def test_host_finds_what_lies_beside_its_own_interpreter(tmp_path, monkeypatch):
+def test_host_finds_what_lies_beside_its_own_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     engine = Engine(runtime=Host(), prepared=Host().prepare(None, cache=tmp_path))
     assert python(engine, tmp_path, "import sys; print(sys.prefix)").exit_code == 0

@@ -2,27 +2,37 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from capsule.stats import Region, Runs, decide, fisher_more, holm, location, runs_to_decide, shift
+from capsule.stats import (
+    Region,
+    Runs,
+    Word,
+    decide,
+    fisher_more,
+    holm,
+    location,
+    runs_to_decide,
+    shift,
+)
 from capsule.stats.margin import c4
 from capsule.stats.ranks import critical_rank
 from capsule.stats.ranks import interval as rank_interval
+from tests.stats.sides import known, runs
 from tests.support.properties import examples
 
 SAMPLES = [(3, 3), (2, 5), (5, 5), (10, 3), (5, 30), (30, 30), (60, 60)]
 
 
-def runs(values, resolution=0.0, first_seed=0):
-    return Runs.of({first_seed + i: v for i, v in enumerate(values)}, resolution=resolution)
-
-
-def drawn(n_a, n_b, seed=0):
+def draw(n_a: int, n_b: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     random = np.random.default_rng([n_a, n_b, seed])
     return random.normal(10, 2, n_a), random.normal(11, 5, n_b)
 
@@ -30,36 +40,36 @@ def drawn(n_a, n_b, seed=0):
 # what may be a run
 
 
-def test_a_list_of_repetitions_is_not_runs():
+def test_a_list_of_repetitions_is_not_runs() -> None:
     with pytest.raises((TypeError, AttributeError)):
-        Runs.of([0.1, 0.2, 0.3])
+        Runs.of([0.1, 0.2, 0.3])  # type: ignore[arg-type]  # a wrong type is what is tried
 
 
-def test_one_seed_is_one_run():
+def test_one_seed_is_one_run() -> None:
     with pytest.raises(ValueError, match="unique"):
         Runs(by_seed=((1, 0.5), (1, 0.6)))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_run_without_a_finite_value_is_refused(value):
+def test_a_run_without_a_finite_value_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         runs([1.0, value])
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 7, 10, 49])
-def test_the_mean_of_equal_values_is_that_value_and_their_spread_zero(n):
+def test_the_mean_of_equal_values_is_that_value_and_their_spread_zero(n: int) -> None:
     assert (runs([0.1] * n).mean, runs([0.1] * n).sd) == (0.1, 0.0)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
-def test_moments_keep_their_precision_at_any_magnitude(scale):
+def test_moments_keep_their_precision_at_any_magnitude(scale: float) -> None:
     values = np.array([1.0, 2.0, 4.0, 8.0])
-    found = runs(values * scale)
-    assert found.mean / scale == pytest.approx(values.mean(), rel=1e-14)
-    assert found.sd / scale == pytest.approx(values.std(ddof=1), rel=1e-14)
+    scaled = runs(values * scale)
+    assert scaled.mean / scale == pytest.approx(values.mean(), rel=1e-14)
+    assert scaled.sd / scale == pytest.approx(values.std(ddof=1), rel=1e-14)
 
 
-def test_the_resolution_of_logarithms_is_the_widest_step_there():
+def test_the_resolution_of_logarithms_is_the_widest_step_there() -> None:
     assert runs([2.0, 8.0], resolution=1.0).log().resolution == 0.5
 
 
@@ -67,12 +77,12 @@ def test_the_resolution_of_logarithms_is_the_widest_step_there():
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
-def test_welch_equals_scipy(n_a, n_b):
-    a, b = drawn(n_a, n_b)
-    interval = shift(runs(a), runs(b), alpha=0.05)
+def test_welch_equals_scipy(n_a: int, n_b: int) -> None:
+    a, b = draw(n_a, n_b)
+    interval = known(shift(runs(a), runs(b), alpha=0.05))
     test = scipy.stats.ttest_ind(b, a, equal_var=False)
     limits = test.confidence_interval(0.9)
-    ranks = rank_interval(runs(a), runs(b), 0.05)
+    ranks = known(rank_interval(runs(a), runs(b), 0.05))
     assert interval.method == "envelope"
     assert interval.df == pytest.approx(test.df, rel=1e-12)
     assert interval.lower == pytest.approx(min(limits.low, ranks[0]), rel=1e-12)
@@ -80,13 +90,14 @@ def test_welch_equals_scipy(n_a, n_b):
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), SAMPLES)
-def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a, n_b):
-    a, b = drawn(n_a, n_b)
+def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a: int, n_b: int) -> None:
+    a, b = draw(n_a, n_b)
     region = Region(lower=-1.5, upper=2.5)
-    decision = decide(shift(runs(a), runs(b), alpha=0.05), region)
+    decision = decide(known(shift(runs(a), runs(b), alpha=0.05)), region)
 
-    def p(bound, alternative):
-        return scipy.stats.ttest_ind(b - bound, a, equal_var=False, alternative=alternative).pvalue
+    def p(bound: float, alternative: str) -> float:
+        test = scipy.stats.ttest_ind(b - bound, a, equal_var=False, alternative=alternative)
+        return float(test.pvalue)
 
     reproduced = max(p(region.lower, "greater"), p(region.upper, "less"))
     different = min(p(region.lower, "less"), p(region.upper, "greater"))
@@ -95,20 +106,20 @@ def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a, n_b):
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 30])
-def test_location_equals_scipy_at_the_conventional_two_sided_level(n):
-    values = drawn(n, 1)[0]
-    interval = location(runs(values), alpha=0.05)
+def test_location_equals_scipy_at_the_conventional_two_sided_level(n: int) -> None:
+    values = draw(n, 1)[0]
+    interval = known(location(runs(values), alpha=0.05))
     limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
     assert (interval.alpha, interval.method) == (0.025, "one-sample")
 
 
 @pytest.mark.parametrize("n", [2, 5, 10])
-def test_one_run_is_held_against_the_prediction_interval(n):
-    a = drawn(n, 1)[0]
+def test_one_run_is_held_against_the_prediction_interval(n: int) -> None:
+    a = draw(n, 1)[0]
     reach = scipy.stats.t.ppf(0.975, n - 1) * a.std(ddof=1) * math.sqrt(1 + 1 / n)
-    there = shift(runs(a), runs([0.0]), alpha=0.05)
-    back = shift(runs([0.0]), runs(a), alpha=0.05)
+    there = known(shift(runs(a), runs([0.0]), alpha=0.05))
+    back = known(shift(runs([0.0]), runs(a), alpha=0.05))
     assert there.method == back.method == "prediction"
     assert (there.upper - there.lower) / 2 == pytest.approx(reach, rel=1e-12)
     assert (back.lower, back.upper) == (-there.upper, -there.lower)
@@ -116,28 +127,29 @@ def test_one_run_is_held_against_the_prediction_interval(n):
 
 @pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 5), (4, 7), (5, 5), (10, 3), (12, 12)])
 @pytest.mark.parametrize("seed", range(5))
-def test_rank_limits_are_bracketed_by_the_exact_mann_whitney_p(n_a, n_b, seed):
-    a, b = drawn(n_a, n_b, seed)
-    lower, upper = rank_interval(runs(a), runs(b), 0.05)
+def test_rank_limits_are_bracketed_by_the_exact_mann_whitney_p(
+    n_a: int, n_b: int, seed: int
+) -> None:
+    a, b = draw(n_a, n_b, seed)
+    lower, upper = known(rank_interval(runs(a), runs(b), 0.05))
     nudge = 1e-9
 
-    def p(shifted, alternative):
-        return scipy.stats.mannwhitneyu(
-            b - shifted, a, method="exact", alternative=alternative
-        ).pvalue
+    def p(shifted: float, alternative: str) -> float:
+        test = scipy.stats.mannwhitneyu(b - shifted, a, method="exact", alternative=alternative)
+        return float(test.pvalue)
 
     assert p(lower - nudge, "greater") <= 0.05 < p(lower + nudge, "greater")
     assert p(upper + nudge, "less") <= 0.05 < p(upper - nudge, "less")
 
 
-def test_rank_intervals_exist_where_the_specification_says():
+def test_rank_intervals_exist_where_the_specification_says() -> None:
     exist = {(m, n) for m in range(1, 8) for n in range(m, 22) if critical_rank(m, n, 0.05)}
     assert min(n for m, n in exist if m == 1) == 19
     assert min(n for m, n in exist if m == 2) == 5
     assert min(n for m, n in exist if m == 3) == 3
 
 
-def test_the_normal_approximation_continues_the_exact_ranks():
+def test_the_normal_approximation_continues_the_exact_ranks() -> None:
     for m, n in [(50, 50), (50, 51), (60, 60)]:  # the first is the last exact one
         sd = math.sqrt(m * n * (m + n + 1) / 12)
         rank = critical_rank(m, n, 0.05)
@@ -145,28 +157,28 @@ def test_the_normal_approximation_continues_the_exact_ranks():
         assert scipy.stats.norm.cdf((rank + 0.5 - m * n / 2) / sd) > 0.05
 
 
-def test_without_ranks_the_level_is_halved_until_runs_are_many():
-    few = shift(runs([1, 2]), runs([1, 3]), alpha=0.05)
+def test_without_ranks_the_level_is_halved_until_runs_are_many() -> None:
+    few = known(shift(runs([1, 2]), runs([1, 3]), alpha=0.05))
     assert (few.method, few.alpha) == ("welch", 0.025)
     many = np.random.default_rng(1).normal(size=600)
-    plenty = shift(runs(many[:501]), runs(many[:500]), alpha=0.05)
+    plenty = known(shift(runs(many[:501]), runs(many[:500]), alpha=0.05))
     assert (plenty.method, plenty.alpha) == ("welch", 0.05)
 
 
 @pytest.mark.parametrize("n", [2, 5, 20])
-def test_c4_is_the_mean_of_the_chi_distribution(n):
+def test_c4_is_the_mean_of_the_chi_distribution(n: int) -> None:
     assert c4(n) == pytest.approx(scipy.stats.chi(n - 1).mean() / math.sqrt(n - 1), rel=1e-12)
 
 
 @pytest.mark.parametrize("table", [(0, 5, 5, 5), (0, 5, 3, 5), (2, 30, 4, 5), (3, 7, 3, 7)])
-def test_fisher_equals_scipy(table):
+def test_fisher_equals_scipy(table: tuple[int, int, int, int]) -> None:
     failed_a, n_a, failed_b, n_b = table
     cells = [[failed_b, n_b - failed_b], [failed_a, n_a - failed_a]]
     expected = scipy.stats.fisher_exact(cells, alternative="greater").pvalue
     assert fisher_more(*table) == pytest.approx(expected, rel=1e-12)
 
 
-def test_holm_follows_its_definition():
+def test_holm_follows_its_definition() -> None:
     assert holm([]) == ()
     assert holm([0.04]) == (0.04,)
     assert holm([0.02, 0.001, 0.5, 0.03]) == pytest.approx((0.06, 0.004, 0.5, 0.06))
@@ -177,13 +189,13 @@ def test_holm_follows_its_definition():
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), [(0, 0), (1, 1), (0, 5), (5, 0)])
-def test_there_is_no_interval_without_a_spread_on_either_side(n_a, n_b):
+def test_there_is_no_interval_without_a_spread_on_either_side(n_a: int, n_b: int) -> None:
     assert shift(runs(range(n_a)), runs(range(n_b)), alpha=0.05) is None
 
 
-def test_constants_without_a_resolution_are_compared_exactly():
-    same = shift(runs([0.1] * 3), runs([0.1] * 5), alpha=0.05)
-    other = shift(runs([0.1] * 3), runs([0.1000001] * 5), alpha=0.05)
+def test_constants_without_a_resolution_are_compared_exactly() -> None:
+    same = known(shift(runs([0.1] * 3), runs([0.1] * 5), alpha=0.05))
+    other = known(shift(runs([0.1] * 3), runs([0.1000001] * 5), alpha=0.05))
     point = Region(lower=0.0, upper=0.0)
     assert (same.method, other.method) == ("exact", "exact")
     assert decide(same, point).word == "REPRODUCED"
@@ -191,27 +203,27 @@ def test_constants_without_a_resolution_are_compared_exactly():
     assert decide(other, point).p_different == 0.0
 
 
-def test_constants_with_a_resolution_are_uncertain_by_their_rounding():
-    interval = shift(runs([18] * 5, 1.0), runs([18] * 5, 1.0), alpha=0.05)
+def test_constants_with_a_resolution_are_uncertain_by_their_rounding() -> None:
+    interval = known(shift(runs([18] * 5, 1.0), runs([18] * 5, 1.0), alpha=0.05))
     assert interval.standard_error == pytest.approx(math.sqrt(2 / 5 / 12))
     assert decide(interval, Region(lower=-0.1, upper=0.1)).word == "INCONCLUSIVE"
     assert decide(interval, Region(lower=-1.5, upper=1.5)).word == "REPRODUCED"
 
 
-def test_a_border_counts_as_inside():
-    one = location(runs([1.0, 1.0]), alpha=0.05)
+def test_a_border_counts_as_inside() -> None:
+    one = known(location(runs([1.0, 1.0]), alpha=0.05))
     assert decide(one, Region(upper=1.0)).word == "REPRODUCED"
     assert decide(one, Region(lower=1.0000001)).word == "DIFFERENT"
 
 
-def test_one_run_needs_twice_the_evidence_to_differ():
+def test_one_run_needs_twice_the_evidence_to_differ() -> None:
     a = runs([-1.0, 0.0, 1.0])
-    barely = shift(a, runs([6.0]), alpha=0.05)
+    barely = known(shift(a, runs([6.0]), alpha=0.05))
     region = Region(lower=-1, upper=1)
     assert barely.lower > region.upper
     assert decide(barely, region).word == "INCONCLUSIVE"
     assert barely.alpha < decide(barely, region).p_different <= 2 * barely.alpha
-    assert decide(shift(a, runs([9.0]), alpha=0.05), region).word == "DIFFERENT"
+    assert decide(known(shift(a, runs([9.0]), alpha=0.05)), region).word == "DIFFERENT"
 
 
 # properties
@@ -221,23 +233,27 @@ SIDE = st.lists(VALUE, min_size=2, max_size=12)
 FAST = examples(60)
 
 
-def word(a, b, lower, upper):
-    interval = shift(a, b, alpha=0.05)
+def word(a: Runs, b: Runs, lower: float, upper: float) -> Word:
+    interval = known(shift(a, b, alpha=0.05))
     return decide(interval, Region(lower=lower, upper=upper)).word
 
 
 @FAST
 @given(SIDE, SIDE, st.floats(0, 1e6))
-def test_swapping_the_sides_mirrors_the_interval_and_keeps_the_verdict(a, b, margin):
-    a, b = runs(a), runs(b)
-    there, back = shift(a, b, alpha=0.05), shift(b, a, alpha=0.05)
+def test_swapping_the_sides_mirrors_the_interval_and_keeps_the_verdict(
+    a: Sequence[float], b: Sequence[float], margin: float
+) -> None:
+    there = known(shift(runs(a), runs(b), alpha=0.05))
+    back = known(shift(runs(b), runs(a), alpha=0.05))
     assert (back.lower, back.upper) == (-there.upper, -there.lower)
-    assert word(a, b, -margin, margin) == word(b, a, -margin, margin)
+    assert word(runs(a), runs(b), -margin, margin) == word(runs(b), runs(a), -margin, margin)
 
 
 @FAST
 @given(SIDE, SIDE, st.integers(-8, 8), st.floats(0.01, 1e3))
-def test_a_change_of_unit_keeps_the_verdict(a, b, exponent, margin):
+def test_a_change_of_unit_keeps_the_verdict(
+    a: Sequence[float], b: Sequence[float], exponent: int, margin: float
+) -> None:
     factor = 2.0**exponent  # exact in binary, so that no border moves by rounding
     scaled = runs([v * factor for v in a]), runs([v * factor for v in b])
     before = word(runs(a), runs(b), -margin, margin)
@@ -246,8 +262,10 @@ def test_a_change_of_unit_keeps_the_verdict(a, b, exponent, margin):
 
 @FAST
 @given(SIDE, SIDE, st.floats(0, 1), st.floats(0, 1e6))
-def test_a_wider_margin_never_undoes_reproduced(a, b, slack, more):
-    interval = shift(runs(a), runs(b), alpha=0.05)
+def test_a_wider_margin_never_undoes_reproduced(
+    a: Sequence[float], b: Sequence[float], slack: float, more: float
+) -> None:
+    interval = known(shift(runs(a), runs(b), alpha=0.05))
     margin = max(abs(interval.lower), abs(interval.upper)) * (1 + slack)
     assert word(runs(a), runs(b), -margin, margin) == "REPRODUCED"
     assert word(runs(a), runs(b), -margin - more, margin + more) == "REPRODUCED"
@@ -255,8 +273,8 @@ def test_a_wider_margin_never_undoes_reproduced(a, b, slack, more):
 
 @FAST
 @given(SIDE, SIDE, st.randoms())
-def test_the_order_of_runs_changes_no_bit(a, b, random):
-    before = shift(runs(a), runs(b), alpha=0.05)
+def test_the_order_of_runs_changes_no_bit(a: list[float], b: list[float], random: Random) -> None:
+    before = known(shift(runs(a), runs(b), alpha=0.05))
     random.shuffle(a)
     random.shuffle(b)
     assert shift(runs(a), runs(b), alpha=0.05) == before
@@ -264,8 +282,10 @@ def test_the_order_of_runs_changes_no_bit(a, b, random):
 
 @FAST
 @given(SIDE, SIDE, st.floats(0, 1), st.integers(2, 4))
-def test_more_of_the_same_data_never_turns_reproduced_into_different(a, b, slack, times):
-    interval = shift(runs(a), runs(b), alpha=0.05)
+def test_more_of_the_same_data_never_turns_reproduced_into_different(
+    a: list[float], b: list[float], slack: float, times: int
+) -> None:
+    interval = known(shift(runs(a), runs(b), alpha=0.05))
     margin = max(abs(interval.lower), abs(interval.upper)) * (1 + slack)
     assert word(runs(a), runs(b), -margin, margin) == "REPRODUCED"
     assert word(runs(a * times), runs(b * times), -margin, margin) != "DIFFERENT"
@@ -273,24 +293,28 @@ def test_more_of_the_same_data_never_turns_reproduced_into_different(a, b, slack
 
 @FAST
 @given(SIDE, SIDE, st.integers(-1000, 1000), st.integers(-8, 8), st.integers(1, 10**6))
-def test_an_affine_change_of_the_metric_keeps_the_verdict(a, b, offset, exponent, margin):
+def test_an_affine_change_of_the_metric_keeps_the_verdict(
+    a: Sequence[float], b: Sequence[float], offset: int, exponent: int, margin: int
+) -> None:
     # whole thousandths and powers of two, so that no border moves by rounding
-    a, b = ([round(1000 * value) for value in side] for side in (a, b))
     factor = 2.0**exponent
-    moved = runs([factor * (v + offset) for v in a]), runs([factor * (v + offset) for v in b])
+    sides = [[round(1000 * value) for value in side] for side in (a, b)]
+    moved_a, moved_b = (runs([factor * (value + offset) for value in side]) for side in sides)
     scaled = factor * (margin + 0.25)
-    before = shift(runs(a), runs(b), alpha=0.05)
+    before = known(shift(*map(runs, sides), alpha=0.05))
     edges = (before.lower, before.upper)
     assume(all(abs(abs(edge) - margin - 0.25) > 1e-6 * (1 + abs(edge)) for edge in edges))
     expected = decide(before, Region(lower=-margin - 0.25, upper=margin + 0.25)).word
-    assert word(*moved, -scaled, scaled) == expected
+    assert word(moved_a, moved_b, -scaled, scaled) == expected
 
 
 @FAST
 @given(SIDE, SIDE, st.floats(0.001, 0.2))
-def test_the_envelope_holds_the_estimate_and_widens_with_confidence(a, b, alpha):
-    wide = shift(runs(a), runs(b), alpha=alpha / 2)
-    narrow = shift(runs(a), runs(b), alpha=alpha)
+def test_the_envelope_holds_the_estimate_and_widens_with_confidence(
+    a: Sequence[float], b: Sequence[float], alpha: float
+) -> None:
+    wide = known(shift(runs(a), runs(b), alpha=alpha / 2))
+    narrow = known(shift(runs(a), runs(b), alpha=alpha))
     assert narrow.lower <= narrow.estimate <= narrow.upper
     if wide.method == narrow.method:
         assert wide.lower <= narrow.lower
@@ -299,8 +323,10 @@ def test_the_envelope_holds_the_estimate_and_widens_with_confidence(a, b, alpha)
 
 @FAST
 @given(SIDE, SIDE, st.floats(0.001, 1e6))
-def test_p_values_and_verdict_agree_where_welch_decides_alone(a, b, margin):
-    interval = shift(runs(a[:2]), runs(b[:2]), alpha=0.05)
+def test_p_values_and_verdict_agree_where_welch_decides_alone(
+    a: Sequence[float], b: Sequence[float], margin: float
+) -> None:
+    interval = known(shift(runs(a[:2]), runs(b[:2]), alpha=0.05))
     decision = decide(interval, Region(lower=-margin, upper=margin))
     if decision.word == "REPRODUCED":
         assert decision.p_reproduced <= interval.alpha + 1e-12
@@ -311,39 +337,41 @@ def test_p_values_and_verdict_agree_where_welch_decides_alone(a, b, margin):
 # advice
 
 
-def test_advice_followed_decides():
+def test_advice_followed_decides() -> None:
     random = np.random.default_rng(7)
     a, b = np.linspace(-1.5, 1.5, 10), np.array([-1.1, 0.3, 1.7])
     region = Region(lower=-2, upper=2)
-    interval = shift(runs(a), runs(b), alpha=0.05)
+    interval = known(shift(runs(a), runs(b), alpha=0.05))
     assert decide(interval, region).word == "INCONCLUSIVE"
     needed = runs_to_decide(runs(a), runs(b), interval, region)
+    assert isinstance(needed, int)
     assert 3 < needed < 60
     decided = 0
     for _ in range(200):
         more = random.normal(interval.estimate + np.mean(a), np.std(b, ddof=1), needed)
-        again = shift(runs(a), runs(more), alpha=0.05)
+        again = known(shift(runs(a), runs(more), alpha=0.05))
         decided += decide(again, region).word != "INCONCLUSIVE"
     assert decided / 200 >= 0.75
 
 
-def test_advice_says_when_no_number_of_runs_decides():
+def test_advice_says_when_no_number_of_runs_decides() -> None:
     a, b = runs([0.0, 1.0]), runs([0.0, 1.0, 0.5])
-    interval = shift(a, b, alpha=0.05)
+    interval = known(shift(a, b, alpha=0.05))
     region = Region(lower=-0.5, upper=0.5)
     assert runs_to_decide(a, b, interval, region) == "original-too-few"
-    border = shift(b, b, alpha=0.05)
+    border = known(shift(b, b, alpha=0.05))
     edge = Region(lower=-1.0, upper=border.estimate)
     assert runs_to_decide(b, b, border, edge) == "on-the-margin"
 
 
-def test_advice_about_a_constant_reckons_with_one_side():
+def test_advice_about_a_constant_reckons_with_one_side() -> None:
     b = runs([0.4, 0.5, 0.9])
-    interval = location(b, alpha=0.05)
+    interval = known(location(b, alpha=0.05))
     needed = runs_to_decide(None, b, interval, Region(upper=0.8))
+    assert isinstance(needed, int)
     assert 3 < needed < 30
 
 
-def test_values_are_frozen():
+def test_values_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        runs([1.0, 2.0]).resolution = 1.0
+        runs([1.0, 2.0]).resolution = 1.0  # type: ignore[misc]  # what is frozen is tried

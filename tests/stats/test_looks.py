@@ -16,14 +16,14 @@ TABLE = {
 
 
 @pytest.mark.parametrize("alpha", TABLE)
-def test_levels_equal_the_table_to_its_last_digit(alpha):
-    found = [nominal_alpha(alpha, looks) for looks in range(1, 6)]
-    assert found == pytest.approx(TABLE[alpha], abs=1e-4)
+def test_levels_equal_the_table_to_its_last_digit(alpha: float) -> None:
+    levels = [nominal_alpha(alpha, looks) for looks in range(1, 6)]
+    assert levels == pytest.approx(TABLE[alpha], abs=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 0.001])
 @pytest.mark.parametrize("looks", [2, 3])
-def test_levels_add_up_to_alpha_under_the_multivariate_normal(alpha, looks):
+def test_levels_add_up_to_alpha_under_the_multivariate_normal(alpha: float, looks: int) -> None:
     level = nominal_alpha(alpha, looks)
     at = np.arange(1, looks + 1)
     correlation = np.sqrt(np.minimum.outer(at, at) / np.maximum.outer(at, at))
@@ -33,7 +33,7 @@ def test_levels_add_up_to_alpha_under_the_multivariate_normal(alpha, looks):
 
 
 @pytest.mark.parametrize("looks", [2, 3, 4, 5])
-def test_five_percent_at_every_look_is_never_exceeded(looks):
+def test_five_percent_at_every_look_is_never_exceeded(looks: int) -> None:
     random = np.random.default_rng(looks)
     sums = np.cumsum(random.standard_normal((200_000, looks)), axis=1)
     bound = scipy.stats.norm.isf(nominal_alpha(0.05, looks))
@@ -41,7 +41,7 @@ def test_five_percent_at_every_look_is_never_exceeded(looks):
     assert crossed == pytest.approx(0.05, abs=0.0015)
 
 
-def test_a_level_lies_between_bonferronis_and_the_whole():
+def test_a_level_lies_between_bonferronis_and_the_whole() -> None:
     levels = [nominal_alpha(0.037, looks) for looks in range(1, 6)]
     assert levels == sorted(levels, reverse=True)
     assert all(0.037 / looks <= level for looks, level in enumerate(levels, 1))
@@ -50,6 +50,6 @@ def test_a_level_lies_between_bonferronis_and_the_whole():
 @pytest.mark.parametrize(
     ("alpha", "looks"), [(0.0, 2), (0.5, 2), (math.nan, 2), (0.05, 0), (0.05, 6)]
 )
-def test_what_is_no_plan_is_refused(alpha, looks):
+def test_what_is_no_plan_is_refused(alpha: float, looks: int) -> None:
     with pytest.raises(ValueError, match="not a"):
         nominal_alpha(alpha, looks)

@@ -1,6 +1,7 @@
 """What numbers of runs can confirm, and how many are advised: tables, and the rule followed."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -19,36 +20,35 @@ from capsule.stats import (
     summary_shift,
 )
 from capsule.stats.planning import welch_margin
+from tests.stats.sides import known, runs
 
 RUNS = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30)
 BOTH = (4.61, 2.92, 2.35, 2.03, 1.82, 1.54, 1.36, 1.10, 0.94, 0.76)
 UNLIMITED = (6.31, 2.66, 1.94, 1.60, 1.40, 1.15, 1.00, 0.80, 0.68, 0.55)
 
 
-def runs(values):
-    return Runs.of(dict(enumerate(values)))
-
-
-def one_sd(n):
+def one_sd(n: int) -> Runs:
     values = np.linspace(-1, 1, n)
     return runs(values / values.std(ddof=1))
 
 
-def decided(n_a, n_b, margin, *, alpha=0.05, repetitions=1500):
+def share_confirmed(
+    n_a: int, n_b: int, margin: float, *, alpha: float = 0.05, repetitions: int = 1500
+) -> float:
     """How often runs of equal location and spread are called REPRODUCED."""
     random = np.random.default_rng([n_a, n_b])
     region = Region(lower=-margin, upper=margin)
     words = []
     for _ in range(repetitions):
         a, b = runs(random.normal(size=n_a)), runs(random.normal(size=n_b))
-        words.append(decide(shift(a, b, alpha=alpha), region).word)
+        words.append(decide(known(shift(a, b, alpha=alpha)), region).word)
     return words.count("REPRODUCED") / repetitions
 
 
 # margins
 
 
-def test_welchs_narrowest_margins_are_those_of_the_table():
+def test_welchs_narrowest_margins_are_those_of_the_table() -> None:
     both = [welch_margin(n, n, alpha=0.05, power=0.8) for n in RUNS]
     assert both == pytest.approx(BOTH, abs=0.0051)
     unlimited = [welch_margin(n, None, alpha=0.05, power=0.8) for n in RUNS]
@@ -61,39 +61,43 @@ def test_welchs_narrowest_margins_are_those_of_the_table():
      (3, 3, 0.0232), (12, 12, 0.01)],
 )  # fmt: skip
 @pytest.mark.parametrize("power", [0.8, 0.9])
-def test_the_narrowest_margin_is_confirmed_as_often_as_it_says(n_a, n_b, alpha, power):
+def test_the_narrowest_margin_is_confirmed_as_often_as_it_says(
+    n_a: int, n_b: int, alpha: float, power: float
+) -> None:
     margin = narrowest_margin(n_a, n_b, alpha=alpha, power=power)
-    assert decided(n_a, n_b, margin, alpha=alpha) == pytest.approx(power, abs=0.03)
+    assert share_confirmed(n_a, n_b, margin, alpha=alpha) == pytest.approx(power, abs=0.03)
 
 
-def test_many_runs_continue_the_simulated_margins():
+def test_many_runs_continue_the_simulated_margins() -> None:
     simulated, reckoned = (narrowest_margin(30, n, alpha=0.05, power=0.8) for n in (30, 31))
     assert 0.97 < reckoned / simulated < 1.0
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), [(1, 1), (0, 5), (5, 0), (0, None), (1, 0)])
-def test_without_a_spread_no_margin_is_confirmed(n_a, n_b):
+def test_without_a_spread_no_margin_is_confirmed(n_a: int, n_b: int | None) -> None:
     assert narrowest_margin(n_a, n_b, alpha=0.05, power=0.8) == math.inf
 
 
-def test_one_original_run_is_predicted_by_any_number_of_others():
+def test_one_original_run_is_predicted_by_any_number_of_others() -> None:
     z = scipy.stats.norm.isf(0.025) + scipy.stats.norm.isf(0.1)
-    found = narrowest_margin(1, None, alpha=0.05, power=0.8)
-    assert found == pytest.approx(z, rel=1e-3)
+    margin = narrowest_margin(1, None, alpha=0.05, power=0.8)
+    assert margin == pytest.approx(z, rel=1e-3)
 
 
-def test_the_side_does_not_matter():
+def test_the_side_does_not_matter() -> None:
     assert narrowest_margin(4, 9, alpha=0.05, power=0.8) == narrowest_margin(
         9, 4, alpha=0.05, power=0.8
     )
 
 
 @pytest.mark.parametrize(("power", "expected"), [(0.8, [20, 10, 6, 5]), (0.9, [25, 12, 7, 5])])
-def test_presets_need_as_many_runs_as_their_table_says(power, expected):
+def test_presets_need_as_many_runs_as_their_table_says(
+    power: float, expected: Sequence[int]
+) -> None:
     assert [runs_for_margin(k, alpha=0.05, power=power) for k in (1, 1.5, 2, 2.8)] == expected
 
 
-def test_a_margin_may_be_too_narrow_for_any_number_of_runs():
+def test_a_margin_may_be_too_narrow_for_any_number_of_runs() -> None:
     assert runs_for_margin(0.1, alpha=0.05, power=0.8) is None
     assert runs_for_margin(0.0, alpha=0.05, power=0.8) is None
 
@@ -103,39 +107,48 @@ def test_a_margin_may_be_too_narrow_for_any_number_of_runs():
 
 @pytest.mark.parametrize(("n_a", "k"), [(5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0)])
 @pytest.mark.parametrize("power", [0.8, 0.9])
-def test_as_many_runs_as_advised_beforehand_confirm_as_often_as_asked(n_a, k, power):
+def test_as_many_runs_as_advised_beforehand_confirm_as_often_as_asked(
+    n_a: int, k: float, power: float
+) -> None:
     needed = runs_to_confirm(one_sd(n_a), Region(lower=-k, upper=k), alpha=0.05, power=power)
-    assert power - 0.05 <= decided(n_a, needed, k) <= power + 0.15
+    assert isinstance(needed, int)
+    assert power - 0.05 <= share_confirmed(n_a, needed, k) <= power + 0.15
 
 
-def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have():
+def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have() -> None:
     a, region = one_sd(10), Region(lower=-2, upper=2)
-    alone = shift(a, runs([0.0]), alpha=0.05)
+    alone = known(shift(a, runs([0.0]), alpha=0.05))
     assert alone.alpha == 0.025
     needed = runs_to_decide(a, runs([0.0]), alone, region)
     assert needed == runs_to_confirm(a, region, alpha=0.05)
 
 
-def test_advice_from_a_single_original_run_takes_the_spread_of_the_other():
+def test_advice_from_a_single_original_run_takes_the_spread_of_the_other() -> None:
     a, b = runs([0.0]), one_sd(5)
-    interval = shift(a, b, alpha=0.05)
+    interval = known(shift(a, b, alpha=0.05))
     assert runs_to_decide(a, b, interval, Region(lower=-2, upper=2)) == "original-too-few"
-    assert runs_to_decide(a, b, interval, Region(lower=-9, upper=9)) > 5
+    needed = runs_to_decide(a, b, interval, Region(lower=-9, upper=9))
+    assert isinstance(needed, int)
+    assert needed > 5
 
 
-def test_advice_for_a_summary_stays_at_half_the_level():
+def test_advice_for_a_summary_stays_at_half_the_level() -> None:
     a, b = Summary(mean=0.0, sd=1.0, n=10), one_sd(3)
     region = Region(lower=-2, upper=2)
-    interval = summary_shift(a, b, alpha=0.05)
-    assert runs_to_decide(a, b, interval, region) >= runs_to_confirm(one_sd(10), region, alpha=0.05)
+    interval = known(summary_shift(a, b, alpha=0.05))
+    needed = runs_to_decide(a, b, interval, region)
+    from_runs = runs_to_confirm(one_sd(10), region, alpha=0.05)
+    assert isinstance(needed, int)
+    assert isinstance(from_runs, int)
+    assert needed >= from_runs
 
 
-def test_an_original_of_too_few_runs_is_told_before_any_rerun():
+def test_an_original_of_too_few_runs_is_told_before_any_rerun() -> None:
     assert runs_to_confirm(one_sd(2), Region(lower=-1, upper=1), alpha=0.05) == "original-too-few"
     border = Region(lower=0.0, upper=5.0)
     assert runs_to_confirm(one_sd(5), border, alpha=0.05) == "on-the-margin"
 
 
-def test_constants_need_two_runs():
+def test_constants_need_two_runs() -> None:
     same = runs([1.0, 1.0])
     assert runs_to_confirm(same, Region(lower=-1, upper=1), alpha=0.05) == 3

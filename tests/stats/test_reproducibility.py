@@ -1,6 +1,8 @@
 """ISO 5725's standard deviations and a mean over machines: oracles, properties, coverage."""
 
 import math
+from collections.abc import Iterable, Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from capsule.stats import Runs
 from capsule.stats.reproducibility import paule_mandel, precision, random_effects_mean
+from tests.stats.sides import known
 from tests.support.properties import examples
 
 # sulfur in coal, ISO 5725-2:1994 B.1, level 1, in percent; printed there: s_r 0.015, s_R 0.026
@@ -41,7 +44,9 @@ TRIALS = (
 )  # fmt: skip
 
 
-def machines(values, *, shared=False, resolution=0.0):
+def machines(
+    values: Iterable[Iterable[float]], *, shared: bool = False, resolution: float = 0.0
+) -> list[Runs]:
     """One `Runs` for each machine; with `shared` all but the first use the same seeds."""
     return [
         Runs.of(
@@ -55,8 +60,8 @@ def machines(values, *, shared=False, resolution=0.0):
 # worked examples
 
 
-def test_standard_deviations_by_hand_with_unequal_numbers_of_runs():
-    spread = precision(machines([(1, 3), (5, 6, 7), (10,)]), alpha=0.05)
+def test_standard_deviations_by_hand_with_unequal_numbers_of_runs() -> None:
+    spread = known(precision(machines([(1, 3), (5, 6, 7), (10,)]), alpha=0.05))
     # s_r^2 = (2 + 2 + 0) / 3, s_d^2 = 68/3 around 16/3, n'' = (6 - 14/6) / 2 = 11/6
     assert spread.repeatability_sd**2 == pytest.approx(4 / 3, rel=1e-14)
     assert spread.between_sd**2 == pytest.approx(128 / 11, rel=1e-14)
@@ -65,8 +70,8 @@ def test_standard_deviations_by_hand_with_unequal_numbers_of_runs():
     assert spread.limit == pytest.approx(2.8 * spread.reproducibility_sd)
 
 
-def test_the_example_of_the_standard():
-    spread = precision(machines(COAL), alpha=0.05)
+def test_the_example_of_the_standard() -> None:
+    spread = known(precision(machines(COAL), alpha=0.05))
     assert (round(spread.repeatability_sd, 3), round(spread.reproducibility_sd, 3)) == (
         0.015,
         0.026,
@@ -74,8 +79,8 @@ def test_the_example_of_the_standard():
     assert spread.equal_spread_p == pytest.approx(scipy.stats.bartlett(*COAL).pvalue, rel=1e-10)
 
 
-def test_limits_are_those_of_graybill_and_wang():
-    spread = precision(machines(DYESTUFF), alpha=0.05)
+def test_limits_are_those_of_graybill_and_wang() -> None:
+    spread = known(precision(machines(DYESTUFF), alpha=0.05))
     assert spread.repeatability_sd**2 == pytest.approx(2451.25, rel=1e-13)
     assert spread.between_sd**2 == pytest.approx(1764.05, rel=1e-13)
     between, within = 5 * np.var([np.mean(side) for side in DYESTUFF], ddof=1), 2451.25
@@ -87,23 +92,23 @@ def test_limits_are_those_of_graybill_and_wang():
     assert spread.upper**2 == pytest.approx(sum(parts) + math.hypot(*(up * parts)), rel=1e-9)
 
 
-def test_no_spread_between_machines_is_none_below_zero():
-    spread = precision(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
+def test_no_spread_between_machines_is_none_below_zero() -> None:
+    spread = known(precision(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05))
     assert spread.between_sd == 0
     assert spread.reproducibility_sd == spread.repeatability_sd == pytest.approx(math.sqrt(2))
 
 
-def test_tau_is_that_of_paule_and_mandel():
+def test_tau_is_that_of_paule_and_mandel() -> None:
     means, variances = (np.array(column) for column in zip(*TRIALS, strict=True))
-    found = paule_mandel(list(means), list(variances))
-    assert found == pytest.approx(combine_effects(means, variances, method_re="iterated").tau2)
-    assert round(found, 4) == 0.3181
+    tau2 = paule_mandel(list(means), list(variances))
+    assert tau2 == pytest.approx(combine_effects(means, variances, method_re="iterated").tau2)
+    assert round(tau2, 4) == 0.3181
 
 
-def test_the_mean_is_that_of_hartung_and_knapp():
+def test_the_mean_is_that_of_hartung_and_knapp() -> None:
     sides = machines(COAL)
-    mean = random_effects_mean(sides, alpha=0.05)
-    within = precision(sides, alpha=0.05).repeatability_sd ** 2
+    mean = known(random_effects_mean(sides, alpha=0.05))
+    within = known(precision(sides, alpha=0.05)).repeatability_sd ** 2
     other = combine_effects(
         np.array([side.mean for side in sides]),
         np.array([within / side.n for side in sides]),
@@ -114,14 +119,11 @@ def test_the_mean_is_that_of_hartung_and_knapp():
     )
     low, high = other.conf_int(alpha=0.1, use_t=True)[3]  # random effects, their variance scaled
     assert mean.estimate == pytest.approx(other.mean_effect_re, rel=1e-8)
-    assert (mean.lower, mean.upper) == (
-        pytest.approx(low, rel=1e-6),
-        pytest.approx(high, rel=1e-6),
-    )
+    assert (mean.lower, mean.upper) == pytest.approx((low, high), rel=1e-6)
 
 
-def test_machines_alike_still_have_the_spread_of_their_runs():
-    mean = random_effects_mean(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05)
+def test_machines_alike_still_have_the_spread_of_their_runs() -> None:
+    mean = known(random_effects_mean(machines([(1, 3), (1, 3), (1, 3)]), alpha=0.05))
     assert (mean.estimate, mean.between_sd) == (2, 0)
     assert mean.standard_error == pytest.approx(math.sqrt(2 / 6))
     assert mean.upper - 2 == pytest.approx(scipy.stats.t.ppf(0.95, 2) * math.sqrt(2 / 6))
@@ -131,47 +133,50 @@ def test_machines_alike_still_have_the_spread_of_their_runs():
 
 
 @pytest.mark.parametrize("values", [[], [(1, 2)], [(1,), (2,), (3,)], [(1, 2), (), ()]])
-def test_too_little_tells_nothing(values):
+def test_too_little_tells_nothing(values: Sequence[tuple[int, ...]]) -> None:
     assert precision(machines(values), alpha=0.05) is None
     assert random_effects_mean(machines(values), alpha=0.05) is None
 
 
-def test_two_machines_have_a_spread_and_no_mean():
+def test_two_machines_have_a_spread_and_no_mean() -> None:
     sides = machines([(1, 2), (3, 4), ()])
-    assert precision(sides, alpha=0.05).sides == 2
+    assert known(precision(sides, alpha=0.05)).sides == 2
     assert random_effects_mean(sides, alpha=0.05) is None
 
 
 @pytest.mark.parametrize("resolution", [0.0, 0.1])
-def test_constant_values_spread_as_far_as_their_rounding(resolution):
+def test_constant_values_spread_as_far_as_their_rounding(resolution: float) -> None:
     sides = machines([(0.3,) * 3] * 3, resolution=resolution)
-    spread = precision(sides, alpha=0.05)
-    mean = random_effects_mean(sides, alpha=0.05)
+    spread = known(precision(sides, alpha=0.05))
+    mean = known(random_effects_mean(sides, alpha=0.05))
     floor = resolution / math.sqrt(12)
     assert spread.repeatability_sd == spread.reproducibility_sd == pytest.approx(floor)
-    assert (mean.estimate, mean.standard_error) == (0.3, pytest.approx(floor / 3))
+    assert mean.estimate == 0.3
+    assert mean.standard_error == pytest.approx(floor / 3)
     assert (spread.upper > 0) == (resolution > 0)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e299])
-def test_no_magnitude_leaves_the_range_of_doubles(scale):
+def test_no_magnitude_leaves_the_range_of_doubles(scale: float) -> None:
     values = np.array([(1.0, 1.5, 1.2), (2.0, 2.2, 2.7), (0.1, 0.3, -0.2)])
     there, here = (
-        precision(machines(values), alpha=0.05),
-        precision(machines(values * scale), alpha=0.05),
+        known(precision(machines(values), alpha=0.05)),
+        known(precision(machines(values * scale), alpha=0.05)),
     )
     for name in ("repeatability_sd", "between_sd", "reproducibility_sd", "lower", "upper"):
         assert getattr(here, name) / scale == pytest.approx(getattr(there, name), rel=1e-12)
-    mean = random_effects_mean(machines(values * scale), alpha=0.05)
+    mean = known(random_effects_mean(machines(values * scale), alpha=0.05))
     assert mean.upper / scale == pytest.approx(
-        random_effects_mean(machines(values), alpha=0.05).upper, rel=1e-12
+        known(random_effects_mean(machines(values), alpha=0.05)).upper, rel=1e-12
     )
 
 
-def test_one_machine_far_noisier_than_the_others_is_told():
+def test_one_machine_far_noisier_than_the_others_is_told() -> None:
     quiet, noisy = (1.0, 1.01, 0.99, 1.0, 1.02), (1.0, 3.0, -2.0, 5.0, 0.0)
-    assert precision(machines([quiet, quiet, noisy]), alpha=0.05).equal_spread_p < 0.001
-    assert precision(machines([quiet, (1.0,) * 5]), alpha=0.05).equal_spread_p == 0
+    unequal = known(precision(machines([quiet, quiet, noisy]), alpha=0.05))
+    assert known(unequal.equal_spread_p) < 0.001
+    unlike = known(precision(machines([quiet, (1.0,) * 5]), alpha=0.05))
+    assert unlike.equal_spread_p == 0
 
 
 # properties
@@ -182,7 +187,9 @@ SIDES = st.lists(SIDE, min_size=3, max_size=5).filter(lambda all_: max(map(len, 
 
 @examples(60)
 @given(SIDES, st.randoms(use_true_random=False))
-def test_neither_the_order_of_machines_nor_that_of_runs_matters(values, chance):
+def test_neither_the_order_of_machines_nor_that_of_runs_matters(
+    values: Sequence[Sequence[float]], chance: Random
+) -> None:
     sides = machines(values)
     shuffled = [Runs.of(dict(chance.sample(side.by_seed, side.n))) for side in sides]
     chance.shuffle(shuffled)
@@ -192,14 +199,16 @@ def test_neither_the_order_of_machines_nor_that_of_runs_matters(values, chance):
 
 @examples(60)
 @given(SIDES)
-def test_estimates_lie_within_their_limits_and_common_seeds_never_narrow_them(values):
+def test_estimates_lie_within_their_limits_and_common_seeds_never_narrow_them(
+    values: Sequence[Sequence[float]],
+) -> None:
     apart, together = (
-        (precision(sides, alpha=0.05), random_effects_mean(sides, alpha=0.05))
+        (known(precision(sides, alpha=0.05)), known(random_effects_mean(sides, alpha=0.05)))
         for sides in (machines(values), machines(values, shared=True))
     )
-    for found, mean in (apart, together):
-        assert found.repeatability_sd <= found.reproducibility_sd
-        assert found.lower <= found.reproducibility_sd <= found.upper
+    for spread, mean in (apart, together):
+        assert spread.repeatability_sd <= spread.reproducibility_sd
+        assert spread.lower <= spread.reproducibility_sd <= spread.upper
         assert mean.lower <= mean.estimate <= mean.upper
     assert together[0].within_df <= apart[0].within_df
     assert together[0].upper >= apart[0].upper * (1 - 1e-12)
@@ -209,12 +218,15 @@ def test_estimates_lie_within_their_limits_and_common_seeds_never_narrow_them(va
 
 @examples(40)
 @given(SIDES, st.sampled_from([0.5, 2.0, 64.0]), st.integers(-50, 50))
-def test_another_unit_changes_nothing_but_the_unit(values, factor, offset):
+def test_another_unit_changes_nothing_but_the_unit(
+    values: Sequence[Sequence[float]], factor: float, offset: int
+) -> None:
     there = machines(values)
     here = machines([[offset + factor * value for value in side] for side in values])
-    a, b = precision(there, alpha=0.05), precision(here, alpha=0.05)
+    a, b = known(precision(there, alpha=0.05)), known(precision(here, alpha=0.05))
     assert b.upper == pytest.approx(factor * a.upper, rel=1e-6, abs=1e-9)
-    x, y = random_effects_mean(there, alpha=0.05), random_effects_mean(here, alpha=0.05)
+    x = known(random_effects_mean(there, alpha=0.05))
+    y = known(random_effects_mean(here, alpha=0.05))
     assert y.lower == pytest.approx(offset + factor * x.lower, rel=1e-6, abs=1e-6)
 
 
@@ -228,7 +240,9 @@ def test_another_unit_changes_nothing_but_the_unit(values, factor, offset):
         ((5,) * 8, 1.0, 0.5),
     ],
 )
-def test_limits_hold_as_often_as_they_say(n, between, same_seed):
+def test_limits_hold_as_often_as_they_say(
+    n: tuple[int, ...], between: float, same_seed: float
+) -> None:
     """At most 10 % outside a 90 % interval, also when re-executions share their seeds.
 
     `same_seed` is the part of the variance between runs that comes back with the same seed. The
@@ -244,8 +258,9 @@ def test_limits_hold_as_often_as_they_say(n, between, same_seed):
             for side, runs in enumerate(n)
         ]
         sides = machines(values, shared=True)
-        found, mean = (make(sides, alpha=0.05) for make in (precision, random_effects_mean))
-        outside += not found.lower <= math.hypot(1, between) <= found.upper
+        spread = known(precision(sides, alpha=0.05))
+        mean = known(random_effects_mean(sides, alpha=0.05))
+        outside += not spread.lower <= math.hypot(1, between) <= spread.upper
         outside_mean += not mean.lower <= 0 <= mean.upper
     assert outside / repetitions <= 0.10 + 3 * 0.0122
     assert outside_mean / repetitions <= 0.10 + 3 * 0.0122

@@ -1,14 +1,20 @@
 """Samples inside runs: distributions, warm-up and effective sizes."""
 
 import math
+from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from capsule.stats import effective_sample_size, kolmogorov, median_interval, mser5, variation
+from capsule.stats.distribution import Band
+from capsule.stats.series import Series
+from tests.stats.sides import known
 from tests.support.properties import examples
 
 FAST = examples(60)
@@ -17,15 +23,15 @@ SAMPLES = st.lists(VALUE, min_size=1, max_size=40)
 AT_LEAST_TWO = st.lists(VALUE, min_size=2, max_size=40)
 
 
-def band(a, b, alpha=0.05):
+def band(a: Series, b: Series, alpha: float = 0.05) -> Band:
     return kolmogorov(a, b, effective_a=len(a), effective_b=len(b), alpha=alpha)
 
 
-def autoregressive(n, memory, seed=1):
+def autoregressive(n: int, memory: float, seed: int = 1) -> NDArray[np.float64]:
     noise = np.random.default_rng(seed).normal(size=n) * math.sqrt(1 - memory**2)
     values = [noise[0]]
-    for each in noise[1:]:
-        values.append(memory * values[-1] + each)
+    for step in noise[1:]:
+        values.append(memory * values[-1] + step)
     return np.array(values)
 
 
@@ -34,14 +40,16 @@ def autoregressive(n, memory, seed=1):
 
 @FAST
 @given(AT_LEAST_TWO, AT_LEAST_TWO)
-def test_the_distance_equals_scipy(a, b):
+def test_the_distance_equals_scipy(a: Sequence[float], b: Sequence[float]) -> None:
     expected = scipy.stats.ks_2samp(a, b, method="asymp").statistic
     assert band(a, b).distance == pytest.approx(expected, abs=1e-12)
 
 
 @FAST
 @given(SAMPLES, SAMPLES, st.randoms(), st.floats(0.01, 1))
-def test_order_and_sides_change_no_bit_of_a_band(a, b, random, largest):
+def test_order_and_sides_change_no_bit_of_a_band(
+    a: list[float], b: list[float], random: Random, largest: float
+) -> None:
     before = band(a, b)
     assert band(b, a) == before
     random.shuffle(a)
@@ -52,20 +60,22 @@ def test_order_and_sides_change_no_bit_of_a_band(a, b, random, largest):
 
 @FAST
 @given(SAMPLES, SAMPLES, st.floats(0, 1), st.floats(0, 1))
-def test_a_wider_distance_never_undoes_reproduced(a, b, largest, more):
+def test_a_wider_distance_never_undoes_reproduced(
+    a: Sequence[float], b: Sequence[float], largest: float, more: float
+) -> None:
     many = kolmogorov(a, b, effective_a=5000, effective_b=5000)
     if many.decide(largest).word == "REPRODUCED":
         assert many.decide(largest + more).word == "REPRODUCED"
 
 
-def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes():
-    found = kolmogorov([1.0] * 90, [1.0] * 900, effective_a=300, effective_b=600, alpha=0.05)
+def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes() -> None:
+    limits = kolmogorov([1.0] * 90, [1.0] * 900, effective_a=300, effective_b=600, alpha=0.05)
     expected = scipy.stats.kstwobign.isf(0.05) * math.sqrt(1 / 300 + 1 / 600)
-    assert found.half_width == pytest.approx(expected, rel=1e-4)
-    assert (found.lower, found.upper) == (0.0, found.half_width)
+    assert limits.half_width == pytest.approx(expected, rel=1e-4)
+    assert (limits.lower, limits.upper) == (0.0, limits.half_width)
 
 
-def test_verdict_and_p_values_agree():
+def test_verdict_and_p_values_agree() -> None:
     random = np.random.default_rng(4)
     a = random.exponential(size=2000)
     same, moved = random.exponential(size=2000), 1.5 * random.exponential(size=2000)
@@ -81,7 +91,7 @@ def test_verdict_and_p_values_agree():
 
 
 @pytest.mark.parametrize("n", [300, 1000])
-def test_equal_distributions_are_confirmed_as_often_as_promised(n):
+def test_equal_distributions_are_confirmed_as_often_as_promised(n: int) -> None:
     random = np.random.default_rng(n)
     largest, promised = {300: (0.2, 0.83), 1000: (0.1, 0.62)}[n]
     words = [band(*random.normal(size=(2, n))).decide(largest).word for _ in range(600)]
@@ -89,7 +99,7 @@ def test_equal_distributions_are_confirmed_as_often_as_promised(n):
     assert "DIFFERENT" not in words
 
 
-def test_distributions_on_the_margin_are_seldom_told_apart_or_the_same():
+def test_distributions_on_the_margin_are_seldom_told_apart_or_the_same() -> None:
     # a tenth of the mass moved away: the true distance is 0.1
     random = np.random.default_rng(8)
     words = []
@@ -101,15 +111,15 @@ def test_distributions_on_the_margin_are_seldom_told_apart_or_the_same():
 
 
 @pytest.mark.parametrize(("a", "b"), [([], []), ([], [1.0]), ([1.0], [])])
-def test_an_empty_side_tells_nothing(a, b):
-    found = kolmogorov(a, b, effective_a=0, effective_b=0)
-    assert (found.lower, found.upper) == (0.0, 1.0)
-    assert found.decide(0.5).word == "INCONCLUSIVE"
-    assert found.decide(0.5).p_reproduced == 1.0
-    assert found.decide(0.5).p_different == 1.0
+def test_an_empty_side_tells_nothing(a: Sequence[float], b: Sequence[float]) -> None:
+    limits = kolmogorov(a, b, effective_a=0, effective_b=0)
+    assert (limits.lower, limits.upper) == (0.0, 1.0)
+    assert limits.decide(0.5).word == "INCONCLUSIVE"
+    assert limits.decide(0.5).p_reproduced == 1.0
+    assert limits.decide(0.5).p_different == 1.0
 
 
-def test_infinite_samples_have_a_place_and_nan_has_none():
+def test_infinite_samples_have_a_place_and_nan_has_none() -> None:
     assert band([0.0, math.inf], [0.0, 1.0]).distance == 0.5
     with pytest.raises(ValueError, match="no number"):
         band([0.0, math.nan], [0.0])
@@ -117,7 +127,7 @@ def test_infinite_samples_have_a_place_and_nan_has_none():
         kolmogorov([0.0], [0.0], effective_a=0, effective_b=1)
 
 
-def test_a_million_samples():
+def test_a_million_samples() -> None:
     values = np.random.default_rng(2).normal(size=1_000_000)
     limits = band(values, values[::-1] + 0.001)
     assert limits.decide(0.01).word == "REPRODUCED"
@@ -129,13 +139,13 @@ def test_a_million_samples():
 
 
 @pytest.mark.parametrize("length", [10, 15, 40])
-def test_a_slow_beginning_is_cut(length):
+def test_a_slow_beginning_is_cut(length: int) -> None:
     random = np.random.default_rng(length)
     values = np.concatenate([random.normal(5, 0.1, length), random.normal(1, 0.1, 200)])
     assert length <= mser5(values) <= length + 15
 
 
-def test_the_cut_minimises_the_standard_error_of_the_rest():
+def test_the_cut_minimises_the_standard_error_of_the_rest() -> None:
     values = autoregressive(300, 0.7) + 6 * np.exp(-np.arange(300) / 15)
     means = values.reshape(60, 5).mean(axis=1)
     errors = [means[cut:].var() / (60 - cut) for cut in range(31)]
@@ -143,17 +153,19 @@ def test_the_cut_minimises_the_standard_error_of_the_rest():
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * 19, [7.5] * 100, [0.0] * 40])
-def test_nothing_is_cut_from_too_few_or_equal_values(values):
+def test_nothing_is_cut_from_too_few_or_equal_values(values: Sequence[float]) -> None:
     assert mser5(values) == 0
 
 
-def test_at_most_half_is_cut():
+def test_at_most_half_is_cut() -> None:
     assert mser5(np.arange(1000.0)) <= 500
 
 
 @FAST
 @given(st.integers(0, 60), st.integers(-40, 40), st.sampled_from([1e-250, 1.0, 1e250]))
-def test_units_do_not_move_the_cut_or_the_effective_size(length, offset, scale):
+def test_units_do_not_move_the_cut_or_the_effective_size(
+    length: int, offset: int, scale: float
+) -> None:
     random = np.random.default_rng(length)
     values = np.concatenate([random.normal(9, 1, length), random.normal(0, 1, 100)])
     moved = (values + offset) * scale
@@ -165,18 +177,18 @@ def test_units_do_not_move_the_cut_or_the_effective_size(length, offset, scale):
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
-def test_the_effective_size_of_an_autoregressive_series(memory):
+def test_the_effective_size_of_an_autoregressive_series(memory: float) -> None:
     n = 100_000
     expected = n * (1 - memory) / (1 + memory)
     assert effective_sample_size(autoregressive(n, memory)) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(("n", "expected"), [(0, 0.0), (1, 1.0), (3, 3.0), (50, 50.0)])
-def test_equal_values_are_worth_their_number(n, expected):
+def test_equal_values_are_worth_their_number(n: int, expected: float) -> None:
     assert effective_sample_size([0.1] * n) == expected
 
 
-def test_an_effective_size_lies_between_one_and_the_length():
+def test_an_effective_size_lies_between_one_and_the_length() -> None:
     assert effective_sample_size([1.0, -1.0] * 50) == 100.0
     assert 1.0 <= effective_sample_size(np.arange(100.0)) <= 10.0
 
@@ -186,33 +198,33 @@ def test_an_effective_size_lies_between_one_and_the_length():
 
 @FAST
 @given(st.lists(VALUE, min_size=1, max_size=200), st.sampled_from([0.9, 0.95, 0.99]))
-def test_the_interval_of_a_median_equals_scipy(values, level):
+def test_the_interval_of_a_median_equals_scipy(values: Sequence[float], level: float) -> None:
     due = scipy.stats.quantile_test(values, p=0.5).confidence_interval(level)
-    found = median_interval(values, level=level)
+    limits = median_interval(values, level=level)
     if np.isnan(due.low) or np.isnan(due.high):
-        assert found is None
+        assert limits is None
     else:
-        assert found == (due.low, due.high)
+        assert limits == (due.low, due.high)
 
 
-def test_the_interval_of_a_median_holds_it_as_often_as_stated():
-    drawn = np.random.default_rng(3).exponential(size=(4000, 30))
-    found = [median_interval(list(row), level=0.95) for row in drawn]
-    held = np.mean([low <= math.log(2) <= high for low, high in found])
+def test_the_interval_of_a_median_holds_it_as_often_as_stated() -> None:
+    rows = np.random.default_rng(3).exponential(size=(4000, 30))
+    limits = [known(median_interval(list(row), level=0.95)) for row in rows]
+    held = np.mean([low <= math.log(2) <= high for low, high in limits])
     assert 0.95 - 3 * math.sqrt(0.05 * 0.95 / 4000) <= held <= 0.98
 
 
 @FAST
 @given(AT_LEAST_TWO, st.sampled_from([1e-250, 1.0, 1e250]))
-def test_the_variation_equals_numpy_in_any_unit(values, scale):
-    found = variation([each * scale for each in values])
+def test_the_variation_equals_numpy_in_any_unit(values: Sequence[float], scale: float) -> None:
+    coefficient = variation([value * scale for value in values])
     if np.mean(values) == 0:
-        assert found is None
+        assert coefficient is None
     else:
         due = np.std(values, ddof=1) / abs(np.mean(values))
-        assert found == pytest.approx(due, rel=1e-6)
+        assert coefficient == pytest.approx(due, rel=1e-6)
 
 
-def test_a_single_value_has_no_variation():
+def test_a_single_value_has_no_variation() -> None:
     assert (variation([3.0]), variation([]), variation([0.0, 0.0])) == (None, None, None)
     assert variation([2.0, 2.0]) == 0

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import zipfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -12,13 +13,19 @@ from tempfile import TemporaryDirectory
 from capsule import archive
 from capsule.archive.codec import pretty
 from capsule.archive.container import ZipWriter
+from capsule.record import File, Record
 from tests.support.records import make_files, make_record
 
 CRATE = "data/ro-crate-metadata.json"
 TAGS = ("bag-info.txt", "bagit.txt", "manifest-sha256.txt")
 
 
-def seal(folder, record=None, files=None, name="tiny.capsule.zip"):
+def seal(
+    folder: Path,
+    record: Record | None = None,
+    files: Sequence[File] | None = None,
+    name: str = "tiny.capsule.zip",
+) -> Path:
     """Write a capsule and return its path."""
     target = folder / name
     archive.write(record or make_record(), make_files() if files is None else files, target)
@@ -26,30 +33,30 @@ def seal(folder, record=None, files=None, name="tiny.capsule.zip"):
 
 
 @cache
-def sample():
+def sample() -> bytes:
     """The bytes of the capsule of `make_record`."""
     with TemporaryDirectory() as folder:
         return seal(Path(folder)).read_bytes()
 
 
 @cache
-def sample_files():
+def sample_files() -> dict[str, bytes]:
     """Its files; copy the dict before changing it."""
     return unpack(BytesIO(sample()))
 
 
-def read_files(files, folder):
+def read_files(files: Mapping[str, bytes], folder: Path) -> archive.Capsule:
     """Zip files as the writer would, and read them strictly."""
     return archive.read(pack(files, folder / "b.capsule.zip"))
 
 
-def unpack(path):
+def unpack(path: BytesIO | Path) -> dict[str, bytes]:
     """Every file of a capsule: path -> bytes."""
     with zipfile.ZipFile(path) as archive_file:
         return {entry.filename: archive_file.read(entry) for entry in archive_file.infolist()}
 
 
-def pack(files, target):
+def pack(files: Mapping[str, bytes], target: Path) -> Path:
     """Zip files as the writer would, whatever is in them."""
     with target.open("w+b") as stream:
         writer = ZipWriter(stream)
@@ -59,7 +66,7 @@ def pack(files, target):
     return target
 
 
-def rehash(files):
+def rehash(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Bring the manifests, the crate and the size up to date: what a careful forger does."""
     files = dict(files)
     files[CRATE] = _described_again(files)
@@ -72,7 +79,7 @@ def rehash(files):
     return files
 
 
-def _described_again(files):
+def _described_again(files: Mapping[str, bytes]) -> bytes:
     try:
         document = json.loads(files[CRATE])
         for entity in document["@graph"]:
@@ -84,7 +91,7 @@ def _described_again(files):
     return pretty(document)
 
 
-def write_folder(files, folder):
+def write_folder(files: Mapping[str, bytes], folder: Path) -> Path:
     """Lay files out as a folder."""
     for name, data in files.items():
         path = folder / name
@@ -93,14 +100,16 @@ def write_folder(files, folder):
     return folder
 
 
-def run(*command, cwd, **more):
+def run(
+    *command: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a tool and return what became of it."""
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **more)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def _listing(files, names):
+def _listing(files: Mapping[str, bytes], names: Sequence[str]) -> bytes:
     return "".join(f"{_hex(files[name])}  {name}\n" for name in names).encode()
 
 
-def _hex(data):
+def _hex(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()

@@ -12,6 +12,9 @@ from typing import Any
 
 from tests.support.patience import PATIENCE_SECONDS
 
+Document = dict[str, Any]
+"""A JSON object."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class User:
@@ -73,16 +76,17 @@ class User:
                 text=True,
             )
 
-    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+    def json(self, *arguments: str | Path, code: int = 0) -> Document:
         """Run it with --json, and read what it prints."""
         ended = self.run(*arguments, "--json")
         assert ended.returncode == code, ended.stdout + ended.stderr
-        return json.loads(ended.stdout)
+        document: Document = json.loads(ended.stdout)
+        return document
 
 
-def write_manifest(folder: Path, **changes: Any) -> Path:
+def write_manifest(folder: Path, **changes: object) -> Path:
     """A manifest of one command benchmark; `changes` replace whole fields."""
-    manifest = {
+    manifest: Document = {
         "name": "tiny",
         "title": "A command that reports one number",
         "authors": [{"name": "A. Author"}],

@@ -7,8 +7,12 @@ workflow-run vocabulary is a list of names in one namespace, and is written out 
 import importlib.resources
 import io
 import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from requests.adapters import BaseAdapter, HTTPAdapter
+from requests.models import PreparedRequest, Response
 from requests_cache import CachedSession
 from urllib3 import HTTPResponse
 
@@ -21,7 +25,7 @@ TERMS = """
 """
 
 
-def fill(cache):
+def fill(cache: Path) -> None:
     """Write `cache`.sqlite, the name that `--cache-path` takes without its suffix."""
     documents = _documents()
     with CachedSession(
@@ -36,7 +40,7 @@ def fill(cache):
             session.get(url).raise_for_status()
 
 
-def _documents():
+def _documents() -> dict[str, bytes]:
     ro_crate = importlib.resources.files("rocrate").joinpath("data/ro-crate.jsonld").read_bytes()
     assert json.loads(ro_crate)["@id"] == RO_CRATE, "needs rocrate 0.15: later ones carry 1.3"
     workflow_run = json.dumps(
@@ -48,11 +52,12 @@ def _documents():
 class _Local(BaseAdapter):
     """Answers for the network from memory."""
 
-    def __init__(self, documents):
+    def __init__(self, documents: Mapping[str, bytes]) -> None:
         super().__init__()
         self._documents = documents
 
-    def send(self, request, **_):
+    def send(self, request: PreparedRequest, *_: Any, **__: Any) -> Response:
+        assert request.url is not None
         body = self._documents[request.url]
         headers = {"Content-Type": "application/ld+json", "Content-Length": str(len(body))}
         raw = HTTPResponse(
@@ -60,5 +65,5 @@ class _Local(BaseAdapter):
         )
         return HTTPAdapter().build_response(request, raw)
 
-    def close(self):
+    def close(self) -> None:
         pass

@@ -23,7 +23,7 @@ _INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.M)
 def commands() -> set[str]:
     """Every command that is shown anywhere, each once."""
     helps = (example for words in verbs() for example in examples(words))
-    return {*helps, *(each for page in PAGES for each in in_page(page.read_text()))}
+    return {*helps, *(command for page in PAGES for command in in_page(page.read_text()))}
 
 
 def in_page(text: str) -> Iterator[str]:

@@ -5,20 +5,28 @@ Started by `test_tensorflow`, in whatever Python has TensorFlow.
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 
 from capsule.levels import frameworks, networks
+from capsule.levels.frameworks.base import NativeTensor, require
 from capsule.levels.graphs import bounds, reference, values
 from capsule.levels.graphs.graph import Input, Node
 from capsule.levels.instruments import errors, memory
 from capsule.levels.networks import Builder, Graph
 
 FRAMEWORK = frameworks.load(sys.argv[1], "cpu", 1, "default")
-MIB = 2**20
+NETWORKS = require(FRAMEWORK.networks, FRAMEWORK.name, "run networks")
+TRAINING = require(NETWORKS.training, FRAMEWORK.name, "train networks")
+
+Arrays = Mapping[str, NDArray[Any]]
+Tensors = Mapping[str, NativeTensor]
 
 
-def everything():
+def everything() -> Graph:
     """Each operator that reads the order of axes, behind ones that hold channels last."""
     g = Builder("everything")
     x = g.conv2d(g.input("image", (2, 3, 8, 8)), 4, 3, padding=1)
@@ -40,31 +48,32 @@ def everything():
     return g.graph([both, other, more, far, g.transpose(x, (1, 0, 2, 3))], loss)
 
 
-def drawn(graph, dtype, seed=17):
-    return {**values.inputs(graph, dtype, seed), **values.parameters(graph, dtype, seed)}
+def draw(graph: Graph, dtype: str) -> Arrays:
+    return {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
 
 
-def native(arrays, dtype):
+def to_native(arrays: Arrays, dtype: str) -> Tensors:
     return {name: FRAMEWORK.from_numpy(array, dtype) for name, array in arrays.items()}
 
 
-def facts(results):
+def facts(results: Iterable[NativeTensor]) -> dict[str, Any]:
     shapes = [list(map(int, tensor.shape)) for tensor in results]
     return {"shapes": shapes, "dtypes": [FRAMEWORK.dtype_of(tensor) for tensor in results]}
 
 
-def compared(graph, dtype):
+def compare(graph: Graph, dtype: str) -> dict[str, Any]:
     """Ratios of both methods, shapes and dtypes beside those that are due."""
-    inputs = drawn(graph, dtype)
-    tensors = native(inputs, dtype)
+    inputs = draw(graph, dtype)
+    tensors = to_native(inputs, dtype)
     right = reference.forward(graph, inputs, dtype)
     gradients = reference.backward(graph, inputs, dtype)
     limits = bounds.bounds(graph, inputs, dtype, 17)
-    call, operands = FRAMEWORK.networks.inference(graph, tensors)
+    call, operands = NETWORKS.inference(graph, tensors)
     outputs = call(*operands)
-    train, trained_operands = FRAMEWORK.networks.training(graph, tensors)
+    train, trained_operands = TRAINING(graph, tensors)
     step = train(*trained_operands)
-    due = [right[graph.loss], *(gradients[name] for name in graph.trainable)]
+    assert limits.loss is not None
+    due = (right[graph.require_loss()], *(gradients[name] for name in graph.trainable))
     allowed = (limits.loss, *(limits.gradients[name] for name in graph.trainable))
     arrays = [tuple(map(FRAMEWORK.to_numpy, tensors)) for tensors in (outputs, step)]
     again = [
@@ -74,11 +83,13 @@ def compared(graph, dtype):
     # by what the loss does not read the gradient is 0, and so is the bound
     zero = [place for place, bound in enumerate(allowed) if bound == 0]
     rest = [place for place, bound in enumerate(allowed) if bound > 0]
-    expected = [right[name] for name in graph.outputs]
+    expected = tuple(right[name] for name in graph.outputs)
     return {
         "outputs": errors.worst_ratio(arrays[0], expected, limits.outputs),
         "training": errors.worst_ratio(
-            *([column[place] for place in rest] for column in (arrays[1], due, allowed))
+            tuple(arrays[1][place] for place in rest),
+            tuple(due[place] for place in rest),
+            tuple(allowed[place] for place in rest),
         ),
         "unread": [float(abs(arrays[1][place]).max()) for place in zero],
         "repeated": all(map(errors.same_bits, arrays, again)),
@@ -90,7 +101,7 @@ def compared(graph, dtype):
     }
 
 
-def chain(length, side):
+def chain(length: int, side: int) -> Graph:
     """Convolutions of one activation of side * side * 64 bytes into the next."""
     g = Builder("chain")
     x = g.input("image", (1, 16, side, side))
@@ -100,31 +111,31 @@ def chain(length, side):
     return g.graph([rows], g.softmax_cross_entropy(rows, g.labels("label", 1, 16)))
 
 
-def peaks():
+def peaks() -> dict[str, int]:
     """Growth of peak memory: of one inference, one training step, and ten more of these."""
     side, length = 512, 30
     graph = chain(length, side)
-    tensors = native(drawn(graph, "float32"), "float32")
+    tensors = to_native(draw(graph, "float32"), "float32")
     peaks = {"activation": side * side * 64, "length": length}
     watch = memory.watch(FRAMEWORK)
 
-    def grown(call, operands, times):
+    def growth(call: Callable[..., Any], operands: tuple[Any, ...], times: int) -> int:
         watch.reset_peak()
         for _ in range(times):
             call(*operands)
         return watch.peak()
 
     for name, method in (
-        ("inference", FRAMEWORK.networks.inference),
-        ("training", FRAMEWORK.networks.training),
+        ("inference", NETWORKS.inference),
+        ("training", TRAINING),
     ):
         call, operands = method(graph, tensors)
-        peaks[name] = grown(call, operands, 1)
-    peaks["again"] = grown(call, operands, 10)
+        peaks[name] = growth(call, operands, 1)
+    peaks["again"] = growth(call, operands, 10)
     return peaks
 
 
-def refused():
+def refusals() -> dict[str, str]:
     """What is said of an operator and of a dtype that are not there."""
     node = Node("y", "spin", {}, ("x",), (2,))
     graph = Graph("odd", {"x": Input((2,))}, {}, (node,), ("y",), None)
@@ -132,26 +143,26 @@ def refused():
     for name, dtype in (("operator", "float32"), ("dtype", "float16")):
         tensors = {"x": FRAMEWORK.from_numpy(numpy.ones(2, "float32"), dtype)}
         try:
-            FRAMEWORK.networks.inference(graph, tensors)
+            NETWORKS.inference(graph, tensors)
         except frameworks.FrameworkError as error:
             messages[name] = str(error)
     return messages
 
 
-def exchanged():
+def compare_exchanged() -> dict[str, Any]:
     """A network that has been an ONNX file."""
     from capsule.levels.graphs.onnx import exchange
 
     sizes = networks.find("lenet").complete({"batch": 2})
     graph = networks.build("lenet", sizes)
     written = exchange.dump(graph, values.parameters(graph, "float32", 17))
-    return compared(exchange.load(written, sizes), "float32")
+    return compare(exchange.load(written, sizes), "float32")
 
 
-DOES = {
-    "everything": lambda dtype: compared(everything(), dtype),
+DOES: dict[str, Callable[..., dict[str, Any]]] = {
+    "everything": lambda dtype: compare(everything(), dtype),
     "peaks": peaks,
-    "refused": refused,
-    "exchanged": exchanged,
+    "refused": refusals,
+    "exchanged": compare_exchanged,
 }
 print(json.dumps(DOES[sys.argv[2]](*sys.argv[3:])))

@@ -4,16 +4,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from importlib import util
 from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 import capsule.levels
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.trials import ENTRY, JOB
+from tests.support.trials import ENTRY, JOB, Entry
 
 LEVELS = Path(capsule.levels.__file__).parent
+
+Document = dict[str, Any]
+"""A whole job."""
+
+Event = dict[str, Any]
+"""A line of a journal."""
+
+Test = TypeVar("Test", bound=Callable[..., None])
 
 NEEDS_TORCH = [
     pytest.mark.torch,
@@ -21,7 +31,7 @@ NEEDS_TORCH = [
 ]
 
 
-def needs_torch(test):
+def needs_torch(test: Test) -> Test:
     """The marks of `NEEDS_TORCH`, as a decorator."""
     for mark in NEEDS_TORCH:
         test = mark(test)
@@ -33,7 +43,14 @@ EACH_FRAMEWORK = pytest.mark.parametrize(
 )
 
 
-def operator(name, case="default", repetitions=4, warmup=1, dtype="float32", **parameters):
+def operator(
+    name: str,
+    case: str = "default",
+    repetitions: int = 4,
+    warmup: int = 1,
+    dtype: str = "float32",
+    **parameters: int,
+) -> Entry:
     """A trial of an operator."""
     return {
         **ENTRY,
@@ -49,18 +66,23 @@ def operator(name, case="default", repetitions=4, warmup=1, dtype="float32", **p
     }
 
 
-def network(name, *words, **parameters):
+def network(
+    name: str,
+    case: str = "default",
+    repetitions: int = 4,
+    **parameters: int,
+) -> Entry:
     """A trial of a network; see `operator`."""
-    entry = operator(name, *words, **parameters)
+    entry = operator(name, case, repetitions, dtype="float32", **parameters)
     del entry["operator"]
     return {**entry, "level": 1, "network": name}
 
 
-def job(trials, framework="numpy", **fields):
+def job(trials: Sequence[Entry], framework: str = "numpy", **fields: Any) -> Document:
     return {**JOB, "framework": framework, "trials": trials, **fields}
 
 
-def environment(folder, plant=None):
+def environment(folder: Path, plant: str | None = None) -> dict[str, str]:
     """Few variables, and code that runs in the program before anything else of it."""
     variables = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
     if plant:
@@ -69,22 +91,24 @@ def environment(folder, plant=None):
     return variables
 
 
-def command(folder, document, levels=LEVELS):
+def command(folder: Path, document: Document, levels: Path = LEVELS) -> list[str]:
     (folder / "job.json").write_text(json.dumps(document))
     return [sys.executable, str(levels), "run", "job.json", "journal.jsonl"]
 
 
-def refuse(name):
+def refuse(name: str) -> NoReturn:
     raise AssertionError(f"{name} is not JSON")
 
 
-def events(folder):
+def events(folder: Path) -> list[Event]:
     text = (folder / "journal.jsonl").read_text()
     assert text.endswith("\n")
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 
 
-def run(folder, document, plant=None, levels=LEVELS):
+def run(
+    folder: Path, document: Document, plant: str | None = None, levels: Path = LEVELS
+) -> list[Event]:
     """The events of a job that had all its turns."""
     done = subprocess.run(
         command(folder, document, levels),
@@ -99,7 +123,7 @@ def run(folder, document, plant=None, levels=LEVELS):
     return events(folder)
 
 
-def samples(journal, identity):
+def samples(journal: Sequence[Event], identity: str) -> dict[str, Event]:
     """The lines of samples of a trial by metric."""
     return {
         event["metric"]: event
@@ -108,7 +132,7 @@ def samples(journal, identity):
     }
 
 
-def end(journal, identity):
+def end(journal: Sequence[Event], identity: str) -> Event:
     """How a trial ended."""
     (event,) = [
         event for event in journal if event["event"] == "end" and event["trial"] == identity

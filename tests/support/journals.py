@@ -1,9 +1,12 @@
 """What became of each trial of a job that the real program ran on this machine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from tests.support import jobs
-from tests.support.trials import ENTRY
+from tests.support.trials import ENTRY, Entry
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,15 @@ class Ended:
     message: str
 
 
-def trial(level, name, dtype="float32", *, identity=None, source=None, **parameters):
+def trial(
+    level: int,
+    name: str,
+    dtype: str = "float32",
+    *,
+    identity: str | None = None,
+    source: Path | None = None,
+    **parameters: Any,
+) -> Entry:
     """An entry of a job's trials: three timed calls after one to warm up."""
     entry = {
         **ENTRY,
@@ -30,7 +41,7 @@ def trial(level, name, dtype="float32", *, identity=None, source=None, **paramet
     return entry if source is None else {**entry, "source": str(source)}
 
 
-def run(folder, framework, trials):
+def run(folder: Path, framework: str, trials: Sequence[Entry]) -> dict[str, Ended]:
     """How each trial ended, by id; the program itself ends well."""
     journal = jobs.run(folder, jobs.job(trials, framework=framework))
     ends = {}

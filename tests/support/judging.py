@@ -1,36 +1,58 @@
 """Metrics with given run values, and claims judged on them."""
 
 import dataclasses
-import json
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Any
 
 from capsule import diff, verdict
-from capsule.diff import Pair
+from capsule.diff import Pair, SeedRule
 from capsule.manifest import Claim
-from capsule.record import Samples
-from capsule.summary import MetricRuns, Run
+from capsule.record import FrozenClaim, Samples
+from capsule.summary import MetricRuns, Run, RunStatus
+from capsule.verdict.model import Judged, Verdict
+from capsule.verdict.spread import Spread
 from tests.support.records import make_record
 
 PATH = "train/default/command/loss"
+KNOWN: Mapping[str, Any] = {
+    "unit": "1",
+    "direction": "lower",
+    "kind": "portable",
+    "resolution": 0.0,
+}
 NEAR = (1.00, 1.01, 0.99, 1.02, 0.98)
 
+Outcome = float | Sequence[float] | EllipsisType | None
+"""A run's value, or its samples; None failed, `...` is missing."""
 
-def codes(remarks):
+
+def codes(remarks: Spread | Judged | diff.Differences) -> list[str]:
     """What kinds of notes stand beside a comparison, a judgement or a spread."""
     return [note.code for note in remarks.notes]
 
 
-def metric(values, *, first_seed=1, path=PATH, **changes):
-    """Runs of one metric; None is a failed run, `...` a missing one, a list has samples."""
-    known = {"unit": "1", "direction": "lower", "kind": "portable", "resolution": 0.0, **changes}
-    runs = [run(first_seed + i, value, path, known) for i, value in enumerate(values)]
+def metric(
+    outcomes: Sequence[Outcome], *, first_seed: int = 1, path: str = PATH, **changes: Any
+) -> MetricRuns:
+    """Runs of one metric under seeds that follow each other."""
+    known = {**KNOWN, **changes}
+    runs = [run(first_seed + i, outcome, path, known) for i, outcome in enumerate(outcomes)]
     return MetricRuns(metric=path, runs=tuple(runs), **known)
 
 
-def run(seed, value, path, known, steps=None):
+def run(
+    seed: int,
+    outcome: Outcome,
+    path: str,
+    known: Mapping[str, Any],
+    steps: tuple[float, ...] | None = None,
+) -> Run:
     """One run: of one value, or of a list of samples whose last stands for the run."""
     trial = f"{path.rpartition('/')[0]}/{seed}"
-    samples = ()
-    if isinstance(value, list | tuple):
+    status: RunStatus = "failed" if outcome is None else "missing" if outcome is ... else "ok"
+    samples: tuple[Samples, ...] = ()
+    if isinstance(outcome, Sequence):
         facts = {name: known[name] for name in ("unit", "direction", "kind", "resolution")}
         line = Samples(
             metric=path,
@@ -38,48 +60,49 @@ def run(seed, value, path, known, steps=None):
             attempt=1,
             seed=seed,
             warmup=0,
-            values=tuple(map(float, value)),
+            values=tuple(map(float, outcome)),
             steps=steps,
             **facts,
         )
-        samples, value = (line,), value[-1]
+        samples, outcome = (line,), outcome[-1]
     return Run(
         seed=seed,
         seed_source="manifest",
         trial=trial,
-        status="failed" if value is None else "missing" if value is ... else "ok",
-        value=None if value is ... else value,
+        status=status,
+        value=None if outcome is ... else outcome,
         samples=samples,
     )
 
 
-def curves(values, *, first_seed=1, steps=None, **changes):
+def curves(
+    values: Sequence[Sequence[float]],
+    *,
+    first_seed: int = 1,
+    steps: tuple[float, ...] | None = None,
+    **changes: Any,
+) -> MetricRuns:
     """Runs of a metric that is a curve, one list of values each."""
-    known = {"unit": "1", "direction": "lower", "kind": "portable", "resolution": 0.0, **changes}
+    known = {**KNOWN, **changes}
     runs = [
-        run(first_seed + i, each, PATH, known, steps or tuple(map(float, range(len(each)))))
-        for i, each in enumerate(values)
+        run(first_seed + i, curve, PATH, known, steps or tuple(map(float, range(len(curve)))))
+        for i, curve in enumerate(values)
     ]
     return MetricRuns(metric=PATH, runs=tuple(runs), **known)
 
 
-def frozen(original, **claim):
+def frozen(original: MetricRuns, **claim: Any) -> FrozenClaim:
     (one,) = verdict.freeze([Claim(**{"metric": PATH, **claim})], {PATH: original})
     return one
 
 
-def judge_all(*pairs):
+def judge_all(*pairs: Pair) -> Verdict:
     empty = diff.compare(make_record(), make_record())
     return verdict.judge(dataclasses.replace(empty, pairs=pairs))
 
 
-def judge(original, rerun, **claim):
+def judge(original: MetricRuns, rerun: MetricRuns, **claim: Any) -> Judged:
     one = frozen(original, **claim)
-    rule = "same" if one.type == "exact" or one.paired else "all"
+    rule: SeedRule = "same" if one.type == "exact" or one.paired else "all"
     pair = Pair(metric=PATH, claim=one, seeds=rule, original=original, rerun=rerun)
     return judge_all(pair).claims[0]
-
-
-def same(document):
-    """A JSON document as one string, to be compared byte by byte."""
-    return json.dumps(document, sort_keys=True)

@@ -6,27 +6,35 @@ meant to move a judgement.
 
 import dataclasses
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from capsule import digest, plan, summary, verdict
 from capsule import manifest as manifests
-from capsule import plan, summary, verdict
 from capsule.origin import Original, Verification
-from capsule.record import Samples
+from capsule.record import Attempt, Outcome, Reason, Record, Samples
 from tests.support import records
 
 KEPT = Path(__file__).parents[1] / "data" / "kept"
-SCENARIOS = {each["id"]: each for each in json.loads((KEPT / "runs.json").read_text())["scenarios"]}
+
+Document = Mapping[str, Any]
+"""A part of `runs.json`: a scenario, one side of it, or one run."""
+
+_SCENARIOS: list[Document] = json.loads((KEPT / "runs.json").read_text())["scenarios"]
+SCENARIOS = {scenario["id"]: scenario for scenario in _SCENARIOS}
 ORIGINAL_ID = "a" * 64
 
 
-def record_of(scenario, index):
+def record_of(scenario: Document, index: int) -> Record:
     """The record of one side of a scenario; side 0 is the original, whose claims are frozen."""
     side = scenario["sides"][index]
     manifest = manifest_of(scenario, side)
     trials = [trial_of(manifest, run) for run in side["runs"]]
     verifies = ORIGINAL_ID if side.get("verifies") else None
     laid_out = plan_of(manifest, trials, verifies)
-    attempts, samples = [], []
+    attempts: list[Attempt] = []
+    samples: list[Samples] = []
     for run, trial in zip(side["runs"], trials, strict=True):
         own = attempts_of(run, trial)
         attempts += own
@@ -40,7 +48,7 @@ def record_of(scenario, index):
         plan=plan.to_json(laid_out),
         plan_digest=str(laid_out.digest),
         attempts=tuple(attempts),
-        samples=tuple(sorted(samples, key=lambda each: (each.metric, each.seed, each.attempt))),
+        samples=tuple(sorted(samples, key=lambda line: (line.metric, line.seed, line.attempt))),
         claims=(),
         notes=(),
     )
@@ -50,7 +58,7 @@ def record_of(scenario, index):
     return dataclasses.replace(record, claims=claims)
 
 
-def manifest_of(scenario, side):
+def manifest_of(scenario: Document, side: Document) -> manifests.Manifest:
     """The manifest as its reader makes it, of whole JSON; a side may have other benchmarks."""
     document = records.manifest_document()
     planned = side if "benchmarks" in side else scenario["sides"][0]
@@ -61,11 +69,11 @@ def manifest_of(scenario, side):
     return manifests.read(json.dumps(document).encode(), where="manifest.json", folder=None)
 
 
-def trial_of(manifest, run):
+def trial_of(manifest: manifests.Manifest, run: Document) -> plan.Trial:
     unit = run.get("unit", "train/default/command")
     name, case, framework = unit.split("/")
-    (benchmark,) = (each for each in manifest.benchmarks if each.id == name)
-    (point,) = (each for each in benchmark.cases if each.name == case)
+    (benchmark,) = (entry for entry in manifest.benchmarks if entry.id == name)
+    (point,) = (entry for entry in benchmark.cases if entry.name == case)
     return plan.Trial(
         id=f"{unit}/{run['seed']}",
         benchmark=benchmark,
@@ -76,7 +84,9 @@ def trial_of(manifest, run):
     )
 
 
-def plan_of(manifest, trials, verifies):
+def plan_of(
+    manifest: manifests.Manifest, trials: Sequence[plan.Trial], verifies: str | None
+) -> plan.Plan:
     """One process start a trial."""
     groups = tuple(
         plan.Group(
@@ -87,14 +97,18 @@ def plan_of(manifest, trials, verifies):
         )
         for number, trial in enumerate(trials, 1)
     )
-    made = plan.Plan(manifest=manifest, groups=groups, verifies=verifies, digest=None)
-    return dataclasses.replace(made, digest=records.digest.of_json(plan.to_json(made)))
+    # its JSON does not hold the digest
+    unnamed = plan.Plan(
+        manifest=manifest, groups=groups, verifies=verifies, digest=digest.of_bytes(b"")
+    )
+    return dataclasses.replace(unnamed, digest=digest.of_json(plan.to_json(unnamed)))
 
 
-def attempts_of(run, trial):
+def attempts_of(run: Document, trial: plan.Trial) -> list[Attempt]:
     """Attempts that settled nothing, then the one that did."""
     status = run.get("status", "ok")
-    fates = [("interrupted", "killed")] * run.get("interrupted", 0)
+    fates: list[tuple[Outcome, Reason | None]] = [("interrupted", "killed")]
+    fates *= run.get("interrupted", 0)
     if status == "ok":
         fates.append(("completed", None))
     elif status == "failed":
@@ -116,22 +130,22 @@ def attempts_of(run, trial):
     ]
 
 
-def samples_of(run, trial, attempt):
-    facts = {each.name: each for each in trial.benchmark.metrics}
+def samples_of(run: Document, trial: plan.Trial, attempt: int) -> Iterator[Samples]:
+    metrics = {metric.name: metric for metric in trial.benchmark.metrics}
     # what a line of samples repeats of its metric: unit, direction, kind, resolution, ...
-    told = {each.name for each in dataclasses.fields(Samples)}
-    told &= {each.name for each in dataclasses.fields(manifests.Metric)}
-    for name, each in run["metrics"].items():
-        values = each["values"]
-        if "repeated" in each:  # over and over, up to so many
-            values = [values[i % len(values)] for i in range(each["repeated"])]
+    repeated = {field.name for field in dataclasses.fields(Samples)}
+    repeated &= {field.name for field in dataclasses.fields(manifests.Metric)}
+    for name, series in run["metrics"].items():
+        values = series["values"]
+        if "repeated" in series:  # over and over, up to so many
+            values = [values[i % len(values)] for i in range(series["repeated"])]
         yield Samples(
             metric=f"{trial.id.rpartition('/')[0]}/{name}",
             trial=trial.id,
             attempt=attempt,
             seed=trial.seed,
-            warmup=each.get("warmup", 0),
+            warmup=series.get("warmup", 0),
             values=tuple(values),
-            steps=tuple(each["steps"]) if "steps" in each else None,
-            **{field: getattr(facts[name], field) for field in told},
+            steps=tuple(series["steps"]) if "steps" in series else None,
+            **{field: getattr(metrics[name], field) for field in repeated},
         )

@@ -21,18 +21,19 @@ _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 def unfold(name: str, folder: Path) -> Path:
     """Write the recorded machine `name` below `folder`; returns the root of its tree."""
     for path, content in json.loads((DATA / f"{name}.json").read_text()).items():
-        for one, text in _each(path, content):
-            file = folder / one
+        for file_path, text in _expand(path, content):
+            file = folder / file_path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{text}\n")
     return folder
 
 
-def _each(path: str, content: str | list[str]):
-    found = _RANGE.search(path)
-    if found is None:
+def _expand(path: str, content: str | list[str]) -> list[tuple[str, str]]:
+    span = _RANGE.search(path)
+    if span is None:
+        assert isinstance(content, str), f"{path} has several contents"
         return [(path, content)]
-    numbers = range(int(found[1]), int(found[2]) + 1)
+    numbers = range(int(span[1]), int(span[2]) + 1)
     texts = [content] * len(numbers) if isinstance(content, str) else content
     return [
         (_RANGE.sub(str(number), path), text.replace("{n}", str(number)))
@@ -43,23 +44,23 @@ def _each(path: str, content: str | list[str]):
 def record() -> dict[str, str]:
     from capsule import inventory
 
-    opened = set()
+    opened: set[str] = set()
 
-    def note(event, arguments):
+    def note(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open" and str(arguments[0]).startswith(("/proc", "/sys", "/etc")):
             opened.add(str(arguments[0]))
 
     sys.addaudithook(note)
     inventory.node(salt="")
-    found = {}
+    contents = {}
     for path in sorted(opened):
         try:
             lines = Path(path).read_text(errors="replace").strip().splitlines()
         except OSError:
             continue
         # the first mapping tells the page size, the others the interpreter's paths
-        found[path.lstrip("/")] = "\n".join(lines[1:22] if path.endswith("smaps") else lines)
-    return found
+        contents[path.lstrip("/")] = "\n".join(lines[1:22] if path.endswith("smaps") else lines)
+    return contents
 
 
 if __name__ == "__main__":

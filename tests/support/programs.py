@@ -5,9 +5,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +19,14 @@ from tests.support.trials import ENTRY, JOB
 
 LEVELS = Path(capsule.levels.__file__).parent
 
+Ended = subprocess.CompletedProcess[str]
+
 
 @dataclass(frozen=True)
 class Here:
     """This machine's Python."""
 
-    def python(self, folder, *words, **variables):
+    def python(self, folder: Path, *words: str, **variables: str) -> Ended:
         path = f"{folder}:{LEVELS.parent.parent}"
         return subprocess.run(
             [sys.executable, *words],
@@ -33,7 +37,7 @@ class Here:
             check=False,
         )
 
-    def levels(self, folder, *words):
+    def levels(self, folder: Path, *words: str) -> Ended:
         return self.python(folder, str(LEVELS), *words)
 
 
@@ -41,7 +45,7 @@ class Here:
 class Image:
     """That of the image, with `levels` bound in."""
 
-    def python(self, folder, *words, **variables):
+    def python(self, folder: Path, *words: str, **variables: str) -> Ended:
         reference = tensorflow_image().removeprefix("docker://")
         settings = {"PYTHONPATH": "/out:/code", **variables}
         return subprocess.run(
@@ -54,9 +58,11 @@ class Image:
             check=False,
         )
 
-    def levels(self, folder, *words):
+    def levels(self, folder: Path, *words: str) -> Ended:
         return self.python(folder, "/code/capsule/levels", *words)
 
+
+Program = Here | Image
 
 PROGRAMS = [
     pytest.param(
@@ -75,7 +81,14 @@ PROGRAMS = [
 ]
 
 
-def run(program, folder, framework, work, plant=None, **fields):
+def run(
+    program: Program,
+    folder: Path,
+    framework: str,
+    work: Sequence[Mapping[str, Any]],
+    plant: str | None = None,
+    **fields: object,
+) -> tuple[dict[str, dict[str, list[float]]], dict[str, Any]]:
     """Values by trial and metric, and the first event.
 
     `plant` is Python code that runs before the program, which it may break.
@@ -90,7 +103,7 @@ def run(program, folder, framework, work, plant=None, **fields):
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     failures = [event for event in events if event["event"] == "end" and event["reason"]]
     assert not failures, done.stderr
-    values = {entry["id"]: {} for entry in work}
+    values: dict[str, dict[str, list[float]]] = {entry["id"]: {} for entry in work}
     for event in events:
         if event["event"] == "samples":
             values[event["trial"]][event["metric"]] = list(map(float, event["values"]))

@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import random
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from capsule import digest, summary, verdict
 from capsule import manifest as manifests
-from capsule.digest import Digest
 from capsule.image import Image, Layer
+from capsule.manifest.model import Manifest, Metric
 from capsule.notes import Note
 from capsule.origin import Original, Verification
 from capsule.record import Attempt, Dataset, File, FrozenClaim, Record, Samples
@@ -20,8 +22,16 @@ LEVELS = b"raise SystemExit(0)\n"
 LEVELS_DIGEST = str(digest.of_tree({"__main__.py": digest.of_bytes(LEVELS)}))
 RUN_UUID = "6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11"
 
+Document = dict[str, Any]
+ClaimDocument = Mapping[str, Any]
+"""A claim as a manifest has it."""
 
-def manifest_document(seeds=SEEDS, image=True, asked=None):
+
+def manifest_document(
+    seeds: tuple[int, ...] = SEEDS,
+    image: bool = True,
+    asked: Sequence[ClaimDocument] | None = None,
+) -> Document:
     document = {
         "name": "tiny-training",
         "title": "A tiny training run",
@@ -59,13 +69,17 @@ def manifest_document(seeds=SEEDS, image=True, asked=None):
     return document
 
 
-def make_manifest(seeds=SEEDS, image=True, asked=None):
+def make_manifest(
+    seeds: tuple[int, ...] = SEEDS,
+    image: bool = True,
+    asked: Sequence[ClaimDocument] | None = None,
+) -> Manifest:
     """The manifest of `manifest_document`, as a capsule's reader returns it."""
     source = json.dumps(manifest_document(seeds, image, asked), indent=2).encode()
     return manifests.read(source, where="manifest.json", folder=None)
 
 
-def make_image(reference=f"docker://{REGISTRY}/tiny:1"):
+def make_image(reference: str = f"docker://{REGISTRY}/tiny:1") -> Image:
     """An image whose digests really are those of its manifest and configuration."""
     diff_ids = [digest.of_bytes(b"tar 0"), digest.of_bytes(b"tar 1")]
     blobs = [digest.of_bytes(b"gzip 0"), digest.of_bytes(b"gzip 1")]
@@ -110,16 +124,16 @@ def make_image(reference=f"docker://{REGISTRY}/tiny:1"):
 
 def make_record(
     *,
-    seeds=SEEDS,
-    fresh=(),
-    losses=None,
-    step_times=None,
-    failed=(),
-    verifies=None,
-    image=True,
-    asked=None,
-    **changes,
-):
+    seeds: tuple[int, ...] = SEEDS,
+    fresh: tuple[int, ...] = (),
+    losses: Mapping[int, float] | None = None,
+    step_times: Mapping[int, tuple[float, ...]] | None = None,
+    failed: tuple[int, ...] = (),
+    verifies: str | None = None,
+    image: bool = True,
+    asked: Sequence[ClaimDocument] | None = None,
+    **changes: Any,
+) -> Record:
     """A record of `train/default/command` with one trial a seed.
 
     Args:
@@ -188,12 +202,12 @@ def make_record(
     return dataclasses.replace(record, claims=claims)
 
 
-def noted(*sentences):
+def noted(*sentences: str) -> tuple[Note, ...]:
     """Notes of a record that say so."""
     return tuple(Note(code="test", sentence=sentence) for sentence in sentences)
 
 
-def make_files():
+def make_files() -> list[File]:
     """What a capsule of `make_record` carries besides."""
     return [
         File(path="inputs/train.py", source=b"print('training')\n"),
@@ -203,7 +217,12 @@ def make_files():
     ]
 
 
-def make_plan(manifest, seeds, fresh=(), verifies=None):
+def make_plan(
+    manifest: Manifest,
+    seeds: tuple[int, ...],
+    fresh: tuple[int, ...] = (),
+    verifies: str | None = None,
+) -> Document:
     groups = [
         {
             "id": f"{number:04d}-command-{seed}",
@@ -235,7 +254,7 @@ def make_plan(manifest, seeds, fresh=(), verifies=None):
     }
 
 
-def make_node():
+def make_node() -> dict[str, Document]:
     return {
         "identity": {"host": "sha256:" + "9" * 16},
         "class": {
@@ -248,7 +267,7 @@ def make_node():
     }
 
 
-def make_attempt(seed, fresh=False, failed=False, **changes):
+def make_attempt(seed: int, fresh: bool = False, failed: bool = False, **changes: Any) -> Attempt:
     attempt = Attempt(
         trial=f"train/default/command/{seed}",
         attempt=1,
@@ -265,10 +284,15 @@ def make_attempt(seed, fresh=False, failed=False, **changes):
     return dataclasses.replace(attempt, **changes)
 
 
-def make_samples(manifest, seeds, losses, step_times):
+def make_samples(
+    manifest: Manifest,
+    seeds: set[int],
+    losses: Mapping[int, float],
+    step_times: Mapping[int, tuple[float, ...]],
+) -> tuple[Samples, ...]:
     loss, step_time = manifest.benchmarks[0].metrics
 
-    def line(seed, metric, warmup, values):
+    def line(seed: int, metric: Metric, warmup: int, values: Sequence[float]) -> Samples:
         return Samples(
             metric=f"train/default/command/{metric.name}",
             trial=f"train/default/command/{seed}",
@@ -288,9 +312,3 @@ def make_samples(manifest, seeds, losses, step_times):
         *(line(seed, loss, 0, [losses[seed]]) for seed in ordered),
         *(line(seed, step_time, 1, step_times[seed]) for seed in ordered),
     )
-
-
-def other_image():
-    """An image that differs from `make_image` in its digests only."""
-    image = make_image()
-    return dataclasses.replace(image, manifest_digest=Digest(hex="a" * 64), pinned=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,7 +39,7 @@ def invocation(
     folder: Path,
     *command: str,
     mounts: tuple[Mount, ...] = (),
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     label: str = "test-label",
 ) -> Invocation:
     out = Mount(source=folder / "out", target="/out", writable=True)
@@ -54,15 +55,30 @@ def invocation(
     )
 
 
-def start(engine: Engine, asked: Invocation) -> Running:
-    return engine.runtime.start(engine.prepared, asked)
+def start(engine: Engine, request: Invocation) -> Running:
+    return engine.runtime.start(engine.prepared, request)
 
 
-def run(engine: Engine, folder: Path, *command: str, **more) -> Ended:
-    ended = start(engine, invocation(engine, folder, *command, **more)).wait(PATIENCE_SECONDS)
+def run(
+    engine: Engine,
+    folder: Path,
+    *command: str,
+    mounts: tuple[Mount, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    request = invocation(engine, folder, *command, mounts=mounts, environment=environment)
+    ended = start(engine, request).wait(PATIENCE_SECONDS)
     assert ended is not None
     return ended
 
 
-def python(engine: Engine, folder: Path, program: str, **more) -> Ended:
-    return run(engine, folder, "python3", "-c", program, **more)
+def python(
+    engine: Engine,
+    folder: Path,
+    program: str,
+    *,
+    mounts: tuple[Mount, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    command = ("python3", "-c", program)
+    return run(engine, folder, *command, mounts=mounts, environment=environment)

@@ -132,12 +132,12 @@ def _is_of(entry: Path, folder: Path) -> bool:
             return False
         variables = (entry / "environ").read_bytes().split(b"\0")
         # a session that a test began has its folder in that of the test's session
-        if any(each.startswith(f"TMPDIR={folder}/tmp".encode()) for each in variables):
+        if any(setting.startswith(f"TMPDIR={folder}/tmp".encode()) for setting in variables):
             return True
-        if not any(each.startswith(f"{process.RUN_MARK}=".encode()) for each in variables):
+        if not any(setting.startswith(f"{process.RUN_MARK}=".encode()) for setting in variables):
             return False
         name = folder.name.encode()
-        return any(name in each for each in variables) or name in _bound(entry)
+        return any(name in setting for setting in variables) or name in _bound(entry)
     except OSError:
         # gone meanwhile, or another user's
         return False

@@ -1,14 +1,21 @@
 """The catalogue's networks written by hand with torch.nn, parameters in the order of their use."""
 
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from capsule.levels.graphs.graph import Graph
+
+Sizes = Mapping[str, int]
+
 
 class _LeNet(nn.Sequential):
-    def __init__(self, sizes):
+    def __init__(self, sizes: Sizes) -> None:
         side = (sizes["side"] // 2 - 4) // 2
         super().__init__(
             nn.Conv2d(1, 6, 5, padding=2),
@@ -27,7 +34,7 @@ class _LeNet(nn.Sequential):
 
 
 class _AlexNet(nn.Sequential):
-    def __init__(self, sizes):
+    def __init__(self, sizes: Sizes) -> None:
         side = (sizes["side"] - 7) // 4 + 1
         for _ in range(3):
             side = (side - 3) // 2 + 1
@@ -54,7 +61,7 @@ class _AlexNet(nn.Sequential):
         )
 
 
-def _normed(before, after, window, stride=1):
+def _normed(before: int, after: int, window: int, stride: int = 1) -> list[nn.Module]:
     convolution = nn.Conv2d(before, after, window, stride, padding=window // 2, bias=False)
     return [convolution, nn.BatchNorm2d(after)]
 
@@ -62,7 +69,7 @@ def _normed(before, after, window, stride=1):
 class _Block(nn.Module):
     """A basic block, or with `expansion` 4 a bottleneck."""
 
-    def __init__(self, before, channels, stride, expansion):
+    def __init__(self, before: int, channels: int, stride: int, expansion: int) -> None:
         super().__init__()
         after = expansion * channels
         if expansion == 1:
@@ -75,12 +82,19 @@ class _Block(nn.Module):
         changes = stride != 1 or before != after
         self.shortcut = nn.Sequential(*(_normed(before, after, 1, stride) if changes else []))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return functional.relu(self.path(x) + self.shortcut(x))
 
 
 class _ResNet(nn.Sequential):
-    def __init__(self, stem, widths, counts, expansion, classes):
+    def __init__(
+        self,
+        stem: Sequence[nn.Module],
+        widths: Sequence[int],
+        counts: Sequence[int],
+        expansion: int,
+        classes: int,
+    ) -> None:
         blocks = []
         before = widths[0]
         for stage, (channels, count) in enumerate(zip(widths, counts, strict=True)):
@@ -92,24 +106,24 @@ class _ResNet(nn.Sequential):
         super().__init__(*stem, *blocks, pool, nn.Flatten(), nn.Linear(before, classes))
 
 
-def _imagenet(counts, expansion):
-    def made(sizes):
+def _imagenet(counts: Sequence[int], expansion: int) -> Callable[[Sizes], nn.Module]:
+    def make(sizes: Sizes) -> nn.Module:
         stem = [*_normed(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
         return _ResNet(stem, (64, 128, 256, 512), counts, expansion, sizes["classes"])
 
-    return made
+    return make
 
 
-def _resnet44(sizes):
+def _resnet44(sizes: Sizes) -> nn.Module:
     return _ResNet([*_normed(3, 16, 3), nn.ReLU()], (16, 32, 64), (7, 7, 7), 1, sizes["classes"])
 
 
 class _UNet(nn.Module):
-    def __init__(self, sizes):
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         widths = [sizes["width"] * 2**level for level in range(5)]
         pairs = list(zip([1, *widths], widths, strict=False))
-        self.down = nn.ModuleList(self._twice(*each) for each in pairs)
+        self.down = nn.ModuleList(self._twice(*pair) for pair in pairs)
         rising = []
         for low, high in reversed(list(pairwise(widths))):
             rising.append(
@@ -119,26 +133,26 @@ class _UNet(nn.Module):
         self.last = nn.Conv2d(widths[0], sizes["classes"], 1)
 
     @staticmethod
-    def _twice(before, after):
+    def _twice(before: int, after: int) -> nn.Module:
         first, second = (
             nn.Conv2d(before, after, 3, padding=1),
             nn.Conv2d(after, after, 3, padding=1),
         )
         return nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         skipped = []
-        for index, each in enumerate(self.down):
-            x = each(functional.max_pool2d(x, 2) if index else x)
+        for index, block in enumerate(self.down):
+            x = block(functional.max_pool2d(x, 2) if index else x)
             skipped.append(x)
         skipped.pop()
-        for raised, each in self.up:
-            x = each(torch.cat([skipped.pop(), raised(x)], dim=1))
+        for raised, block in self.up:
+            x = block(torch.cat([skipped.pop(), raised(x)], dim=1))
         return self.last(x)
 
 
 class _Decoder(nn.Module):
-    def __init__(self, sizes):
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
         width = sizes["width"]
@@ -148,18 +162,18 @@ class _Decoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     @staticmethod
-    def _block(width):
+    def _block(width: int) -> nn.Module:
         layers = [nn.LayerNorm(width), *(nn.Linear(width, width) for _ in range(4))]
         layers += [nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]
         return nn.ModuleList(layers)
 
-    def forward(self, tokens):
-        batch, length, heads = (self.sizes[each] for each in ("batch", "length", "heads"))
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        batch, length, heads = (self.sizes[name] for name in ("batch", "length", "heads"))
         x = self.tokens(tokens.reshape(batch, length)) + self.places.weight
         for norm, query, key, value, out, second, wide, narrow in self.blocks:
             y = norm(x)
             q, k, v = (
-                each(y).unflatten(2, (heads, -1)).transpose(1, 2) for each in (query, key, value)
+                layer(y).unflatten(2, (heads, -1)).transpose(1, 2) for layer in (query, key, value)
             )
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + out(y.transpose(1, 2).flatten(2))
@@ -167,7 +181,7 @@ class _Decoder(nn.Module):
         return (self.norm(x) @ self.tokens.weight.T).reshape(batch * length, -1)
 
 
-MODELS = {
+MODELS: dict[str, Callable[[Sizes], nn.Module]] = {
     "lenet": _LeNet,
     "alexnet": _AlexNet,
     "resnet18": _imagenet((2, 2, 2, 2), 1),
@@ -178,14 +192,19 @@ MODELS = {
 }
 
 
-def results(graph, sizes, values, dtype=torch.float64):
+def results(
+    graph: Graph,
+    sizes: Sizes,
+    values: Mapping[str, NDArray[Any]],
+    dtype: torch.dtype = torch.float64,
+) -> tuple[NDArray[Any], float, dict[str, NDArray[Any]]]:
     """Outputs of inference, the loss, and gradients by the graph's names, as numpy arrays."""
     model = MODELS[graph.name](sizes).to(dtype)
     with torch.no_grad():
-        for name, each in zip(graph.trainable, model.parameters(), strict=True):
-            assert tuple(each.shape) == graph.parameters[name].shape, name
-            each.copy_(torch.from_numpy(values[name]))
-    first, labels = (torch.from_numpy(values[each]) for each in graph.inputs)
+        for name, parameter in zip(graph.trainable, model.parameters(), strict=True):
+            assert tuple(parameter.shape) == graph.parameters[name].shape, name
+            parameter.copy_(torch.from_numpy(values[name]))
+    first, labels = (torch.from_numpy(values[name]) for name in graph.inputs)
     first = first.to(dtype) if first.is_floating_point() else first
     model.eval()
     with torch.no_grad():
@@ -197,7 +216,7 @@ def results(graph, sizes, values, dtype=torch.float64):
     loss = functional.cross_entropy(logits, labels)
     loss.backward()
     gradients = {
-        name: each.grad.double().numpy()
-        for name, each in zip(graph.trainable, model.parameters(), strict=True)
+        name: parameter.grad.double().numpy()
+        for name, parameter in zip(graph.trainable, model.parameters(), strict=True)
     }
     return outputs.double().numpy(), loss.item(), gradients

@@ -1,9 +1,19 @@
 """Trials of `levels` without a journal: an entry of a job in, what is reported of it out."""
 
+from typing import Any
+
 from capsule.levels import job, run
+from capsule.levels.frameworks import Framework
+from capsule.levels.journal import Samples
 from capsule.levels.report import Report
 
-JOB = {
+Entry = dict[str, Any]
+"""An entry of a job's trials, or some of its fields."""
+
+Values = dict[str, tuple[float, ...]]
+"""The values of each metric."""
+
+JOB: dict[str, Any] = {
     "format": job.FORMAT,
     "framework": "numpy",
     "seed": 17,
@@ -15,7 +25,7 @@ JOB = {
 }
 """A job but for its trials."""
 
-ENTRY = {
+ENTRY: Entry = {
     "id": "trial",
     "benchmark": "benchmark",
     "dtype": "float32",
@@ -28,7 +38,7 @@ ENTRY = {
 """An entry of a job's trials but for its subject."""
 
 
-def make(framework="numpy", seed=17, **fields):
+def make(framework: str = "numpy", seed: int = 17, **fields: Any) -> job.Trial:
     """A trial; its level is that of the field which names its subject."""
     level = 1 if "network" in fields else 0
     entry = {**ENTRY, "level": level, **fields}
@@ -39,9 +49,9 @@ def make(framework="numpy", seed=17, **fields):
     return trial
 
 
-def measure(framework, seed=17, **fields):
+def measure(framework: Framework, seed: int = 17, **fields: Any) -> dict[str, Samples]:
     """The samples of one trial by metric, in the order in which they were reported."""
-    lines = []
+    lines: list[Samples] = []
     trial = make(framework.name, seed, **fields)
     run.LEVELS[trial.level](trial, framework, Report(lines.append))
     metrics = [line.metric for line in lines]
@@ -49,6 +59,6 @@ def measure(framework, seed=17, **fields):
     return dict(zip(metrics, lines, strict=True))
 
 
-def values(framework, seed=17, **fields):
+def values(framework: Framework, seed: int = 17, **fields: Any) -> Values:
     """The values of each metric, warm-up included."""
     return {name: line.values for name, line in measure(framework, seed, **fields).items()}

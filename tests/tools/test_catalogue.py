@@ -1,28 +1,38 @@
 """The manifests of the whole catalogue are those that the catalogue makes."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import catalogue
 import pytest
 
 from capsule import manifest
 from capsule.levels import catalog
+from capsule.manifest.model import Benchmark, Network, Operator
 
 FOLDER = Path(__file__).parents[2] / "manifests"
 
 
 @pytest.mark.parametrize("make", [catalogue.level0, catalogue.level1])
-def test_the_committed_file_is_what_the_catalogue_makes(make):
-    made = make()
-    path = FOLDER / f"{made['name']}.json"
-    told = "python tools/catalogue.py writes it anew"
-    assert path.read_text() == catalogue.text(made), told
+def test_the_committed_file_is_what_the_catalogue_makes(
+    make: Callable[[], dict[str, Any]],
+) -> None:
+    document = make()
+    path = FOLDER / f"{document['name']}.json"
+    advice = "python tools/catalogue.py writes it anew"
+    assert path.read_text() == catalogue.text(document), advice
 
 
-def test_level_0_holds_every_operator_framework_and_element_type_that_there_is():
+def subject_of(benchmark: Benchmark) -> Operator | Network:
+    assert isinstance(benchmark.subject, Operator | Network)
+    return benchmark.subject
+
+
+def test_level_0_holds_every_operator_framework_and_element_type_that_there_is() -> None:
     whole = manifest.load(FOLDER / "level0.json")
     measured = {
-        (benchmark.subject.name, benchmark.subject.dtype, framework)
+        (subject_of(benchmark).name, subject_of(benchmark).dtype, framework)
         for benchmark in whole.benchmarks
         for framework in benchmark.frameworks
     }
@@ -35,9 +45,9 @@ def test_level_0_holds_every_operator_framework_and_element_type_that_there_is()
     }
 
 
-def test_level_1_holds_every_network_in_every_framework():
+def test_level_1_holds_every_network_in_every_framework() -> None:
     benchmarks = manifest.load(FOLDER / "level1.json").benchmarks
-    assert {benchmark.subject.name for benchmark in benchmarks} == set(catalog.NETWORKS)
+    assert {subject_of(benchmark).name for benchmark in benchmarks} == set(catalog.NETWORKS)
     assert {name for one in benchmarks for name in one.frameworks} == set(catalog.FRAMEWORKS)
 
 
@@ -45,9 +55,11 @@ def test_level_1_holds_every_network_in_every_framework():
 @pytest.mark.parametrize(
     "frameworks", [["torch", "numpy"], ["tensorflow", "tensorflow-xla", "onnxruntime"]]
 )
-def test_each_image_finds_its_part_with_claims_about_it(name, frameworks):
+def test_each_image_finds_its_part_with_claims_about_it(
+    name: str, frameworks: Sequence[str]
+) -> None:
     part = manifest.load(FOLDER / f"{name}.json", frameworks)
-    assert {each for one in part.benchmarks for each in one.frameworks} == set(frameworks)
+    assert {name for one in part.benchmarks for name in one.frameworks} == set(frameworks)
     assert len(part.claims) >= 3
     kinds = {claim.type for claim in part.claims if claim.primary}
     assert "threshold" in kinds

@@ -6,17 +6,17 @@ import features
 import pytest
 
 
-def test_the_page_is_the_one_that_the_program_writes():
+def test_the_page_is_the_one_that_the_program_writes() -> None:
     assert features.PAGE.read_text(encoding="utf-8") == features.page()
 
 
-def test_what_is_not_there_claims_no_test():
+def test_what_is_not_there_claims_no_test() -> None:
     for row in features.ROWS:
         if row.ours == "not there yet":
             assert not row.tests
 
 
-def test_a_test_that_is_not_there_is_named(monkeypatch):
+def test_a_test_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = dataclasses.replace(features.ROWS[0], tests=("test_features::test_nothing",))
     monkeypatch.setattr(features, "ROWS", (wrong,))
     with pytest.raises(ValueError, match="there is no test test_features::test_nothing"):

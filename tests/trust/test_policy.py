@@ -1,17 +1,19 @@
 """A stranger's code and the engine: judged by what was decided, wherever that was."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from capsule import digest
 from capsule import manifest as manifests
 from tests.support.capsules import seal
+from tests.support.command import User
 from tests.support.records import SEEDS, make_plan, make_record, manifest_document
 
 
 @pytest.fixture
-def with_image(tmp_path):
+def with_image(tmp_path: Path) -> Path:
     """A stranger's capsule that ran in a container, and needs no data."""
     document = manifest_document()
     del document["datasets"], document["benchmarks"][0]["datasets"]
@@ -23,13 +25,16 @@ def with_image(tmp_path):
     return seal(tmp_path, record)
 
 
-def site(user, **settings):
+def site(user: User, **settings: str) -> dict[str, str]:
+    """Write the user's site file; returns the variable that names it."""
     path = user.home / "site.json"
     path.write_text(json.dumps(settings))
     return {"CAPSULE_SITE": str(path)}
 
 
-def test_a_site_that_prefers_the_host_runs_no_strangers_capsule_on_it(with_image, stranger):
+def test_a_site_that_prefers_the_host_runs_no_strangers_capsule_on_it(
+    with_image: Path, stranger: User
+) -> None:
     host = site(stranger, runtime="host")
     ended = stranger.run("verify", with_image, "--trust", "--runs", "1", **host)
     assert ended.returncode == 4, ended.stderr
@@ -40,7 +45,9 @@ def test_a_site_that_prefers_the_host_runs_no_strangers_capsule_on_it(with_image
     assert "nothing was contained" in allowed.stdout
 
 
-def test_a_site_that_prefers_the_host_does_not_drop_an_image_that_is_named(with_image, stranger):
+def test_a_site_that_prefers_the_host_does_not_drop_an_image_that_is_named(
+    with_image: Path, stranger: User
+) -> None:
     host = site(stranger, runtime="host")
     image = "docker://127.0.0.1:1/other@sha256:" + "0" * 64
     ended = stranger.run("verify", with_image, "--trust", "--image", image, **host)
@@ -49,7 +56,9 @@ def test_a_site_that_prefers_the_host_does_not_drop_an_image_that_is_named(with_
     assert list(stranger.folder.iterdir()) == []
 
 
-def test_nothing_is_fetched_for_a_stranger_whom_nobody_trusts(with_image, stranger):
+def test_nothing_is_fetched_for_a_stranger_whom_nobody_trusts(
+    with_image: Path, stranger: User
+) -> None:
     ended = stranger.run("verify", with_image)
     assert ended.returncode == 4
     assert "python3 train.py" in ended.stderr
@@ -57,14 +66,18 @@ def test_nothing_is_fetched_for_a_stranger_whom_nobody_trusts(with_image, strang
     assert not (stranger.home / ".cache").exists()
 
 
-def test_a_site_that_prefers_an_engine_still_measures_the_host_where_there_is_no_image(author):
+def test_a_site_that_prefers_an_engine_still_measures_the_host_where_there_is_no_image(
+    author: User,
+) -> None:
     assert author.run("init", "mine.json").returncode == 0
     ended = author.run("run", "mine.json", **site(author, runtime="apptainer"))
     assert ended.returncode == 0, ended.stderr
     assert "nothing was contained" in ended.stdout
 
 
-def test_a_site_whose_engine_is_missing_is_what_is_to_be_changed(with_image, author, tmp_path):
+def test_a_site_whose_engine_is_missing_is_what_is_to_be_changed(
+    with_image: Path, author: User, tmp_path: Path
+) -> None:
     settings = site(author, runtime="apptainer")
     ended = author.run("verify", with_image, "--trust", PATH=str(tmp_path), **settings)
     assert ended.returncode == 6, ended.stderr

@@ -3,21 +3,24 @@
 import dataclasses
 import math
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from capsule import diff, verdict
 from capsule.diff import Pair
 from capsule.manifest import Claim, Margin, Published
-from capsule.summary import run_values
+from capsule.summary import MetricRuns, run_values
 from capsule.verdict import shapes
+from capsule.verdict.model import Judged
 from tests.support.judging import NEAR, PATH, codes, curves, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, make_record
+from tests.verdict.parts import advice, limits, look
 
 WIDE = (0.2, 1.7, 0.9, 2.4, 1.3)
 
 
-def noise(seed, n, mean=0.0, sd=1.0):
+def noise(seed: int, n: int, mean: float = 0.0, sd: float = 1.0) -> list[float]:
     source = random.Random(seed)
     return [source.gauss(mean, sd) for _ in range(n)]
 
@@ -25,7 +28,7 @@ def noise(seed, n, mean=0.0, sd=1.0):
 # pairs
 
 
-def test_pairs_decide_what_the_spread_between_seeds_hides():
+def test_pairs_decide_what_the_spread_between_seeds_hides() -> None:
     there, here = metric(WIDE), metric([value + 0.01 for value in WIDE])
     ask = {"type": "equivalence", "margin": Margin(absolute=0.05)}
     judgement = judge(there, here, **ask, paired=True)
@@ -34,7 +37,7 @@ def test_pairs_decide_what_the_spread_between_seeds_hides():
     assert judge(there, here, **ask).word == "INCONCLUSIVE"
 
 
-def test_pairs_of_a_shifted_side_are_different():
+def test_pairs_of_a_shifted_side_are_different() -> None:
     here = metric([value + 0.2 + 0.01 * i for i, value in enumerate(WIDE)])
     judgement = judge(
         metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True
@@ -42,7 +45,7 @@ def test_pairs_of_a_shifted_side_are_different():
     assert (judgement.word, judgement.scale) == ("DIFFERENT", "log")
 
 
-def test_only_seeds_with_a_value_on_both_sides_are_pairs():
+def test_only_seeds_with_a_value_on_both_sides_are_pairs() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
     judgement = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
     assert judgement.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
@@ -51,16 +54,16 @@ def test_only_seeds_with_a_value_on_both_sides_are_pairs():
     assert "fewer than two seeds have a value on both sides" in lonely.sentence
 
 
-def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not():
+def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not() -> None:
     here = metric([value + 0.1 * (-1) ** i for i, value in enumerate(WIDE)])
     judgement = judge(
         metric(WIDE), here, type="equivalence", margin=Margin(absolute=0.1), paired=True
     )
-    assert (judgement.word, judgement.advice.answer) == ("INCONCLUSIVE", "original-too-few")
-    assert "the original itself has too few seeds" in judgement.advice.sentence
+    assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "original-too-few")
+    assert "the original itself has too few seeds" in advice(judgement).sentence
 
 
-def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
+def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones() -> None:
     there = make_record()
     claim = Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05), paired=True)
     there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
@@ -76,7 +79,7 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones():
 # predictions
 
 
-def test_a_prediction_takes_the_spread_of_the_original_alone():
+def test_a_prediction_takes_the_spread_of_the_original_alone() -> None:
     ask = {"type": "prediction", "margin": Margin(absolute=0.1)}
     judgement = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
     assert (judgement.word, judgement.method, judgement.alpha_used) == (
@@ -84,11 +87,11 @@ def test_a_prediction_takes_the_spread_of_the_original_alone():
         "prediction",
         0.025,
     )
-    half = (judgement.upper - judgement.lower) / 2
+    half = (limits(judgement).upper - limits(judgement).lower) / 2
     assert half == pytest.approx(2.776445 * 0.0158114 * math.sqrt(1 / 5 + 1 / 3), rel=1e-5)
 
 
-def test_a_prediction_that_is_too_wide_is_called_consistent():
+def test_a_prediction_that_is_too_wide_is_called_consistent() -> None:
     judgement = judge(
         metric(WIDE), metric([1.0], first_seed=9), type="prediction", margin=Margin(absolute=0.1)
     )
@@ -97,7 +100,7 @@ def test_a_prediction_that_is_too_wide_is_called_consistent():
 
 
 @pytest.mark.parametrize(("mean", "word"), [(1.0, "REPRODUCED"), (9.0, "DIFFERENT")])
-def test_a_paper_is_an_original(mean, word):
+def test_a_paper_is_an_original(mean: float, word: str) -> None:
     published = Published(mean=mean, sd=0.02, n=5)
     ask = {"type": "prediction", "margin": Margin(absolute=0.1), "published": published}
     judgement = judge(metric([...]), metric(NEAR, first_seed=9), **ask)
@@ -105,7 +108,7 @@ def test_a_paper_is_an_original(mean, word):
     assert judgement.superiority is None
 
 
-def test_a_paper_without_a_number_of_runs_has_three():
+def test_a_paper_without_a_number_of_runs_has_three() -> None:
     known, unknown = (
         judge(
             metric(NEAR),
@@ -124,49 +127,51 @@ def test_a_paper_without_a_number_of_runs_has_three():
 # distributions
 
 
-def latencies(seed, runs, n=400, **changes):
-    shift = changes.pop("shift", 0.0)
+def latencies(seed: int, runs: int, n: int = 400, shift: float = 0.0) -> MetricRuns:
     lists = [[1 + abs(x) + shift for x in noise(seed + i, n)] for i in range(runs)]
-    return metric(lists, first_seed=seed, kind="machine", unit="s", **changes)
+    return metric(lists, first_seed=seed, kind="machine", unit="s")
 
 
-def close(there, here, distance=0.2, **claim):
-    return judge(there, here, type="distribution", margin=Margin(distance=distance), **claim)
+def close(there: MetricRuns, here: MetricRuns, distance: float = 0.2) -> Judged:
+    return judge(there, here, type="distribution", margin=Margin(distance=distance))
 
 
-def test_equal_distributions_are_close():
+def test_equal_distributions_are_close() -> None:
     judgement = close(latencies(1, 5), latencies(50, 5))
     assert (judgement.word, judgement.method) == ("REPRODUCED", "kolmogorov")
     assert judgement.region == (None, 0.2)
-    assert 0 <= judgement.lower <= judgement.estimate <= judgement.upper < 0.2
+    estimate, lower, upper = limits(judgement)
+    assert 0 <= lower <= estimate <= upper < 0.2
     assert judgement.sentence.startswith("distance 0.0")
     assert "is below 0.2 (the author's margin)" in judgement.sentence
 
 
-def test_shifted_distributions_are_not():
+def test_shifted_distributions_are_not() -> None:
     judgement = close(latencies(1, 5), latencies(50, 5, shift=1.0))
     assert (judgement.word, judgement.p_reproduced) == ("DIFFERENT", 1.0)
+    assert judgement.p_different is not None
     assert judgement.p_different < 1e-6
 
 
-def test_few_samples_are_advised_to_be_more():
+def test_few_samples_are_advised_to_be_more() -> None:
     judgement = close(latencies(1, 5), latencies(50, 2, n=40))
-    assert (judgement.word, judgement.advice.answer) == ("INCONCLUSIVE", "samples")
-    assert f"{judgement.advice.if_equal[0]} independent samples" in judgement.advice.sentence
+    assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "samples")
+    samples = advice(judgement).if_equal[0]
+    assert f"{samples} independent samples" in advice(judgement).sentence
     few = close(latencies(1, 2, n=20), latencies(50, 5))
-    assert (few.word, few.advice.answer) == ("INCONCLUSIVE", "original-too-few")
+    assert (few.word, advice(few).answer) == ("INCONCLUSIVE", "original-too-few")
 
 
-def test_samples_that_share_a_run_are_not_independent():
+def test_samples_that_share_a_run_are_not_independent() -> None:
     apart = [[10.0 * i + x for x in noise(i, 400)] for i in range(5)]
     again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
     judgement = close(metric(apart), metric(again, first_seed=50), distance=0.3)
     assert judgement.word == "INCONCLUSIVE"
     assert "2000 samples of the original are worth" in judgement.notes[0].sentence
-    assert judgement.upper - judgement.lower > 0.5
+    assert limits(judgement).upper - limits(judgement).lower > 0.5
 
 
-def test_a_distribution_needs_samples():
+def test_a_distribution_needs_samples() -> None:
     judgement = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
     assert judgement.word == "INCONCLUSIVE"
     assert "a run of the re-execution has none or one" in judgement.sentence
@@ -175,17 +180,24 @@ def test_a_distribution_needs_samples():
 # curves
 
 
-def bundle(seed, runs, n=20, shift=(), sd=0.1, base=0.0):
+def bundle(
+    seed: int,
+    runs: int,
+    n: int = 20,
+    shift: Mapping[int, float] | None = None,
+    sd: float = 0.1,
+    base: float = 0.0,
+) -> MetricRuns:
+    shifts = shift or {}
     lists = []
     for i in range(runs):
         source = random.Random(seed + i)
         offset = source.gauss(0, sd)
-        moved = dict(shift)
-        lists.append([base + 3 / (1 + x) + offset + moved.get(x, 0.0) for x in range(n)])
+        lists.append([base + 3 / (1 + x) + offset + shifts.get(x, 0.0) for x in range(n)])
     return curves(lists, first_seed=seed)
 
 
-def test_equal_curves_are_reproduced_at_every_step():
+def test_equal_curves_are_reproduced_at_every_step() -> None:
     judgement = judge(bundle(1, 10), bundle(50, 10), type="curve")
     assert (judgement.word, judgement.method) == ("REPRODUCED", "curve")
     assert judgement.sentence.startswith("every one of 20 steps from 0 to 19 is within")
@@ -193,7 +205,7 @@ def test_equal_curves_are_reproduced_at_every_step():
     assert judgement.step in range(20)
 
 
-def test_a_bump_at_one_step_makes_curves_different():
+def test_a_bump_at_one_step_makes_curves_different() -> None:
     bump = {7: 2.0}
     judgement = judge(bundle(1, 10), bundle(50, 10, shift=bump), type="curve")
     assert (judgement.word, judgement.step) == ("DIFFERENT", 7)
@@ -210,13 +222,13 @@ def test_a_bump_at_one_step_makes_curves_different():
     assert capsule.word == "DIFFERENT"
 
 
-def test_few_curves_are_open_and_advised_at_their_worst_step():
+def test_few_curves_are_open_and_advised_at_their_worst_step() -> None:
     judgement = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
     assert judgement.word == "INCONCLUSIVE"
-    assert judgement.advice.sentence.startswith("at that step alone: ")
+    assert advice(judgement).sentence.startswith("at that step alone: ")
 
 
-def test_a_slope_between_steps_may_be_more_than_the_largest_number():
+def test_a_slope_between_steps_may_be_more_than_the_largest_number() -> None:
     # half of the steps of either curve lie between two of the other
     one = curves([[9e299, -9e299, 9e299]], first_seed=1, steps=(0.0, 2e-9, 4e-9))
     other = curves([[9e299, -9e299, 8e299]], first_seed=2, steps=(0.0, 1e-9, 4e-9))
@@ -227,7 +239,7 @@ def test_a_slope_between_steps_may_be_more_than_the_largest_number():
     assert shapes.spread(bundle) == pytest.approx(middle / math.sqrt(2 / math.pi))
 
 
-def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():
+def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio() -> None:
     there, here = bundle(1, 10, base=5.0), bundle(50, 10, base=5.0)
     judgement = judge(there, here, type="curve", margin=Margin(ratio=1.2))
     assert (judgement.word, judgement.scale) == ("REPRODUCED", "log")
@@ -236,16 +248,16 @@ def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio():
 
 
 @pytest.mark.parametrize(
-    ("rerun", "said"),
+    ("rerun", "words"),
     [
         (metric(NEAR, first_seed=50), "not every run of the re-execution is a curve"),
         (curves([[1.0], [2.0]], first_seed=50, steps=(99.0,)), "no step in common"),
         (metric([None], first_seed=50), "no run of the re-execution has a value"),
     ],
 )
-def test_what_is_no_curve_is_said(rerun, said):
+def test_what_is_no_curve_is_said(rerun: MetricRuns, words: str) -> None:
     judgement = judge(bundle(1, 5), rerun, type="curve")
-    assert said in judgement.sentence
+    assert words in judgement.sentence
     assert judgement.word == "INCONCLUSIVE"
 
 
@@ -256,27 +268,24 @@ def test_what_is_no_curve_is_said(rerun, said):
     ("runs", "number", "level"),
     [(3, 1, 0.0232), (6, 2, 0.0232), (12, 3, 0.0232), (5, None, 0.0169)],
 )
-def test_a_look_is_judged_at_its_own_level(runs, number, level):
+def test_a_look_is_judged_at_its_own_level(runs: int, number: int | None, level: float) -> None:
     rerun = metric(noise(3, runs), first_seed=50)
     judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6, 12))
-    assert (judgement.look.number, judgement.look.runs, judgement.look.planned) == (
-        number,
-        runs,
-        (3, 6, 12),
-    )
-    assert judgement.look.alpha == judgement.level == pytest.approx(level, abs=2e-4)
+    own = look(judgement)
+    assert (own.number, own.runs, own.planned) == (number, runs, (3, 6, 12))
+    assert own.alpha == judgement.level == pytest.approx(level, abs=2e-4)
     assert judgement.alpha_used == judgement.level
-    said = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
-    assert any(said in note.sentence for note in judgement.notes)
+    words = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
+    assert any(words in note.sentence for note in judgement.notes)
 
 
-def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same():
+def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same() -> None:
     rerun = metric([*noise(3, 4), None, ...], first_seed=50)
     judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6))
-    assert (judgement.look.number, judgement.look.runs) == (2, 6)
+    assert (look(judgement).number, look(judgement).runs) == (2, 6)
 
 
-def test_a_claim_without_looks_stops_with_the_others():
+def test_a_claim_without_looks_stops_with_the_others() -> None:
     rerun = metric(noise(3, 3), first_seed=50)
     claims = [
         frozen(metric(noise(1, 5)), type="equivalence", looks=looks, paired=paired)
@@ -292,7 +301,7 @@ def test_a_claim_without_looks_stops_with_the_others():
     assert judge_all(pairs[1]).claims[0].level == 0.05
 
 
-def test_failures_are_held_against_the_level_of_the_look():
+def test_failures_are_held_against_the_level_of_the_look() -> None:
     good, bad = metric(NEAR), metric([1.0, *[None] * 4], first_seed=50)
     ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
     assert judge(good, bad, **ask).word == "DIFFERENT"
@@ -302,18 +311,19 @@ def test_failures_are_held_against_the_level_of_the_look():
 # one run on each side
 
 
-def test_one_run_on_each_side_is_told_from_inside_and_never_judged():
+def test_one_run_on_each_side_is_told_from_inside_and_never_judged() -> None:
     there, here = metric([noise(1, 50, 5.0)]), metric([noise(2, 50, 5.0)], first_seed=9)
     judgement = judge(there, here, type="equivalence", margin=Margin(absolute=99.0))
     assert (judgement.word, judgement.method) == ("INCONCLUSIVE", "within-run")
-    assert judgement.lower < judgement.estimate < judgement.upper
+    estimate, lower, upper = limits(judgement)
+    assert lower < estimate < upper
     assert (judgement.p_reproduced, judgement.p_different) == (None, None)
     assert "one run on each side tells no spread" in judgement.sentence
     assert "inside these two runs the shift of means is" in judgement.sentence
 
 
 @pytest.mark.parametrize("samples", [[5.0], [5.0, 5.0, math.inf], [1e200, -1e200, 5.0]])
-def test_one_run_without_usable_repetitions_tells_nothing(samples):
+def test_one_run_without_usable_repetitions_tells_nothing(samples: Sequence[float]) -> None:
     judgement = judge(
         metric([samples]),
         metric([[1.0, 2.0, 5.0]], first_seed=9),
@@ -326,16 +336,17 @@ def test_one_run_without_usable_repetitions_tells_nothing(samples):
 # information
 
 
-def test_what_decides_nothing_is_told_beside():
+def test_what_decides_nothing_is_told_beside() -> None:
     shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
     assert (judgement.word, judgement.superiority) == ("REPRODUCED", 1.0)
+    assert judgement.p_zero is not None
     assert judgement.p_zero < 0.01
     same = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
     assert (same.superiority, same.p_zero) == (0.5, 1.0)
 
 
-def test_clean_runs_leave_a_bound_on_the_rate_of_failures():
+def test_clean_runs_leave_a_bound_on_the_rate_of_failures() -> None:
     judgement = judge(metric(NEAR), metric([*NEAR, *NEAR], first_seed=50), type="equivalence")
     assert judgement.original.failure_bound == pytest.approx(0.4507, abs=1e-4)
     assert judgement.rerun.failure_bound == pytest.approx(0.2589, abs=1e-4)

@@ -17,16 +17,23 @@ import json
 import math
 import platform
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import capsule
 from capsule import diff, stats, summary, verdict
 from capsule.diff.several import compare_several
+from capsule.jsons import Json
 from capsule.lint.outlook import outlook
+from capsule.record import Record
 from capsule.verdict import wording
+from capsule.verdict.model import Judged, Verdict
+from capsule.verdict.several import SeveralVerdict, judge_several
 from capsule.verdict.several import exit_code as exit_code_of_several
-from capsule.verdict.several import judge_several
 from tests.support.kept import KEPT, ORIGINAL_ID, SCENARIOS, record_of
 
 # what is compared: attributes by name, so that documents may change their form
@@ -74,6 +81,7 @@ JUDGED = (
 COUNTS = ("seeds", "values", "independent", "failed", "missing", "failure_bound", "mean", "sd")
 LOOK = ("planned", "runs", "number", "alpha")
 ADVICE = ("answer", "as_seen", "if_equal")
+PAIR = ("label", "word", "alpha", "p_different", "p_different_holm")
 SPREAD = ("metric", "unit", "direction", "kind", "scale", "alpha")
 PRECISION = (
     "repeatability_sd",
@@ -92,15 +100,24 @@ MEAN = ("estimate", "standard_error", "between_sd", "sides", "df", "lower", "upp
 OUTLOOK = ("metric", "type", "seeds", "rerun_seeds", "alpha", "narrowest", "margin", "runs")
 
 
-def taken(value, names):
-    return None if value is None else {name: plain(getattr(value, name)) for name in names}
+Document = dict[str, Json]
+Only = Collection[str] | None
+"""The names of the metrics that a scenario is about; None for all of them."""
 
 
-def plain(value):
+def attributes(value: object, names: Sequence[str]) -> Document:
+    return {name: plain(getattr(value, name)) for name in names}
+
+
+def attributes_if_any(value: object | None, names: Sequence[str]) -> Document | None:
+    return None if value is None else attributes(value, names)
+
+
+def plain(value: object) -> Json:
     """Numbers as they are; what JSON has no number for as a word."""
     if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
-    if hasattr(value, "item"):  # a scalar of numpy is the number that it holds
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):  # a scalar of numpy is the number that it holds
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
@@ -108,176 +125,176 @@ def plain(value):
     return value
 
 
-def values_of(record, only):
+def values_of(record: Record, only: Only) -> Document:
     """Every metric of one side: its run values, and what is told of them and of calls inside."""
-    found = {}
+    metrics: Document = {}
     table = summary.metrics_document(record)["metrics"]
     for path, metric in summary.run_values(record).items():
         if only is not None and path.rpartition("/")[2] not in only:
             continue
-        found[path] = {
-            **taken(metric, METRIC),
+        metrics[path] = {
+            **attributes(metric, METRIC),
             "runs": [[plain(getattr(run, name)) for name in RUN] for run in metric.runs],
             **{name: plain(table[path][name]) for name in ("n", "failed", "missing")},
             **{name: plain(table[path][name]) for name in ("min", "median", "max", "mean")},
             "calls": [_calls(run) for run in metric.runs if summary.calls(run)],
         }
-    return found
+    return metrics
 
 
-def _calls(run):
+def _calls(run: summary.Run) -> list[Json]:
     calls = summary.calls(run)
     interval = stats.median_interval(calls, level=0.95)
     return [len(calls), plain(interval), plain(stats.variation(calls))]
 
 
-def judged_of(one):
+def judged_of(one: Judged) -> Document:
     return {
-        **taken(one, JUDGED),
-        "look": taken(one.look, LOOK),
-        "advice": taken(one.advice, ADVICE),
-        "original": taken(one.original, COUNTS),
-        "rerun": taken(one.rerun, COUNTS),
+        **attributes(one, JUDGED),
+        "look": attributes_if_any(one.look, LOOK),
+        "advice": attributes_if_any(one.advice, ADVICE),
+        "original": attributes(one.original, COUNTS),
+        "rerun": attributes(one.rerun, COUNTS),
     }
 
 
-def verdict_of(found, only=None):
+def verdict_of(outcome: Verdict, only: Only = None) -> Document:
     return {
-        "word": found.word,
-        "exit_code": verdict.exit_code(found),
-        "claims": [judged_of(one) for one in found.claims],
-        "reported": [judged_of(one) for one in reported(found, only)],
+        "word": outcome.word,
+        "exit_code": verdict.exit_code(outcome),
+        "claims": [judged_of(one) for one in outcome.claims],
+        "reported": [judged_of(one) for one in reports_of(outcome, only)],
     }
 
 
-def reported(found, only):
+def reports_of(outcome: Verdict, only: Only) -> list[Judged]:
     """Unclaimed metrics, those alone that a scenario names where it names any."""
-    return [one for one in found.reported if only is None or one.metric.split("/")[3] in only]
+    return [one for one in outcome.reported if only is None or one.metric.split("/")[3] in only]
 
 
-def several_of(found):
+def several_of(outcome: SeveralVerdict) -> Document:
     return {
-        "word": found.word,
-        "exit_code": exit_code_of_several(found),
+        "word": outcome.word,
+        "exit_code": exit_code_of_several(outcome),
         "pairs": [
-            {
-                **taken(pair, ("label", "word", "alpha", "p_different", "p_different_holm")),
-                "verdict": verdict_of(pair.verdict),
-            }
-            for pair in found.pairs
+            {**attributes(pair, PAIR), "verdict": verdict_of(pair.verdict)}
+            for pair in outcome.pairs
         ],
         "metrics": [
             {
-                **taken(metric, SPREAD),
-                "counts": [taken(side, COUNTS) for side in metric.counts],
-                "precision": taken(metric.precision, PRECISION),
-                "mean": taken(metric.mean, MEAN),
+                **attributes(metric, SPREAD),
+                "counts": [attributes_if_any(side, COUNTS) for side in metric.counts],
+                "precision": attributes_if_any(metric.precision, PRECISION),
+                "mean": attributes_if_any(metric.mean, MEAN),
             }
-            for metric in found.metrics
+            for metric in outcome.metrics
         ],
     }
 
 
-def allowed_of(original):
+def allowed_of(original: Record) -> list[str]:
     """What each frozen claim allows, as a table of claims tells it."""
     values = summary.run_values(original)
     return [wording.region(claim, values.get(claim.metric)) for claim in original.claims]
 
 
-def words_of(found, only=None):
+def words_of(outcome: Verdict, only: Only = None) -> Document:
     """Every sentence of a verdict: kept apart, because wording may change on purpose."""
     return {
-        "sentence": found.sentence,
-        "claims": [_words(one) for one in (*found.claims, *reported(found, only))],
-        "notes": [note.sentence for note in found.differences.notes],
+        "sentence": outcome.sentence,
+        "claims": [_words(one) for one in (*outcome.claims, *reports_of(outcome, only))],
+        "notes": [note.sentence for note in outcome.differences.notes],
     }
 
 
-def _words(one):
-    told = [one.sentence, one.advice.sentence if one.advice else None]
-    return [*told, *(note.sentence for note in one.notes)]
+def _words(one: Judged) -> list[str | None]:
+    advice = one.advice.sentence if one.advice else None
+    return [one.sentence, advice, *(note.sentence for note in one.notes)]
 
 
-def words_of_several(found):
+def words_of_several(outcome: SeveralVerdict) -> Document:
     return {
-        "sentence": found.sentence,
-        "pairs": [words_of(pair.verdict) for pair in found.pairs],
+        "sentence": outcome.sentence,
+        "pairs": [words_of(pair.verdict) for pair in outcome.pairs],
         "metrics": [
             [
                 metric.precision_sentence,
                 metric.mean_sentence,
                 *(note.sentence for note in metric.notes),
             ]
-            for metric in found.metrics
+            for metric in outcome.metrics
         ],
     }
 
 
-def judged(name, sides):
+def judge(name: str, sides: Sequence[Record]) -> tuple[Document, Document]:
     """What is said of a scenario's records: numbers and words, and the sentences apart."""
-    only = SCENARIOS[name]["only"]
-    told = {
-        "frozen": [taken(claim, FROZEN) for claim in sides[0].claims],
-        "outlook": [taken(one, OUTLOOK) for one in outlook(sides[0].manifest)],
+    only: Only = SCENARIOS[name]["only"]
+    allowed = {"allowed": allowed_of(sides[0])}
+    figures: Document = {
+        "frozen": [attributes(claim, FROZEN) for claim in sides[0].claims],
+        "outlook": [attributes(one, OUTLOOK) for one in outlook(sides[0].manifest)],
         "runs_advised": verdict.advise_runs(sides[0]),
         "sides": [values_of(side, only) for side in sides],
     }
     if len(sides) == 2:
         outcome = verdict.judge(diff.compare(*sides, original_id=ORIGINAL_ID))
-        said = {"allowed": allowed_of(sides[0]), **words_of(outcome, only)}
-        return {**told, "verdict": verdict_of(outcome, only)}, said
+        words = {**allowed, **words_of(outcome, only)}
+        return {**figures, "verdict": verdict_of(outcome, only)}, words
     ids = [ORIGINAL_ID, *(f"{place:064x}" for place in range(1, len(sides)))]
-    outcome = judge_several(compare_several(sides, ids))
-    said = {"allowed": allowed_of(sides[0]), **words_of_several(outcome)}
-    return {**told, "several": several_of(outcome)}, said
+    several = judge_several(compare_several(sides, ids))
+    return {**figures, "several": several_of(several)}, {**allowed, **words_of_several(several)}
 
 
-def sides_of(name):
+def sides_of(name: str) -> list[Record]:
     scenario = SCENARIOS[name]
     return [record_of(scenario, place) for place in range(len(scenario["sides"]))]
 
 
 @functools.cache
-def judged_now(name):
-    return judged(name, sides_of(name))
+def judge_now(name: str) -> tuple[Document, Document]:
+    return judge(name, sides_of(name))
 
 
 # comparing
 
 
 @functools.cache
-def kept():
-    return json.loads((KEPT / "judgements.json").read_text())
+def kept() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((KEPT / "judgements.json").read_text())
+    return document
 
 
-def unequal(a, b, here=""):
+def differences(a: Json, b: Json, here: str = "") -> list[str]:
     """Where two JSON values are not the same to the digit: 1, 1.0 and true are three things."""
     if isinstance(a, dict) and isinstance(b, dict):
         return [
-            told
+            line
             for key in dict.fromkeys((*a, *b))
-            for told in unequal(a.get(key, "(lacking)"), b.get(key, "(lacking)"), f"{here}/{key}")
+            for line in differences(
+                a.get(key, "(lacking)"), b.get(key, "(lacking)"), f"{here}/{key}"
+            )
         ]
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return [
-            told
+            line
             for index, (x, y) in enumerate(zip(a, b, strict=True))
-            for told in unequal(x, y, f"{here}/{index}")
+            for line in differences(x, y, f"{here}/{index}")
         ]
     if type(a) is type(b) and repr(a) == repr(b):
         return []
     return [f"{here}: was {a!r}, is {b!r}"]
 
 
-def unlike_judgement(name):
-    return unequal(kept()["judgements"][name], judged_now(name)[0])
+def unlike_judgement(name: str) -> list[str]:
+    return differences(kept()["judgements"][name], judge_now(name)[0])
 
 
-def unlike_wording(name):
-    return unequal(kept()["sentences"][name], judged_now(name)[1])
+def unlike_wording(name: str) -> list[str]:
+    return differences(kept()["sentences"][name], judge_now(name)[1])
 
 
-def made_with():
+def versions() -> dict[str, str]:
     """What else decides the last digits."""
     return {
         "python": platform.python_version(),
@@ -286,33 +303,34 @@ def made_with():
     }
 
 
-def _elsewhere():
-    differs = unequal(kept()["made_with"], made_with())
-    return f"(kept with other versions: {differs})" if differs else ""
+def _elsewhere() -> str:
+    others = differences(kept()["made_with"], versions())
+    return f"(kept with other versions: {others})" if others else ""
 
 
-def strangers():
+def strangers() -> list[str]:
     """Modules of another tree: an editable install lends its own where this tree lacks one."""
-    tree = Path(sys.modules["capsule"].__file__).parent
-    loaded = {name: each for name, each in sys.modules.items() if name.startswith("capsule.")}
-    return [name for name, each in loaded.items() if not Path(each.__file__).is_relative_to(tree)]
+    tree = Path(capsule.__file__).parent
+    modules = {name: one for name, one in sys.modules.items() if name.startswith("capsule.")}
+    files = {name: Path(one.__file__ or "/") for name, one in modules.items()}
+    return [name for name, file in files.items() if not file.is_relative_to(tree)]
 
 
-def test_all_code_is_of_one_tree():
+def test_all_code_is_of_one_tree() -> None:
     assert not strangers()
 
 
-def test_every_kept_scenario_has_a_judgement():
+def test_every_kept_scenario_has_a_judgement() -> None:
     assert list(kept()["judgements"]) == list(kept()["sentences"]) == list(SCENARIOS)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_judgement_is_the_kept_one(name):
+def test_the_judgement_is_the_kept_one(name: str) -> None:
     assert not unlike_judgement(name), _elsewhere()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_wording_is_the_kept_one(name):
+def test_the_wording_is_the_kept_one(name: str) -> None:
     """May be changed on purpose; then write the sentences, and only them, again."""
     assert not unlike_wording(name), _elsewhere()
 
@@ -323,14 +341,13 @@ def test_the_wording_is_the_kept_one(name):
 UNSEALED = ("operator",)
 
 
-@pytest.mark.parametrize("name", [each for each in SCENARIOS if each not in UNSEALED])
-def test_sealed_and_read_again_it_is_judged_the_same(name, tmp_path):
-    sealed = [sealed_again(side, tmp_path / str(n)) for n, side in enumerate(sides_of(name))]
-    found, _ = judged(name, sealed)
-    assert not unequal(kept()["judgements"][name], found)
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in UNSEALED])
+def test_sealed_and_read_again_it_is_judged_the_same(name: str, tmp_path: Path) -> None:
+    sealed = [seal_and_read(side, tmp_path / str(n)) for n, side in enumerate(sides_of(name))]
+    assert not differences(kept()["judgements"][name], judge(name, sealed)[0])
 
 
-def sealed_again(record, folder):
+def seal_and_read(record: Record, folder: Path) -> Record:
     """The record as a capsule's reader returns it."""
     from capsule import archive
     from tests.support.capsules import seal
@@ -339,18 +356,18 @@ def sealed_again(record, folder):
     return archive.read(seal(folder, record)).record
 
 
-def written():
-    told = {name: judged_now(name) for name in SCENARIOS}
+def whole_document() -> dict[str, Any]:
+    judgements = {name: judge_now(name) for name in SCENARIOS}
     return {
         "format": "kept-judgements/1",
         "made_by": "commit c473676",
-        "made_with": made_with(),
-        "judgements": {name: each[0] for name, each in told.items()},
-        "sentences": {name: each[1] for name, each in told.items()},
+        "made_with": versions(),
+        "judgements": {name: figures for name, (figures, _) in judgements.items()},
+        "sentences": {name: words for name, (_, words) in judgements.items()},
     }
 
 
-def _text(document):
+def _text(document: dict[str, Any]) -> str:
     """JSON with one line for each of a scenario's parts: floats as `repr` has them."""
     lines = []
     for key, value in document.items():
@@ -359,9 +376,9 @@ def _text(document):
             continue
         parts = [
             f"{json.dumps(name)}: {{\n  "
-            + ",\n  ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in each.items())
+            + ",\n  ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in scenario.items())
             + "}"
-            for name, each in value.items()
+            for name, scenario in value.items()
         ]
         lines.append(f"{json.dumps(key)}: {{\n " + ",\n ".join(parts) + "}")
     return "{" + ",\n".join(lines) + "}\n"
@@ -369,12 +386,12 @@ def _text(document):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
-        text = _text(written())
-        print("judged by", sys.modules["capsule"].__file__, strangers() or "alone")
+        text = _text(whole_document())
+        print("judged by", capsule.__file__, strangers() or "alone")
         Path(sys.argv[2]).write_text(text)
         sys.exit(bool(strangers()))
-    told = [f"{name}{line}" for name in SCENARIOS for line in unlike_judgement(name)]
-    reworded = [f"{name}{line}" for name in SCENARIOS for line in unlike_wording(name)]
-    print(*told, *reworded, sep="\n")
-    print(f"{len(SCENARIOS)} scenarios: {len(told)} judgements differ, {len(reworded)} sentences")
-    sys.exit(bool(told))
+    judged = [f"{name}{line}" for name in SCENARIOS for line in unlike_judgement(name)]
+    worded = [f"{name}{line}" for name in SCENARIOS for line in unlike_wording(name)]
+    print(*judged, *worded, sep="\n")
+    print(f"{len(SCENARIOS)} scenarios: {len(judged)} judgements differ, {len(worded)} sentences")
+    sys.exit(bool(judged))

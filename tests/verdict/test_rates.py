@@ -7,13 +7,15 @@ many cells lies above its true rate by chance, so three binomial standard errors
 import doctest
 import math
 import re
+from collections.abc import Sequence
+from typing import Protocol
 
 import pytest
 import rivals
 import selection
 import statistics_docs
 import verdicts
-from cells import Capsules, Curves, Equivalence, Looks, OneSided
+from cells import Capsules, Curves, Equivalence, Figures, Looks, OneSided
 from exactness import CHECKS, Check
 
 REPETITIONS = 300
@@ -23,29 +25,44 @@ PAGE = statistics_docs.PAGE.read_text()
 ROWS = {row.name: row for row in verdicts.rows()}
 
 
-def repetitions_of(cell):
+class Cell(Protocol):
+    """What the rows of the table measure, whatever it simulates."""
+
+    def measure(self, repetitions: int, /) -> Figures: ...
+
+
+Measured = dict[Cell, Figures]
+"""What has been measured so far."""
+
+
+def repetitions_of(cell: Cell) -> int:
     return FEW.get(type(cell), REPETITIONS)
 
 
-def allowance(row, cell):
+def limit_of(row: verdicts.Row) -> float:
+    assert row.limit is not None
+    return row.limit
+
+
+def allowance(row: verdicts.Row, cell: Cell) -> float:
     """Three standard errors of a share at the limit, in percentage points."""
-    share = min(99.0, max(1.0, row.limit if row.unit == " %" else 80.0))
+    share = min(99.0, max(1.0, limit_of(row) if row.unit == " %" else 80.0))
     return 3 * math.sqrt(share * (100 - share) / repetitions_of(cell))
 
 
 @pytest.fixture(scope="module")
-def found():
+def measured() -> Measured:
     """Every cell once, whichever rows ask for it."""
     return {}
 
 
-def measured(found, cell):
-    if cell not in found:
-        found[cell] = cell.measure(repetitions_of(cell))
-    return found[cell]
+def measure(cell: Cell, measured: Measured) -> Figures:
+    if cell not in measured:
+        measured[cell] = cell.measure(repetitions_of(cell))
+    return measured[cell]
 
 
-def reduced(row):
+def thin_out(row: verdicts.Row) -> Sequence[Cell]:
     """Every cell, but of the longest rows every fifth: still all sizes and shapes."""
     cell = row.cells[0]
     long = isinstance(cell, OneSided) or getattr(cell, "margin", 0) is None
@@ -60,26 +77,26 @@ COUNTED = [
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row.name)
-def test_rates_and_power_keep_their_limits(row, found):
-    for cell in reduced(row):
-        figures = measured(found, cell)
+def test_rates_and_power_keep_their_limits(row: verdicts.Row, measured: Measured) -> None:
+    for cell in thin_out(row):
+        figures = measure(cell, measured)
         for word in row.words:
             beyond = allowance(row, cell)
             assert row.passes(figures[word], beyond), (str(cell), word, figures[word], beyond)
 
 
-def test_a_rule_without_a_margin_for_error_would_be_caught(found):
+def test_a_rule_without_a_margin_for_error_would_be_caught(measured: Measured) -> None:
     """The table can fail: a test that finds nothing is taken for a match more often than not."""
     cell = rivals.Cell(3, "normal", 2.0)
-    figures = measured(found, cell)
+    figures = measure(cell, measured)
     row = next(iter(ROWS.values()))
-    assert figures[f"{rivals.OURS} same"] <= row.limit + allowance(row, cell)
+    assert figures[f"{rivals.OURS} same"] <= limit_of(row) + allowance(row, cell)
     for rule in ("t-test (Welch), p > 0.05", "95 % intervals overlap", "within 5 % of the mean"):
         assert not row.passes(figures[f"{rule} same"], allowance(row, cell))
 
 
 @pytest.mark.parametrize("name", [name for name in CHECKS if name != "milliseconds"])
-def test_what_must_hold_always_does(name):
+def test_what_must_hold_always_does(name: str) -> None:
     (row,) = (
         row
         for row in ROWS.values()
@@ -89,13 +106,13 @@ def test_what_must_hold_always_does(name):
     assert row.passes(Check(name, 50).measure(0)["figure"])
 
 
-def test_a_cell_has_the_same_figures_wherever_it_is_measured():
+def test_a_cell_has_the_same_figures_wherever_it_is_measured() -> None:
     cells = [Equivalence(3, 3, "normal", 2.0), Looks(5, "normal", 2.0), Curves(3, "bump", 1.0)]
     alone = verdicts.measure(cells, 20, 1)
     assert verdicts.measure(reversed(cells), 20, 2) == alone
 
 
-def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones():
+def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones() -> None:
     lucky, honest = selection.AUTHORS
     default = next(iter(selection.MARGINS))
     again = selection.Again(lucky).measure(REPETITIONS)[selection.RULE_T]
@@ -111,40 +128,41 @@ def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones():
 
 
 @pytest.mark.parametrize("name", statistics_docs.COMPUTED)
-def test_the_page_quotes_what_the_product_says(name):
+def test_the_page_quotes_what_the_product_says(name: str) -> None:
     text = statistics_docs.COMPUTED[name]()
     assert statistics_docs.part(PAGE, name) == text, f"run {statistics_docs.COMMAND} --computed"
 
 
-def test_plots_show_the_tables_of_the_page():
+def test_plots_show_the_tables_of_the_page() -> None:
     for name, text in statistics_docs.figures(PAGE).items():
         assert (statistics_docs.FIGURES / name).read_text() == text, name
 
 
-def test_python_examples_of_the_page_run():
+def test_python_examples_of_the_page_run() -> None:
     failed, tried = doctest.testfile(str(statistics_docs.PAGE), module_relative=False)
     assert tried > 0
     assert failed == 0
 
 
-def test_the_acceptance_table_of_the_page_is_whole_and_kept():
+def test_the_acceptance_table_of_the_page_is_whole_and_kept() -> None:
     lines = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$",
                        statistics_docs.part(PAGE, "acceptance"), re.MULTILINE)[2:]  # fmt: skip
-    told = {name: (limit, figure) for name, _, limit, figure in lines}
-    assert list(told) == [name for name in ROWS if not name.startswith("time of")]
-    for name, (limit, figure) in told.items():
+    printed = {name: (limit, figure) for name, _, limit, figure in lines}
+    assert list(printed) == [name for name in ROWS if not name.startswith("time of")]
+    for name, (limit, figure) in printed.items():
         assert limit == (ROWS[name].bound or "shown only")
-        number = float(re.match(r"-?[0-9.e-]+", figure)[0])
-        assert ROWS[name].passes(number), f"{name}: {figure} against {limit}"
+        number = re.match(r"-?[0-9.e-]+", figure)
+        assert number, figure
+        assert ROWS[name].passes(float(number[0])), f"{name}: {figure} against {limit}"
 
 
 @pytest.mark.parametrize("name", ["acceptance", "rivals", "power", "selection", "again"])
-def test_simulated_tables_name_their_repetitions_and_seed(name):
+def test_simulated_tables_name_their_repetitions_and_seed(name: str) -> None:
     stamp = statistics_docs.part(PAGE, name).splitlines()[-1]
     assert re.match(r"4000 repetitions a cell \(.*\), seed \d+\.$", stamp)
 
 
-def test_every_image_of_the_page_is_there():
+def test_every_image_of_the_page_is_there() -> None:
     images = re.findall(r"!\[[^]]+\]\((\S+\.svg)\)", PAGE)
     assert {statistics_docs.PAGE.parent / image for image in images} == set(
         statistics_docs.FIGURES.iterdir()

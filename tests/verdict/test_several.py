@@ -5,6 +5,8 @@ import io
 import random
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,10 +18,12 @@ from capsule.diff.several import compare_several, label
 from capsule.digest import canonical_json
 from capsule.errors import UsageError
 from capsule.manifest import Claim, Margin
-from capsule.stats import Runs
+from capsule.record import Record
+from capsule.stats import Precision, Runs
 from capsule.stats.reproducibility import precision, random_effects_mean
 from capsule.summary import run_values
-from capsule.verdict.several import exit_code, judge_several
+from capsule.verdict.several import SeveralVerdict, exit_code, judge_several
+from capsule.verdict.spread import Spread
 from tests.support.judging import codes
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record, noted
 
@@ -31,26 +35,28 @@ WITHIN = Claim(metric=LOSS, type="equivalence", margin=Margin(absolute=0.05))
 # which runs
 
 
-def original(*claims, **changes):
+def original(*claims: Claim, **changes: Any) -> Record:
     record = make_record(**changes)
     frozen = verdict.freeze(claims or (WITHIN,), run_values(record))
     return dataclasses.replace(record, claims=frozen)
 
 
-def rerun(shift=0.0, noise=1, seeds=FRESH, **changes):
+def rerun(
+    shift: float = 0.0, noise: int = 1, seeds: tuple[int, ...] = FRESH, **changes: Any
+) -> Record:
     chance = random.Random(noise)
     losses = {seed: 1 + shift + chance.gauss(0, 0.01) for seed in sorted(seeds)}
     changes = {"losses": losses, **changes}
     return make_record(seeds=seeds, fresh=seeds, verifies=IDS[0], **changes)
 
 
-def judged(*reruns, ids=None, there=None):
+def judged(*reruns: Record, ids: Sequence[str] = (), there: Record | None = None) -> SeveralVerdict:
     records = [there or original(), *reruns]
     ids = ids or [f"{index:064x}" for index in range(len(records))]
     return judge_several(compare_several(records, ids))
 
 
-def test_every_rerun_is_held_against_the_original():
+def test_every_rerun_is_held_against_the_original() -> None:
     several = compare_several([original(), rerun(), rerun(noise=2)], IDS)
     assert [side.id for side in several.sides] == list(IDS)
     assert [(pair.original.id, pair.rerun.id) for pair in several.pairs] == [
@@ -60,29 +66,26 @@ def test_every_rerun_is_held_against_the_original():
     assert [across.metric for across in several.metrics] == [LOSS]
 
 
-def test_only_fresh_runs_count_where_there_are_any():
+def test_only_fresh_runs_count_where_there_are_any() -> None:
     both = make_record(seeds=SEEDS + FRESH, fresh=FRESH, verifies=IDS[0])
     (across,) = compare_several([original(), both, make_record(seeds=(7, 8, 9))], IDS).metrics
-    assert [tuple(run.seed for run in side.runs) for side in across.sides] == [
-        SEEDS,
-        FRESH,
-        (7, 8, 9),
-    ]
+    sides = [side for side in across.sides if side is not None]
+    assert [tuple(run.seed for run in side.runs) for side in sides] == [SEEDS, FRESH, (7, 8, 9)]
 
 
-def test_two_capsules_are_not_several():
+def test_two_capsules_are_not_several() -> None:
     with pytest.raises(UsageError, match="2 capsules are not several"):
         compare_several([original(), rerun()], IDS[:2])
 
 
-def test_a_capsule_counts_once():
+def test_a_capsule_counts_once() -> None:
     with pytest.raises(UsageError, match="B and C are the same capsule bbbb"):
         compare_several([original(), rerun(), rerun()], (IDS[0], IDS[1], IDS[1]))
     compare_several([original(), rerun(), rerun(noise=2)], (IDS[0], None, None))
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000))
-def test_labels_are_unique(one, other):
+def test_labels_are_unique(one: int, other: int) -> None:
     assert (label(one) == label(other)) == (one == other)
 
 
@@ -98,7 +101,7 @@ def test_labels_are_unique(one, other):
         ((0.2, 0.05), "DIFFERENT", 1),
     ],
 )
-def test_one_word_for_all_pairs(shifts, word, code):
+def test_one_word_for_all_pairs(shifts: tuple[float, float], word: str, code: int) -> None:
     outcome = judged(*(rerun(shift, noise) for noise, shift in enumerate(shifts)))
     assert (outcome.word, exit_code(outcome)) == (word, code)
     for pair, one in zip(outcome.pairs, (0, 1), strict=True):
@@ -107,7 +110,7 @@ def test_one_word_for_all_pairs(shifts, word, code):
         assert exit_code(dataclasses.replace(outcome, word=alone.word)) == verdict.exit_code(alone)
 
 
-def test_one_re_execution_differs_by_chance_more_often_among_many():
+def test_one_re_execution_differs_by_chance_more_often_among_many() -> None:
     shifts = (0.05 + step / 1000 for step in range(50))
     shift = next(
         shift
@@ -117,13 +120,15 @@ def test_one_re_execution_differs_by_chance_more_often_among_many():
     outcome = judged(rerun(shift), rerun(noise=2), rerun(noise=3))
     pair = outcome.pairs[0]
     assert (pair.verdict.word, pair.word) == ("DIFFERENT", "INCONCLUSIVE")
+    assert pair.p_different is not None
+    assert pair.p_different_holm is not None
     assert pair.p_different <= 0.05 < pair.p_different_holm == pytest.approx(3 * pair.p_different)
     assert (outcome.word, outcome.pairs[1].p_different_holm) == ("INCONCLUSIVE", None)
     assert "B alone would differ, but not after Holm's correction for 3 pairs" in outcome.sentence
     assert judged(rerun(0.2), rerun(noise=2), rerun(noise=3)).word == "DIFFERENT"
 
 
-def test_without_a_primary_claim_nothing_is_decided():
+def test_without_a_primary_claim_nothing_is_decided() -> None:
     outcome = judged(
         rerun(), rerun(noise=2), there=original(dataclasses.replace(WITHIN, primary=False))
     )
@@ -133,67 +138,75 @@ def test_without_a_primary_claim_nothing_is_decided():
 # what means something
 
 
-def the_spread(*reruns, claim=WITHIN, there=None):
-    (found,) = judged(*reruns, there=there or original(claim)).metrics
-    return found
+def the_spread(*reruns: Record, claim: Claim = WITHIN, there: Record | None = None) -> Spread:
+    (spread,) = judged(*reruns, there=there or original(claim)).metrics
+    return spread
 
 
-def test_a_portable_metric_has_a_spread_and_a_mean():
+def known_precision(spread: Spread) -> Precision:
+    assert spread.precision is not None
+    return spread.precision
+
+
+def test_a_portable_metric_has_a_spread_and_a_mean() -> None:
     spread = the_spread(rerun(), rerun(noise=2))
-    values = [run_values(each)[LOSS].runs for each in (original(), rerun(), rerun(noise=2))]
-    sides = [Runs.of({run.seed: run.value for run in side}) for side in values]
+    runs = [run_values(side)[LOSS].runs for side in (original(), rerun(), rerun(noise=2))]
+    values = [{run.seed: run.value for run in side if run.value is not None} for side in runs]
+    assert [len(side) for side in values] == [5, 5, 5]
+    sides = [Runs.of(side) for side in values]
     assert spread.precision == precision(sides, alpha=0.05)
     assert spread.mean == random_effects_mean(sides, alpha=0.05)
-    assert spread.precision.within_df < 12  # B and C share their seeds
+    assert known_precision(spread).within_df < 12  # B and C share their seeds
     assert any(note.sentence.startswith("B and C used the same seeds") for note in spread.notes)
     assert spread.precision_sentence.startswith("s_R 0.0")
     assert "random-effects mean over 3 machines 1" in spread.mean_sentence
 
 
-def test_seeds_of_their_own_are_independent():
+def test_seeds_of_their_own_are_independent() -> None:
     spread = the_spread(rerun(), rerun(seeds=(201, 202, 203, 204, 205)))
-    assert (spread.precision.within_df, spread.notes) == (12, ())
+    assert (known_precision(spread).within_df, spread.notes) == (12, ())
 
 
-def test_a_machine_metric_has_no_mean():
+def test_a_machine_metric_has_no_mean() -> None:
     spread = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=STEP_TIME, type="ratio"))
     assert (spread.scale, spread.mean) == ("log", None)
     assert "belongs to each machine" in spread.mean_sentence
     assert "as factors" in spread.precision_sentence
 
 
-def test_sides_that_differ_have_no_mean_and_still_a_spread():
+def test_sides_that_differ_have_no_mean_and_still_a_spread() -> None:
     spread = the_spread(rerun(), rerun(0.2))
     assert spread.mean is None
     assert "DIFFERENT from A by itself: C" in spread.mean_sentence
-    assert spread.precision.between_sd > 0.1
+    assert known_precision(spread).between_sd > 0.1
 
 
-def test_a_threshold_kept_by_some_says_nothing_against_a_mean():
+def test_a_threshold_kept_by_some_says_nothing_against_a_mean() -> None:
     claim = Claim(metric=LOSS, type="threshold", at_most=1.1)
     assert the_spread(rerun(), rerun(0.3), claim=claim).mean is not None
 
 
-def test_exact_claims_have_no_spread():
+def test_exact_claims_have_no_spread() -> None:
     spread = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=LOSS, type="exact"))
     assert (spread.precision, spread.mean) == (None, None)
     assert "seed by seed" in spread.precision_sentence
 
 
-def test_an_exact_claim_beside_another_does_not_matter():
+def test_an_exact_claim_beside_another_does_not_matter() -> None:
     there = original(Claim(metric=LOSS, type="exact", primary=False), WITHIN)
     assert the_spread(rerun(), rerun(noise=2), there=there).precision is not None
 
 
-def test_a_side_without_values_is_left_out_and_named():
+def test_a_side_without_values_is_left_out_and_named() -> None:
     spread = the_spread(rerun(), rerun(failed=FRESH))
-    assert (spread.precision.sides, spread.mean) == (2, None)
+    assert (known_precision(spread).sides, spread.mean) == (2, None)
     assert "fewer than three capsules have a value" in spread.mean_sentence
     assert "C has no run with a value and is left out" in [note.sentence for note in spread.notes]
+    assert spread.counts[2] is not None
     assert spread.counts[2].failed == 5
 
 
-def test_a_side_without_the_metric_is_left_out_and_named():
+def test_a_side_without_the_metric_is_left_out_and_named() -> None:
     there = original()
     claim = dataclasses.replace(there.claims[0], metric="gone/default/command/final_loss")
     spread = the_spread(rerun(), rerun(), there=dataclasses.replace(there, claims=(claim,)))
@@ -202,16 +215,16 @@ def test_a_side_without_the_metric_is_left_out_and_named():
     assert len(spread.notes) == 3
 
 
-def test_one_run_each_tells_no_spread():
+def test_one_run_each_tells_no_spread() -> None:
     reruns = (rerun(seeds=(1,)), rerun(seeds=(2,)))
     spread = the_spread(*reruns, there=original(seeds=(3,)))
     assert "two independent runs" in spread.precision_sentence
 
 
-def test_units_must_agree():
+def test_units_must_agree() -> None:
     other = rerun(noise=2)
     (benchmark,) = other.manifest.benchmarks
-    metrics = tuple(dataclasses.replace(each, unit="kg") for each in benchmark.metrics)
+    metrics = tuple(dataclasses.replace(metric, unit="kg") for metric in benchmark.metrics)
     manifest = dataclasses.replace(
         other.manifest, benchmarks=(dataclasses.replace(benchmark, metrics=metrics),)
     )
@@ -220,13 +233,13 @@ def test_units_must_agree():
     assert "the units differ: 1 in B, kg in C" in spread.precision_sentence
 
 
-def test_ratios_need_positive_values():
+def test_ratios_need_positive_values() -> None:
     claim = Claim(metric=LOSS, type="equivalence", margin=Margin(ratio=1.1))
     spread = the_spread(rerun(), rerun(-2.0), claim=claim)
     assert "positive values" in spread.precision_sentence
 
 
-def test_a_noisier_machine_is_noted():
+def test_a_noisier_machine_is_noted() -> None:
     losses = {seed: 1 + seed % 5 for seed in FRESH}
     spread = the_spread(rerun(), rerun(losses=losses))
     assert "unequal-spread" in codes(spread)
@@ -235,7 +248,7 @@ def test_a_noisier_machine_is_noted():
 # reports
 
 
-def mixed(backwards=False):
+def mixed(backwards: bool = False) -> SeveralVerdict:
     claims = (
         WITHIN,
         Claim(metric=LOSS, type="exact", primary=False),
@@ -252,40 +265,41 @@ def mixed(backwards=False):
     )
 
 
-def drawn(found, width):
+def draw(outcome: SeveralVerdict, width: int) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width)
-    for item in report.draw_several(found):
+    for item in report.draw_several(outcome):
         console.print(item)
     return stream.getvalue()
 
 
-def test_the_document_fits_its_schema_and_so_does_every_pair_in_it():
+def test_the_document_fits_its_schema_and_so_does_every_pair_in_it() -> None:
     document = report.several_to_json(mixed())
     assert schema.validate(document, "several-1") == []
     assert schema.parse(canonical_json(document), where="here") == document
-    assert [pair["label"] for pair in document["pairs"]] == ["B", "C"]
-    for pair in document["pairs"]:
+    pairs: Any = document["pairs"]
+    assert [pair["label"] for pair in pairs] == ["B", "C"]
+    for pair in pairs:
         assert schema.validate(pair["comparison"], "comparison-1") == []
     assert schema.validate({**document, "verdict": "SAME"}, "several-1")
     assert schema.validate({**document, "surplus": 1}, "several-1")
 
 
-def test_every_field_of_the_schema_is_required():
-    def objects(node):
+def test_every_field_of_the_schema_is_required() -> None:
+    def objects(node: Any) -> Iterator[dict[str, Any]]:
         if isinstance(node, dict):
             if "additionalProperties" in node:
                 yield node
             for inner in node.values():
                 yield from objects(inner)
 
-    found = list(objects(schema.load("several-1")))
-    assert len(found) == 8
-    for node in found:
+    nodes = list(objects(schema.load("several-1")))
+    assert len(nodes) == 8
+    for node in nodes:
         assert sorted(node["required"]) == sorted(node["properties"])
 
 
-def test_bytes_do_not_depend_on_the_order_of_runs():
+def test_bytes_do_not_depend_on_the_order_of_runs() -> None:
     there, back = mixed(), mixed(backwards=True)
     assert canonical_json(report.several_to_json(there)) == canonical_json(
         report.several_to_json(back)
@@ -293,22 +307,22 @@ def test_bytes_do_not_depend_on_the_order_of_runs():
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_words_are_there_without_colour_at_any_width(width):
-    shown = drawn(mixed(), width)
+def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
+    shown = draw(mixed(), width)
     assert all(len(line) <= width for line in shown.splitlines())
     assert shown.startswith("DIFFERENT  1 of 2 re-executions differs")
     flat = " ".join(shown.split())
-    for said in ("A-B", "A-C", "C equivalence DIFFERENT", "s_R", "no mean:", "1 failed", "Holm"):
-        assert said in flat
+    for words in ("A-B", "A-C", "C equivalence DIFFERENT", "s_R", "no mean:", "1 failed", "Holm"):
+        assert words in flat
     assert "\x1b" not in shown
 
 
-def test_a_note_of_two_pairs_is_told_once():
-    shown = drawn(judged(rerun(notes=noted("odd")), rerun(noise=2, notes=noted("odd"))), 120)
+def test_a_note_of_two_pairs_is_told_once() -> None:
+    shown = draw(judged(rerun(notes=noted("odd")), rerun(noise=2, notes=noted("odd"))), 120)
     assert "note: A-B, A-C: re-execution: odd" in shown
 
 
-def test_importing_the_report_loads_neither_numbers_nor_drawing():
+def test_importing_the_report_loads_neither_numbers_nor_drawing() -> None:
     code = (
         "import sys, capsule.report.terminal.several;"
         "print([m for m in ('numpy', 'scipy', 'rich', 'jsonschema') if m in sys.modules])"

@@ -3,66 +3,71 @@
 import dataclasses
 import math
 import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from capsule import diff, verdict
 from capsule.diff import Differences, Pair
 from capsule.manifest import Claim, Margin
+from capsule.record import Record
 from capsule.summary import run_values
-from tests.support.judging import NEAR, PATH, frozen, judge, judge_all, metric
+from tests.support.judging import NEAR, PATH, Outcome, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, SEEDS, make_record
+from tests.verdict.parts import advice, both, limits
 
 # one claim
 
 
-def test_equal_runs_are_reproduced_with_the_margin_as_a_number():
+def test_equal_runs_are_reproduced_with_the_margin_as_a_number() -> None:
     judgement = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
     assert (judgement.word, judgement.method) == ("REPRODUCED", "envelope")
     assert "is within 0.0336 (2 sd of the original's 5 runs)" in judgement.sentence
     assert "sigma" not in judgement.sentence
 
 
-def test_a_real_shift_inside_the_margin_is_called_detectable():
+def test_a_real_shift_inside_the_margin_is_called_detectable() -> None:
     shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
     assert judgement.word == "REPRODUCED"
     assert "detectable but inside the margin" in judgement.sentence
-    assert judgement.lower > 0
+    assert limits(judgement).lower > 0
 
 
-def test_a_shift_beyond_the_margin_is_different():
+def test_a_shift_beyond_the_margin_is_different() -> None:
     shifted = metric([v + 0.2 for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(relative=0.1))
     assert judgement.word == "DIFFERENT"
     assert "is beyond 0.1 (10 % of the original's mean)" in judgement.sentence
 
 
-def test_an_open_claim_gets_advice():
+def test_an_open_claim_gets_advice() -> None:
     wide = metric([0.7, 1.0, 1.4], first_seed=50)
     judgement = judge(metric(NEAR), wide, type="equivalence", margin=Margin(absolute=0.2))
     assert judgement.word == "INCONCLUSIVE"
-    assert "runs of the re-execution in all (now 3) decide this" in judgement.advice.sentence
-    assert 3 < judgement.advice.as_seen[0] <= judgement.advice.as_seen[1]
-    assert 3 < judgement.advice.if_equal[0] <= judgement.advice.as_seen[0]
+    assert "runs of the re-execution in all (now 3) decide this" in advice(judgement).sentence
+    as_seen = both(advice(judgement).as_seen)
+    assert 3 < as_seen[0] <= as_seen[1]
+    assert 3 < both(advice(judgement).if_equal)[0] <= as_seen[0]
 
 
 @pytest.mark.parametrize(("shift", "word"), [(-0.5, "REPRODUCED"), (0.5, "DIFFERENT")])
-def test_noninferiority_lets_the_better_side_win(shift, word):
+def test_noninferiority_lets_the_better_side_win(shift: float, word: str) -> None:
     other = metric([v + shift for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), other, type="noninferiority", margin=Margin(absolute=0.1))
     assert judgement.word == word
 
 
-def test_a_ratio_margin_is_judged_on_logarithms_and_told_as_a_ratio():
+def test_a_ratio_margin_is_judged_on_logarithms_and_told_as_a_ratio() -> None:
     double = metric([2 * v for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), double, type="equivalence", margin=Margin(ratio=1.5))
     assert (judgement.word, judgement.scale) == ("DIFFERENT", "log")
-    assert math.exp(judgement.estimate) == pytest.approx(2)
+    assert math.exp(limits(judgement).estimate) == pytest.approx(2)
     assert judgement.sentence.startswith("ratio 2 (")
 
 
-def test_a_ratio_margin_needs_positive_values():
+def test_a_ratio_margin_needs_positive_values() -> None:
     judgement = judge(
         metric(NEAR),
         metric([0.0, *NEAR], first_seed=50),
@@ -76,18 +81,18 @@ def test_a_ratio_margin_needs_positive_values():
 @pytest.mark.parametrize(
     ("values", "word"), [(NEAR, "REPRODUCED"), ([9 * v for v in NEAR], "DIFFERENT")]
 )
-def test_a_threshold_judges_the_rerun_alone(values, word):
+def test_a_threshold_judges_the_rerun_alone(values: Sequence[float], word: str) -> None:
     judgement = judge(metric(NEAR), metric(values, first_seed=50), type="threshold", at_most=3.0)
     assert (judgement.word, judgement.method, judgement.alpha_used) == (word, "one-sample", 0.025)
     assert "at most 3" in judgement.sentence
 
 
-def test_an_error_that_is_exactly_zero_keeps_its_threshold():
+def test_an_error_that_is_exactly_zero_keeps_its_threshold() -> None:
     judgement = judge(metric(NEAR), metric([0.0] * 3, first_seed=50), type="threshold", at_most=1.0)
     assert (judgement.word, judgement.method, judgement.scale) == ("REPRODUCED", "exact", "linear")
 
 
-def test_exact_values_are_compared_seed_by_seed():
+def test_exact_values_are_compared_seed_by_seed() -> None:
     same = judge(metric(NEAR), metric(NEAR), type="exact")
     assert (same.word, same.p_different) == ("REPRODUCED", 1.0)
     other = judge(metric(NEAR), metric((*NEAR[:4], 0.98000001)), type="exact")
@@ -98,7 +103,7 @@ def test_exact_values_are_compared_seed_by_seed():
     assert "1 have no value" in partly.sentence
 
 
-def test_one_run_is_judged_by_the_prediction_interval():
+def test_one_run_is_judged_by_the_prediction_interval() -> None:
     judgement = judge(
         metric(NEAR),
         metric([1.0], first_seed=50),
@@ -116,7 +121,7 @@ def test_one_run_is_judged_by_the_prediction_interval():
 
 
 @pytest.mark.parametrize(
-    ("original", "rerun", "said"),
+    ("original", "rerun", "words"),
     [
         (NEAR, [], "no run of the re-execution has a value"),
         (NEAR, [..., ...], "no run of the re-execution has a value"),
@@ -124,7 +129,9 @@ def test_one_run_is_judged_by_the_prediction_interval():
         (NEAR, [1e308, -1e308], "no run of the re-execution has a value"),
     ],
 )
-def test_nothing_to_compare_is_inconclusive(original, rerun, said):
+def test_nothing_to_compare_is_inconclusive(
+    original: Sequence[float], rerun: Sequence[Outcome], words: str
+) -> None:
     judgement = judge(
         metric(original),
         metric(rerun, first_seed=50),
@@ -132,10 +139,10 @@ def test_nothing_to_compare_is_inconclusive(original, rerun, said):
         margin=Margin(absolute=0.1),
     )
     assert judgement.word in ("INCONCLUSIVE", "DIFFERENT")
-    assert said in judgement.sentence
+    assert words in judgement.sentence
 
 
-def test_a_missing_metric_and_a_changed_unit_are_said():
+def test_a_missing_metric_and_a_changed_unit_are_said() -> None:
     one = frozen(metric(NEAR), type="equivalence")
     gone = Pair(metric=PATH, claim=one, seeds="all", original=metric(NEAR), rerun=None)
     other = Pair(
@@ -149,7 +156,7 @@ def test_a_missing_metric_and_a_changed_unit_are_said():
     ]
 
 
-def test_interrupted_runs_are_no_failures():
+def test_interrupted_runs_are_no_failures() -> None:
     judgement = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
     assert (judgement.word, judgement.rerun.failed, judgement.rerun.missing) == ("REPRODUCED", 0, 1)
     assert "runs of the re-execution that were interrupted" in judgement.notes[0].sentence
@@ -158,13 +165,13 @@ def test_interrupted_runs_are_no_failures():
 # failures
 
 
-def test_unequal_failure_rates_veto_reproduced():
+def test_unequal_failure_rates_veto_reproduced() -> None:
     judgement = judge(metric(NEAR), metric((*NEAR, None), first_seed=50), type="equivalence")
     assert (judgement.word, judgement.rerun.failed) == ("INCONCLUSIVE", 1)
     assert "0 of 5 original runs failed, 1 of 6 re-executed ones" in judgement.sentence
 
 
-def test_equal_failure_rates_do_not():
+def test_equal_failure_rates_do_not() -> None:
     judgement = judge(
         metric((*NEAR, None)), metric((*NEAR, None), first_seed=50), type="equivalence"
     )
@@ -172,7 +179,7 @@ def test_equal_failure_rates_do_not():
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_clearly_unequal_failure_rates_are_different(swapped):
+def test_clearly_unequal_failure_rates_are_different(swapped: bool) -> None:
     good, bad = metric(NEAR), metric([1.0, None, None, None, None], first_seed=50)
     sides = (bad, good) if swapped else (good, bad)
     judgement = judge(*sides, type="equivalence", margin=Margin(absolute=0.5))
@@ -184,7 +191,7 @@ def test_clearly_unequal_failure_rates_are_different(swapped):
     assert judgement.p_different == pytest.approx(1 / 42)
 
 
-def test_a_rerun_that_always_fails_is_different():
+def test_a_rerun_that_always_fails_is_different() -> None:
     judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
     assert judgement.word == "DIFFERENT"
     assert "5 of 5 re-executed ones" in judgement.sentence
@@ -193,7 +200,7 @@ def test_a_rerun_that_always_fails_is_different():
 # the capsule
 
 
-def pairs(count, shifted, shift, **claim):
+def pairs(count: int, shifted: int, shift: float, **claim: Any) -> Iterator[Pair]:
     for i in range(count):
         noise = random.Random(i)
         a = metric([noise.gauss(0, 1) for _ in range(5)])
@@ -203,21 +210,23 @@ def pairs(count, shifted, shift, **claim):
         yield Pair(metric=PATH, claim=one, seeds="all", original=a, rerun=b)
 
 
-def test_all_primary_claims_must_be_reproduced():
+def test_all_primary_claims_must_be_reproduced() -> None:
     outcome = judge_all(*pairs(20, 0, 0.0))
     assert (outcome.word, verdict.exit_code(outcome)) == ("REPRODUCED", 0)
     wide = judge_all(*pairs(20, 1, 8.0))
     assert (wide.word, verdict.exit_code(wide)) == ("INCONCLUSIVE", 3)
 
 
-def test_one_primary_claim_far_outside_makes_the_capsule_different():
+def test_one_primary_claim_far_outside_makes_the_capsule_different() -> None:
     outcome = judge_all(*pairs(20, 1, 90.0))
     assert (outcome.word, verdict.exit_code(outcome)) == ("DIFFERENT", 1)
     worst = outcome.claims[0]
+    assert worst.p_different is not None
+    assert worst.p_different_holm is not None
     assert worst.p_different < worst.p_different_holm <= 0.05
 
 
-def test_a_chance_difference_among_many_claims_does_not():
+def test_a_chance_difference_among_many_claims_does_not() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     a, b = metric(values), metric([v + 3.2 for v in values], first_seed=50)
     one = frozen(a, type="equivalence", margin=Margin(absolute=1.0))
@@ -230,7 +239,7 @@ def test_a_chance_difference_among_many_claims_does_not():
     assert "not after Holm" in among.sentence
 
 
-def test_secondary_claims_and_ratios_never_change_the_verdict():
+def test_secondary_claims_and_ratios_never_change_the_verdict() -> None:
     (bad,) = pairs(1, 1, 90.0, primary=False)
     (ratio,) = pairs(1, 0, 0.0, type="ratio", margin=None)
     good = tuple(pairs(1, 0, 0.0))
@@ -240,22 +249,24 @@ def test_secondary_claims_and_ratios_never_change_the_verdict():
     assert outcome.claims[0].p_different_holm is None
 
 
-def test_without_a_primary_claim_nothing_is_decided():
+def test_without_a_primary_claim_nothing_is_decided() -> None:
     outcome = judge_all(*pairs(2, 0, 0.0, primary=False))
     assert (outcome.word, verdict.exit_code(outcome)) == ("INCONCLUSIVE", 3)
 
 
-def test_claims_with_different_alphas_share_one_holm():
+def test_claims_with_different_alphas_share_one_holm() -> None:
     (strict,) = pairs(1, 1, 90.0, alpha=0.001)
     outcome = judge_all(strict, *pairs(3, 0, 0.0))
     assert outcome.word == "DIFFERENT"
-    assert outcome.claims[0].p_different_holm <= 0.001
+    p_different = outcome.claims[0].p_different_holm
+    assert p_different is not None
+    assert p_different <= 0.001
 
 
 # through whole records
 
 
-def test_two_records_are_judged_and_the_order_of_their_runs_does_not_matter():
+def test_two_records_are_judged_and_the_order_of_their_runs_does_not_matter() -> None:
     fresh = (101, 102, 103, 104, 105)
     here = make_record(seeds=fresh, fresh=fresh, verifies="a" * 64)
     backwards = make_record(seeds=SEEDS[::-1])
@@ -269,7 +280,7 @@ def test_two_records_are_judged_and_the_order_of_their_runs_does_not_matter():
     assert all(one.word == "REPORTED" for one in forwards.reported)
 
 
-def test_the_margin_is_that_of_the_sealed_claim_not_of_the_values_at_hand():
+def test_the_margin_is_that_of_the_sealed_claim_not_of_the_values_at_hand() -> None:
     record = make_record()
     tight = dataclasses.replace(record.claims[0], lower=-1e-9, upper=1e-9)
     fresh = (101, 102, 103, 104, 105)
@@ -282,7 +293,12 @@ def test_the_margin_is_that_of_the_sealed_claim_not_of_the_values_at_hand():
 # runs that are one and the same
 
 
-def looping(seeds, fresh=(), values=None, **changes):
+def looping(
+    seeds: tuple[int, ...],
+    fresh: tuple[int, ...] = (),
+    values: Mapping[int, tuple[float, float]] | None = None,
+    **changes: Any,
+) -> Record:
     """A record whose loss went through the same values under every seed, or the values given."""
     record = make_record(seeds=seeds, fresh=fresh, **changes)
     samples = tuple(
@@ -294,21 +310,21 @@ def looping(seeds, fresh=(), values=None, **changes):
     return dataclasses.replace(record, samples=samples)
 
 
-def test_a_workload_that_ignores_its_seed_has_one_run():
+def test_a_workload_that_ignores_its_seed_has_one_run() -> None:
     fresh = (101, 102, 103)
-    found = verdict.judge(
+    judgement = verdict.judge(
         diff.compare(looping(SEEDS), looping(fresh, fresh, verifies="a" * 64))
     ).claims[0]
-    assert found.word == "INCONCLUSIVE"
-    assert (found.original.values, found.original.independent) == (5, 1)
-    assert (found.rerun.values, found.rerun.independent) == (3, 1)
-    assert found.notes[0].sentence.startswith(
+    assert judgement.word == "INCONCLUSIVE"
+    assert (judgement.original.values, judgement.original.independent) == (5, 1)
+    assert (judgement.rerun.values, judgement.rerun.independent) == (3, 1)
+    assert judgement.notes[0].sentence.startswith(
         "5 runs of the original count as 1: the others went through"
     )
-    assert found.method == "within-run"
+    assert judgement.method == "within-run"
 
 
-def test_a_repeated_run_is_counted_once():
+def test_a_repeated_run_is_counted_once() -> None:
     again = dict.fromkeys((17, 18), (3.0, 1.005))
     values = {seed: (3.0, 1 + 0.01 * i) for i, seed in enumerate(SEEDS)} | again
     fresh = (101, 102, 103)
@@ -322,21 +338,22 @@ def test_a_repeated_run_is_counted_once():
     assert (whole.original.values, whole.original.independent) == (5, 4)
 
 
-def test_an_exact_claim_is_about_every_run_however_alike():
+def test_an_exact_claim_is_about_every_run_however_alike() -> None:
     claim = Claim(metric=LOSS, type="exact")
     there = looping(SEEDS)
     there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
-    found = verdict.judge(diff.compare(there, looping(SEEDS))).claims[0]
-    assert (found.word, found.original.independent, found.notes) == ("REPRODUCED", 5, ())
+    judgement = verdict.judge(diff.compare(there, looping(SEEDS))).claims[0]
+    assert judgement.word == "REPRODUCED"
+    assert (judgement.original.independent, judgement.notes) == (5, ())
 
 
 # how many seeds to begin with
 
 
-def test_a_rerun_begins_with_as_many_seeds_as_confirm_its_claims():
+def test_a_rerun_begins_with_as_many_seeds_as_confirm_its_claims() -> None:
     record = make_record()
 
-    def advised(**claim):
+    def advised(**claim: Any) -> int:
         claims = verdict.freeze([Claim(metric=LOSS, **claim)], run_values(record))
         return verdict.advise_runs(dataclasses.replace(record, claims=claims))
 

@@ -1,8 +1,10 @@
 """A framework's facts stand in one place, and all else follows from them."""
 
 import ast
+from collections.abc import Iterator
 from importlib import util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,13 @@ CAPSULE = Path(capsule.__file__).parent
 FOLDERS = CAPSULE / "levels" / "frameworks"
 
 
-def test_every_framework_has_its_folder_and_every_folder_its_framework():
+def test_every_framework_has_its_folder_and_every_folder_its_framework() -> None:
     folders = {path.parent.name for path in FOLDERS.glob("*/__init__.py")}
     assert folders == {facts.module for facts in catalog.FRAMEWORKS.values()}
 
 
 @pytest.mark.parametrize("name", catalog.FRAMEWORKS)
-def test_what_a_framework_says_of_itself_fits_the_catalogue(name):
+def test_what_a_framework_says_of_itself_fits_the_catalogue(name: str) -> None:
     facts = catalog.FRAMEWORKS[name]
     assert set(facts.dtypes) | set(facts.cuda or ()) <= set(catalog.DTYPES)
     assert set(facts.inexact) <= set(facts.dtypes)
@@ -31,18 +33,20 @@ def test_what_a_framework_says_of_itself_fits_the_catalogue(name):
 
 
 @pytest.mark.parametrize("name", catalog.FRAMEWORKS)
-def test_an_inventory_has_the_build_of_what_is_installed(name):
+def test_an_inventory_has_the_build_of_what_is_installed(name: str) -> None:
     facts = catalog.FRAMEWORKS[name]
+    inventory: dict[str, Any] = probe.inventory({name})
     if util.find_spec(facts.package) is None:
-        assert name not in probe.inventory({name})["frameworks"]
+        assert name not in inventory["frameworks"]
         return
-    inventory = probe.inventory({name})
     assert list(inventory["frameworks"]) == [name]
     assert set(inventory["frameworks"][name]) == set(facts.build)
     assert inventory["frameworks"][name]["version"] == inventory["distributions"][facts.package]
 
 
-def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(monkeypatch):
+def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     facts = catalog.FrameworkFacts(
         package="numpy",
         module="numpy",
@@ -55,7 +59,7 @@ def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(monkeypatch):
         },
     )
     monkeypatch.setitem(catalog.FRAMEWORKS, "odd", facts)
-    inventory = probe.inventory({"odd"})
+    inventory: dict[str, Any] = probe.inventory({"odd"})
     unread = ("typo", "nothing", "absent")
     assert [inventory["frameworks"]["odd"][field] for field in unread] == [None] * 3
     reasons = [inventory["missing"][f"frameworks.odd.{field}"] for field in unread]
@@ -65,14 +69,14 @@ def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(monkeypatch):
     assert inventory["frameworks"]["odd"]["version"]
 
 
-def collections(tree):
+def collections(tree: ast.AST) -> Iterator[set[Any]]:
     """Words of each list, tuple, set and dictionary that is written out."""
     for node in ast.walk(tree):
         parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
         yield {part.value for part in parts if isinstance(part, ast.Constant)}
 
 
-def test_no_other_module_lists_frameworks():
+def test_no_other_module_lists_frameworks() -> None:
     names = set(catalog.FRAMEWORKS)
     listing = [
         str(path.relative_to(CAPSULE))

@@ -1,14 +1,18 @@
 """What the catalogue says of a metric's several values is what trials yield."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from capsule.levels import catalog, networks
 from tests.support import journals
 
-LENET = {"batch": 2, "side": 12}
+LENET: dict[str, Any] = {"batch": 2, "side": 12}
 
 
-def counts(nodes):
+def counts(nodes: int) -> dict[str, int]:
     """How many values three timed calls after one to warm up yield."""
     return {"call": 4, "trial": 1, "node": nodes}
 
@@ -21,8 +25,8 @@ def counts(nodes):
     ],
 )
 def test_a_trial_of_an_operator_has_one_value_per_what_its_metrics_say(
-    tmp_path, level, name, parameters
-):
+    tmp_path: Path, level: int, name: str, parameters: Mapping[str, Any]
+) -> None:
     (ended,) = journals.run(tmp_path, "numpy", [journals.trial(level, name, **parameters)]).values()
     assert ended.reason is None, ended.message
     metrics = catalog.due(catalog.OPERATORS[name], "numpy", "cpu")
@@ -32,10 +36,10 @@ def test_a_trial_of_an_operator_has_one_value_per_what_its_metrics_say(
             assert metric.name == "error_heatmap"
             assert 1 < len(ended.values[metric.name]) <= 64
         else:
-            assert len(ended.values[metric.name]) == counts(None)[metric.per], metric
+            assert len(ended.values[metric.name]) == counts(0)[metric.per], metric
 
 
-def test_a_trial_of_a_network_has_one_value_per_what_its_metrics_say(tmp_path):
+def test_a_trial_of_a_network_has_one_value_per_what_its_metrics_say(tmp_path: Path) -> None:
     (ended,) = journals.run(tmp_path, "numpy", [journals.trial(1, "lenet", **LENET)]).values()
     assert ended.reason is None, ended.message
     nodes = len(networks.build("lenet", LENET).inference)
@@ -46,7 +50,7 @@ def test_a_trial_of_a_network_has_one_value_per_what_its_metrics_say(tmp_path):
         assert len(ended.values[metric.name]) == counts(nodes)[metric.per], metric
 
 
-def test_what_is_measured_of_each_call_is_a_time_or_a_rate():
+def test_what_is_measured_of_each_call_is_a_time_or_a_rate() -> None:
     for metric in (*catalog.OPERATOR_METRICS, *catalog.NETWORK_METRICS):
         of_calls = metric.unit == "s" or metric.unit.endswith("/s")
         assert (metric.per in ("call", "node")) is of_calls, metric

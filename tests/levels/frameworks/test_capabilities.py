@@ -3,19 +3,24 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import util
+from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
+from numpy.typing import NDArray
 
 from capsule.levels import catalog, frameworks, operators
-from capsule.levels.frameworks import FrameworkError
+from capsule.levels.frameworks import Framework, FrameworkError
 from capsule.levels.frameworks.base import require
+from tests.support.capabilities import operation
 from tests.support.jobs import EACH_FRAMEWORK, NEEDS_TORCH, needs_torch
-from tests.support.journals import run, trial
-from tests.support.programs import PROGRAMS
+from tests.support.journals import Ended, run, trial
+from tests.support.programs import PROGRAMS, Program
 
-GEMM = {"m": 8, "n": 4, "k": 16}
+GEMM: dict[str, Any] = {"m": 8, "n": 4, "k": 16}
 
 CAPABILITIES = """
 import json
@@ -30,7 +35,7 @@ for name, facts in catalog.FRAMEWORKS.items():
     runs, nets = framework.operators, framework.networks
     known[name] = facts.operators, facts.networks, facts.differentiates
     gradients = [runs and runs.gradient is not None, nets and nets.training is not None]
-    (differentiates,) = {each for each in gradients if each is not None}
+    (differentiates,) = set(gradients) - {None}
     there[name] = runs is not None, nets is not None, differentiates
 print(json.dumps([known, there]))
 """
@@ -63,7 +68,7 @@ needs_onnxruntime = pytest.mark.skipif(
 )
 
 
-def square(folder, *, flops=1, factor=1.0, framework="numpy"):
+def square(folder: Path, *, flops: int = 1, factor: float = 1.0, framework: str = "numpy") -> Path:
     """A user's operator, whose function is right where the factor is 1."""
     folder.mkdir(exist_ok=True)
     function = FUNCTION.replace("FRAMEWORK", framework).replace("FACTOR", str(factor))
@@ -71,12 +76,12 @@ def square(folder, *, flops=1, factor=1.0, framework="numpy"):
     return folder / "square.py"
 
 
-def outcomes(ends):
+def outcomes(ends: Mapping[str, Ended]) -> dict[str, tuple[str | None, str]]:
     """What each trial ended with, by id."""
     return {identity: (ended.reason, ended.message) for identity, ended in ends.items()}
 
 
-def test_the_catalogue_says_what_each_framework_here_can_do():
+def test_the_catalogue_says_what_each_framework_here_can_do() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CAPABILITIES], capture_output=True, text=True, check=False
     )
@@ -87,7 +92,9 @@ def test_the_catalogue_says_what_each_framework_here_can_do():
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_catalogue_says_what_each_framework_of_the_image_can_do(program, tmp_path):
+def test_the_catalogue_says_what_each_framework_of_the_image_can_do(
+    program: Program, tmp_path: Path
+) -> None:
     done = program.python(tmp_path, "-c", CAPABILITIES)
     assert done.returncode == 0, done.stderr
     known, there = json.loads(done.stdout.splitlines()[-1])
@@ -95,14 +102,16 @@ def test_the_catalogue_says_what_each_framework_of_the_image_can_do(program, tmp
     assert {"tensorflow", "tensorflow-xla", "onnxruntime"} <= set(known)
 
 
-def test_a_capability_that_is_not_there_is_named():
+def test_a_capability_that_is_not_there_is_named() -> None:
     assert require(5, "slate", "run networks") == 5
     with pytest.raises(FrameworkError, match="slate does not run networks"):
         require(None, "slate", "run networks")
 
 
 @needs_torch
-def test_what_compiles_networks_fails_each_trial_of_an_operator_and_only_those(tmp_path):
+def test_what_compiles_networks_fails_each_trial_of_an_operator_and_only_those(
+    tmp_path: Path,
+) -> None:
     own = square(tmp_path / "own", framework="torch")
     ends = run(
         tmp_path,
@@ -136,7 +145,7 @@ def test_what_compiles_networks_fails_each_trial_of_an_operator_and_only_those(t
 
 
 @needs_onnxruntime
-def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_path):
+def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_path: Path) -> None:
     ends = run(
         tmp_path,
         "onnxruntime",
@@ -164,7 +173,9 @@ def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_p
 
 
 @EACH_FRAMEWORK
-def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(tmp_path, framework):
+def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(
+    tmp_path: Path, framework: str
+) -> None:
     own = square(tmp_path / "own", flops=7, framework=framework)
     wrong = square(tmp_path / "wrong", factor=1.01, framework=framework)
     ends = run(
@@ -192,7 +203,9 @@ def test_a_user_s_operator_may_be_named_like_one_of_the_catalogue(tmp_path, fram
 
 
 @EACH_FRAMEWORK
-def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(tmp_path, framework):
+def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(
+    tmp_path: Path, framework: str
+) -> None:
     right = square(tmp_path / "right", flops=2, framework=framework)
     wrong = square(tmp_path / "wrong", flops=3, factor=1.01, framework=framework)
     order = [("a", right), ("b", wrong), ("c", right), ("d", wrong)]
@@ -213,12 +226,14 @@ def test_two_user_s_operators_of_one_name_and_file_name_stay_apart_in_a_job(tmp_
 
 
 @EACH_FRAMEWORK
-def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(tmp_path, framework):
+def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(
+    tmp_path: Path, framework: str
+) -> None:
     x = numpy.linspace(-1, 1, 7, dtype="float32")
 
-    def compute(loaded, operator):
+    def compute(loaded: Framework, operator: operators.Operator) -> NDArray[Any]:
         tensors = (loaded.from_numpy(x, "float32"),)
-        function, operands = loaded.operators.operation(operator, {"n": 7}, tensors)
+        function, operands = operation(loaded, operator, {"n": 7}, tensors)
         return loaded.to_numpy(function(*operands))
 
     first, second = (frameworks.load(framework, "cpu", 1, "default") for _ in range(2))
@@ -244,10 +259,10 @@ def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(tmp_path, fra
     ],
 )
 def test_a_framework_never_runs_its_own_operation_for_a_user_s_of_that_name(
-    tmp_path, framework, message
-):
+    tmp_path: Path, framework: str, message: str
+) -> None:
     own, _ = operators.find("relu", str(square(tmp_path / "own")))
     loaded = frameworks.load(framework, "cpu", 1, "default")
     tensors = (loaded.from_numpy(numpy.ones(3, "float32"), "float32"),)
     with pytest.raises(FrameworkError, match=message):
-        loaded.operators.operation(own, {"n": 3}, tensors)
+        operation(loaded, own, {"n": 3}, tensors)

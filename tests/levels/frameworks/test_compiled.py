@@ -5,6 +5,7 @@ import pytest
 from capsule.levels import frameworks
 from capsule.levels.graphs import reference
 from capsule.levels.networks import Builder
+from tests.support.capabilities import inference, training
 from tests.support.compiler import needs_compiler
 from tests.support.networks import distance, ran, tensors
 
@@ -17,7 +18,7 @@ pytestmark = [
 ]
 
 
-def test_outputs_loss_and_gradients_are_the_references():
+def test_outputs_loss_and_gradients_are_the_references() -> None:
     g = Builder("small")
     x = g.linear(g.relu(g.input("x", (4, 8))), 6)
     graph = g.graph([x], loss=g.softmax_cross_entropy(x, g.labels("label", 4, 6)))
@@ -25,16 +26,16 @@ def test_outputs_loss_and_gradients_are_the_references():
     arrays, native = tensors(framework, graph, "float32")
     right = reference.forward(graph, arrays, "float32")
     gradients = reference.backward(graph, arrays, "float32")
-    outputs = ran(framework, framework.networks.inference(graph, native))
+    outputs = ran(framework, inference(framework, graph, native))
     assert distance(outputs, [right[name] for name in graph.outputs]) < 1e-6
-    call = framework.networks.training(graph, native)
+    call = training(framework, graph, native)
     for _ in range(2):
         loss, *by = ran(framework, call)
-        assert abs(loss - right[graph.loss]) < 1e-6
+        assert abs(loss - right[graph.require_loss()]) < 1e-6
         assert distance(by, list(gradients.values())) < 1e-6
 
 
-def test_there_are_no_single_operations_and_the_compiler_is_recorded():
+def test_there_are_no_single_operations_and_the_compiler_is_recorded() -> None:
     framework = frameworks.load("torch-compile", "cpu", 1, "default")
     assert framework.operators is None
     settings = framework.settings()

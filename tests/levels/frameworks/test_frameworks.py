@@ -3,11 +3,14 @@ installed, and always in the image of `images/tensorflow`."""
 
 import json
 import math
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from capsule.levels import catalog
-from tests.support.programs import PROGRAMS, run
+from tests.support.programs import PROGRAMS, Program, run
+from tests.support.trials import Entry
 
 FRAMEWORKS = ("tensorflow", "tensorflow-xla", "onnxruntime")
 # XLA compiles each case twice, about a second: a test run affords two of its dtypes
@@ -15,11 +18,12 @@ DTYPES = {"tensorflow-xla": ("float32", "bfloat16")}
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
-def program(request):
-    return request.param
+def program(request: pytest.FixtureRequest) -> Program:
+    chosen: Program = request.param
+    return chosen
 
 
-def trials(framework, names=tuple(catalog.OPERATORS)):
+def trials(framework: str, names: Iterable[str] = tuple(catalog.OPERATORS)) -> list[Entry]:
     """The last quick case of each operator, which is the one with the most options."""
     entries = []
     for name in names:
@@ -44,7 +48,9 @@ def trials(framework, names=tuple(catalog.OPERATORS)):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_operator_and_dtype_stays_within_its_bounds(program, framework, tmp_path):
+def test_every_operator_and_dtype_stays_within_its_bounds(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
     work = trials(framework)
     assert {entry["operator"] for entry in work} == set(catalog.OPERATORS)
     values, _ = run(program, tmp_path, framework, work)
@@ -61,7 +67,9 @@ def test_every_operator_and_dtype_stays_within_its_bounds(program, framework, tm
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("determinism", ["default", "strict"])
-def test_settings_tell_the_threads_and_the_determinism(program, framework, determinism, tmp_path):
+def test_settings_tell_the_threads_and_the_determinism(
+    program: Program, framework: str, determinism: str, tmp_path: Path
+) -> None:
     work = trials(framework, ["relu"])[:1]
     _, hello = run(program, tmp_path, framework, work, threads=2, determinism=determinism)
     settings = hello["environment"]["settings"]
@@ -90,7 +98,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("framework", FAULTS)
-def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tmp_path):
+def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
     work = [
         entry
         for entry in trials(framework, ["softmax", "conv2d", "relu"])
@@ -103,7 +113,7 @@ def test_a_wrong_axis_and_a_lost_bias_exceed_their_bounds(program, framework, tm
         assert ratio == 0 if entry["operator"] == "relu" else ratio > 10
 
 
-def test_the_probe_lists_the_frameworks_of_the_image(program, tmp_path):
+def test_the_probe_lists_the_frameworks_of_the_image(program: Program, tmp_path: Path) -> None:
     done = program.levels(tmp_path, "probe")
     inventory = json.loads(done.stdout)
     assert {"numpy", *FRAMEWORKS} <= set(inventory["frameworks"])
@@ -118,7 +128,7 @@ def test_the_probe_lists_the_frameworks_of_the_image(program, tmp_path):
     assert inventory["missing"].get("frameworks.tensorflow.version") is None
 
 
-def test_times_are_those_of_single_calls(program, tmp_path):
+def test_times_are_those_of_single_calls(program: Program, tmp_path: Path) -> None:
     work = trials("onnxruntime", ["relu"])[:1]
     values, _ = run(program, tmp_path, "onnxruntime", work)
     (samples,) = values.values()
@@ -143,7 +153,9 @@ print(float(numpy.linalg.norm((result - reference).astype(float))) / bound)
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
-def test_what_the_catalogue_calls_inexact_still_is(program, framework, tmp_path):
+def test_what_the_catalogue_calls_inexact_still_is(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
     done = program.python(tmp_path, "-c", INEXACT.format(framework=framework))
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) > 1000

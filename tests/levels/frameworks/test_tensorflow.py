@@ -3,22 +3,25 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capsule.levels import catalog
-from tests.support.programs import PROGRAMS, run
+from tests.support.programs import PROGRAMS, Program, run
+from tests.support.trials import Entry
 
 FRAMEWORKS = ("tensorflow", "tensorflow-xla")
 RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
-def program(request):
-    return request.param
+def program(request: pytest.FixtureRequest) -> Program:
+    chosen: Program = request.param
+    return chosen
 
 
-def trial(framework, name, dtype="float32"):
+def trial(framework: str, name: str, dtype: str = "float32") -> Entry:
     ((case, parameters), *_) = catalog.NETWORKS[name].cases["quick"]
     return {
         "id": f"{name}/{dtype}/{framework}/17",
@@ -33,15 +36,16 @@ def trial(framework, name, dtype="float32"):
     }
 
 
-def seen(program, folder, framework, *words):
+def execute(program: Program, folder: Path, framework: str, *words: str) -> dict[str, Any]:
     """What `support/execute_networks.py` prints."""
     shutil.copy(Path(__file__).parents[2] / "support" / "execute_networks.py", folder)
     done = program.python(folder, "execute_networks.py", framework, *words)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
-def assert_right(checks):
+def assert_right(checks: dict[str, Any]) -> None:
     assert 0 < checks["outputs"] < 1
     assert 0 < checks["training"] < 1
     assert not any(checks["unread"])
@@ -52,7 +56,9 @@ def assert_right(checks):
 
 @pytest.mark.parametrize("name", catalog.NETWORKS)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_network_stays_within_its_bounds(program, framework, name, tmp_path):
+def test_every_network_stays_within_its_bounds(
+    program: Program, framework: str, name: str, tmp_path: Path
+) -> None:
     work = [trial(framework, name)]
     values, _ = run(program, tmp_path, framework, work)
     (samples,) = values.values()
@@ -64,7 +70,7 @@ def test_every_network_stays_within_its_bounds(program, framework, name, tmp_pat
     assert samples["l2_error"][0] > 0
 
 
-def test_other_dtypes_stay_within_their_bounds(program, tmp_path):
+def test_other_dtypes_stay_within_their_bounds(program: Program, tmp_path: Path) -> None:
     work = [trial("tensorflow-xla", "lenet", dtype) for dtype in ("bfloat16", "float16")]
     values, _ = run(program, tmp_path, "tensorflow-xla", work)
     assert len(values) == 2
@@ -74,13 +80,17 @@ def test_other_dtypes_stay_within_their_bounds(program, tmp_path):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_layouts_are_undone_wherever_the_order_of_axes_is_read(program, framework, tmp_path):
-    assert_right(seen(program, tmp_path, framework, "everything", "float32"))
+def test_layouts_are_undone_wherever_the_order_of_axes_is_read(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
+    assert_right(execute(program, tmp_path, framework, "everything", "float32"))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_network_that_was_an_onnx_file_runs(program, framework, tmp_path):
-    assert_right(seen(program, tmp_path, framework, "exchanged"))
+def test_a_network_that_was_an_onnx_file_runs(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
+    assert_right(execute(program, tmp_path, framework, "exchanged"))
 
 
 FAULTS = {
@@ -103,7 +113,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_planted_fault_exceeds_its_bound(program, framework, fault, tmp_path):
+def test_a_planted_fault_exceeds_its_bound(
+    program: Program, framework: str, fault: str, tmp_path: Path
+) -> None:
     plant, metric = FAULTS[fault]
     values, _ = run(program, tmp_path, framework, [trial(framework, "lenet")], plant)
     (samples,) = values.values()
@@ -111,16 +123,18 @@ def test_a_planted_fault_exceeds_its_bound(program, framework, fault, tmp_path):
     assert samples[metric][0] > 1
 
 
-def test_what_is_not_there_is_refused_by_name(program, tmp_path):
-    messages = seen(program, tmp_path, "tensorflow", "refused")
+def test_what_is_not_there_is_refused_by_name(program: Program, tmp_path: Path) -> None:
+    messages = execute(program, tmp_path, "tensorflow", "refused")
     assert messages == {
         "operator": "tensorflow has no operator spin for y",
         "dtype": "tensorflow runs networks in float64, float32, not in float16",
     }
 
 
-def test_memory_is_that_of_living_activations_and_no_tape_stays(program, tmp_path):
-    peaks = seen(program, tmp_path, "tensorflow", "peaks")
+def test_memory_is_that_of_living_activations_and_no_tape_stays(
+    program: Program, tmp_path: Path
+) -> None:
+    peaks = execute(program, tmp_path, "tensorflow", "peaks")
     activation, kept = peaks["activation"], peaks["length"] * peaks["activation"]
     # one that is read, one that is made, and what the kernels use; none that was read before
     assert activation <= peaks["inference"] <= 6 * activation

@@ -2,16 +2,30 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy
 import pytest
+from numpy.typing import NDArray
 
 from capsule.levels import networks
 from capsule.levels.graphs import reference, values
-from capsule.levels.graphs.bounds import bounds
+from capsule.levels.graphs.bounds import Bounds, bounds
+from capsule.levels.graphs.graph import Graph
+from capsule.levels.graphs.reference import Formula, Step
 from capsule.levels.operators import several
-from capsule.levels.operators.rounding import Exact
+from capsule.levels.operators.rounding import Bilinear, Exact
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+
+Case = tuple[Graph, Arrays, Bounds]
+"""A network, its inputs and parameters, and how far its results may be off."""
+
+Results = tuple[Array, Array, Arrays]
+"""Its outputs, its loss and its gradients."""
 
 SMALL = {
     "lenet": {"batch": 2},
@@ -22,28 +36,29 @@ SMALL = {
 
 
 @pytest.fixture(scope="module", params=SMALL)
-def case(request):
+def case(request: pytest.FixtureRequest) -> Case:
     graph = networks.build(request.param, SMALL[request.param])
     arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
     return graph, arrays, bounds(graph, arrays, "float32", 17)
 
 
-def run(graph, arrays, step=reference.exactly):
-    """Outputs, loss and gradients in the dtype of the arrays."""
+def run(graph: Graph, arrays: Arrays, step: Step = reference.exactly) -> Results:
+    """In the dtype of the arrays."""
     computed = reference.evaluate(graph.nodes, arrays, step)
     gradients = reference.differentiate(graph, arrays, computed, step)
-    return computed[graph.outputs[0]], computed[graph.loss], gradients
+    return computed[graph.outputs[0]], computed[graph.require_loss()], gradients
 
 
-def ratios(case, results):
+def ratios(case: Case, results: Results) -> tuple[float, float, float]:
     """Of the outputs, the loss, and the worst gradient."""
     graph, arrays, limits = case
+    assert limits.loss is not None
     output, loss, gradients = results
     right = reference.forward(graph, arrays, "float32")
     due = reference.backward(graph, arrays, "float32")
     return (
         float(numpy.linalg.norm(output - right[graph.outputs[0]])) / limits.outputs[0],
-        float(abs(loss - right[graph.loss])) / limits.loss,
+        float(abs(loss - right[graph.require_loss()])) / limits.loss,
         max(
             float(numpy.linalg.norm(gradients[name] - due[name])) / limits.gradients[name]
             for name in graph.trainable
@@ -54,42 +69,48 @@ def ratios(case, results):
 class _Coarse(Exact):
     """Factors of products cut to `bits` significant ones, as faster arithmetic takes them."""
 
-    def __init__(self, bits):
+    def __init__(self, bits: int) -> None:
         self._bits = bits
 
-    def bilinear(self, function, x, y, terms, passes=0):
-        return function(self._cut(x), self._cut(y))
+    def bilinear(
+        self, function: Bilinear, x: Array, y: Array, terms: int, passes: int = 0
+    ) -> Array:
+        product: Array = function(self._cut(x), self._cut(y))
+        return product
 
-    def _cut(self, x):
+    def _cut(self, x: Array) -> Array:
         significand, exponent = numpy.frexp(x)
-        return numpy.ldexp(numpy.round(significand * 2**self._bits) / 2**self._bits, exponent)
+        short = numpy.round(significand * 2**self._bits) / 2**self._bits
+        cut: Array = numpy.ldexp(short, exponent)
+        return cut
 
 
-def coarse(bits):
+def coarse(bits: int) -> Step:
     calculator = _Coarse(bits)
 
-    def step(label, function, *arrays):
+    def step(label: str, function: Formula, *arrays: Array) -> tuple[Any, ...]:
         return several(function(calculator, *arrays))
 
     return step
 
 
-def test_float32_stays_far_within(case):
+def test_float32_stays_far_within(case: Case) -> None:
     graph, arrays, _ = case
     computed = run(graph, arrays)
     assert computed[0].dtype == numpy.float32
     assert max(ratios(case, computed)) < 0.1
 
 
-def test_bounds_are_narrow_against_what_they_bound(case):
+def test_bounds_are_narrow_against_what_they_bound(case: Case) -> None:
     graph, arrays, limits = case
+    assert limits.loss is not None
     right = reference.forward(graph, arrays, "float32")
     assert limits.outputs[0] < 3e-4 * numpy.linalg.norm(right[graph.outputs[0]])
-    assert limits.loss < 1e-2 * abs(right[graph.loss])
+    assert limits.loss < 1e-2 * abs(right[graph.require_loss()])
 
 
 @pytest.mark.parametrize("bits", [8, 11], ids=["bfloat16", "tf32"])
-def test_products_of_shortened_factors_lie_beyond(case, bits):
+def test_products_of_shortened_factors_lie_beyond(case: Case, bits: int) -> None:
     graph, arrays, _ = case
     output, _, gradient = ratios(case, run(graph, arrays, coarse(bits)))
     assert output > 1
@@ -97,7 +118,7 @@ def test_products_of_shortened_factors_lie_beyond(case, bits):
 
 
 @pytest.mark.parametrize("dtype", ["tf32", "bfloat16"])
-def test_shortened_factors_are_right_where_the_dtype_says_so(case, dtype):
+def test_shortened_factors_are_right_where_the_dtype_says_so(case: Case, dtype: str) -> None:
     graph, _, _ = case
     arrays = {**values.inputs(graph, dtype, 17), **values.parameters(graph, dtype, 17)}
     limits = bounds(graph, arrays, dtype, 17)
@@ -105,7 +126,7 @@ def test_shortened_factors_are_right_where_the_dtype_says_so(case, dtype):
     assert max(ratios((graph, arrays, limits), computed)) < 1
 
 
-def test_a_gradient_left_out_lies_beyond(case):
+def test_a_gradient_left_out_lies_beyond(case: Case) -> None:
     graph, arrays, limits = case
     due = reference.backward(graph, arrays, "float32")
     unseen = [
@@ -116,13 +137,13 @@ def test_a_gradient_left_out_lies_beyond(case):
     assert unseen == keys.get(graph.name, [])
 
 
-def faulty(graph, place, **changes):
+def faulty(graph: Graph, place: str, **changes: Any) -> Graph:
     """The graph with one node changed."""
     nodes = tuple(replace(node, **changes) if node.name == place else node for node in graph.nodes)
     return replace(graph, nodes=nodes)
 
 
-def test_a_residual_dropped_lies_beyond():
+def test_a_residual_dropped_lies_beyond() -> None:
     graph = networks.build("resnet44", SMALL["resnet44"])
     arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
     case = (graph, arrays, bounds(graph, arrays, "float32", 17))
@@ -140,7 +161,9 @@ def test_a_residual_dropped_lies_beyond():
         ("transformer", "gelu1", {"approximate": 0}, 0),
     ],
 )
-def test_a_wrong_axis_or_option_lies_beyond(name, place, sizes, index):
+def test_a_wrong_axis_or_option_lies_beyond(
+    name: str, place: str, sizes: Mapping[str, Any], index: int
+) -> None:
     graph = networks.build(name, SMALL[name])
     arrays = {**values.inputs(graph, "float32", 17), **values.parameters(graph, "float32", 17)}
     case = (graph, arrays, bounds(graph, arrays, "float32", 17))
@@ -149,7 +172,7 @@ def test_a_wrong_axis_or_option_lies_beyond(name, place, sizes, index):
     assert ratios(case, run(wrong, arrays))[index] > 1
 
 
-def test_bounds_are_the_same_again_and_in_another_process():
+def test_bounds_are_the_same_again_and_in_another_process() -> None:
     graph = networks.build("transformer", {"batch": 2, "layers": 1})
     arrays = {**values.inputs(graph, "float32", 5), **values.parameters(graph, "float32", 5)}
     limits = bounds(graph, arrays, "float32", 5)
@@ -169,7 +192,7 @@ def test_bounds_are_the_same_again_and_in_another_process():
     assert done.stdout.strip() == repr(limits)
 
 
-def test_a_network_without_a_loss_has_bounds_of_its_outputs_alone():
+def test_a_network_without_a_loss_has_bounds_of_its_outputs_alone() -> None:
     g = networks.Builder("mine")
     graph = g.graph(g.relu(g.linear(g.input("x", (4, 8)), 3)))
     arrays = {**values.inputs(graph, "float16", 5), **values.parameters(graph, "float16", 5)}
@@ -178,7 +201,7 @@ def test_a_network_without_a_loss_has_bounds_of_its_outputs_alone():
     assert (limits.loss, limits.gradients) == (None, {})
 
 
-def test_a_kink_within_reach_of_rounding_is_covered_whatever_the_seed():
+def test_a_kink_within_reach_of_rounding_is_covered_whatever_the_seed() -> None:
     g = networks.Builder("mine")
     x = g.parameter("x", (1, 2), value=numpy.ones((1, 2)), trainable=False)
     weight = g.parameter("w", (1, 2), value=numpy.array([[1, 2.0**-24 - 1]]))

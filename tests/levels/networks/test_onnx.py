@@ -1,37 +1,48 @@
 """ONNX files in and out, against ONNX's own node tests, torch's exporter and random networks."""
 
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from capsule.levels import frameworks
 from capsule.levels.graphs import reference, values
+from capsule.levels.graphs.graph import Graph
 from capsule.levels.networks import Builder, build
+from tests.support.capabilities import inference, training
 from tests.support.networks import NETWORKS, distance, ran
 from tests.support.properties import examples
 
-onnx = pytest.importorskip("onnx")
-torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("torch")
 pytest.importorskip("onnxruntime")
 
-from capsule.levels.graphs.onnx import exchange, mapping  # noqa: E402
+import onnx
+import torch
+
+from capsule.levels.graphs.onnx import exchange, mapping
+
+Array = NDArray[Any]
 
 
-def results(graph, arrays):
+def results(graph: Graph, arrays: Mapping[str, Array]) -> list[Array]:
     """Outputs, loss and gradients by numpy."""
     framework = frameworks.load("numpy", "cpu", 1, "default")
-    outputs = ran(framework, framework.networks.inference(graph, arrays))
-    training = ran(framework, framework.networks.training(graph, arrays)) if graph.loss else []
-    return outputs + training
+    outputs = ran(framework, inference(framework, graph, arrays))
+    trained = ran(framework, training(framework, graph, arrays)) if graph.loss else []
+    return outputs + trained
 
 
-def there_and_back(graph, batch, dtype="float64"):
-    inputs = values.inputs(graph, dtype, 3)
-    weights = values.parameters(graph, dtype, 3)
+def there_and_back(graph: Graph, batch: int) -> Graph:
+    inputs = values.inputs(graph, "float64", 3)
+    weights = values.parameters(graph, "float64", 3)
     again = exchange.load(exchange.dump(graph, weights, batch=batch), {"batch": batch})
     read = {name: parameter.value for name, parameter in again.parameters.items()}
     assert again.inputs == graph.inputs
@@ -50,14 +61,14 @@ def there_and_back(graph, batch, dtype="float64"):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_named_network_survives(name):
+def test_a_named_network_survives(name: str) -> None:
     graph = build(name, NETWORKS[name])
     again = there_and_back(graph, NETWORKS[name]["batch"])
     assert [node.operator for node in again.nodes] == [node.operator for node in graph.nodes]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_file_for_one_batch_runs_with_another(name):
+def test_a_file_for_one_batch_runs_with_another(name: str) -> None:
     sizes = NETWORKS[name]
     small, large = build(name, sizes), build(name, {**sizes, "batch": 5})
     file = exchange.dump(small, values.parameters(small, "float64", 3), batch=sizes["batch"])
@@ -67,11 +78,12 @@ def test_a_file_for_one_batch_runs_with_another(name):
 
 
 @st.composite
-def networks(draw):
+def networks(draw: st.DrawFn) -> Graph:
     g = Builder("random")
     x = g.input("x", (2, draw(st.integers(1, 3)), draw(st.integers(3, 6)), draw(st.integers(3, 6))))
     for _ in range(draw(st.integers(1, 6))):
         shape = g.shape(x)
+        steps: dict[str, Callable[[str, tuple[int, ...]], str]]
         if len(shape) == 4:
             steps = {
                 "conv": lambda x, shape: g.conv2d(x, 2, 3, padding=1, bias=draw(st.booleans())),
@@ -98,17 +110,18 @@ def networks(draw):
             }
         x = steps[draw(st.sampled_from(sorted(steps)))](x, shape)
     x = g.flat(x)
+    loss: str | None = None
     kind = draw(st.sampled_from(["classes", "squares", "none"]))
     if kind == "classes":
         loss = g.softmax_cross_entropy(x, g.labels("label", *g.shape(x)))
-    else:
-        loss = g.mean_squared_error(x, g.input("y", g.shape(x))) if kind == "squares" else None
+    elif kind == "squares":
+        loss = g.mean_squared_error(x, g.input("y", g.shape(x)))
     return g.graph([x], loss)
 
 
 @examples(60)
 @given(networks())
-def test_a_random_network_survives(graph):
+def test_a_random_network_survives(graph: Graph) -> None:
     weights = values.parameters(graph, "float64", 3)
     inputs = values.inputs(graph, "float64", 3)
     fixed = min(tensor.shape[0] for tensor in graph.inputs.values())
@@ -119,10 +132,11 @@ def test_a_random_network_survives(graph):
     computed = reference.evaluate(again.nodes, {**new, **inputs, **read})
     # a view of the shape that is there already is left out
     assert (computed[again.outputs[0]] == right[graph.outputs[0]]).all()
-    assert graph.loss is None or computed[again.loss] == right[graph.loss]
+    if graph.loss is not None:
+        assert computed[again.require_loss()] == right[graph.loss]
 
 
-def export(module, *inputs, **options):
+def export(module: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> tuple[bytes, Array]:
     """What torch.onnx.export writes, and what torch computes."""
     import io
 
@@ -135,7 +149,7 @@ def export(module, *inputs, **options):
 
 
 class Residual(torch.nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         nn = torch.nn
         self.first, self.norm = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6)
@@ -145,7 +159,7 @@ class Residual(torch.nn.Module):
             self.norm.running_mean.uniform_()
             self.norm.running_var.uniform_(0.5, 2)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = torch.relu(self.norm(self.first(x)))
         x = torch.sigmoid(self.again(x)) + torch.nn.functional.gelu(x)
         x = torch.nn.functional.avg_pool2d(x, 2)
@@ -155,14 +169,14 @@ class Residual(torch.nn.Module):
 class Rows(torch.nn.Module):
     """Tokens, positions, and attention by hand, as older files have it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.table = torch.nn.Embedding(11, 8)
         self.places = torch.nn.Parameter(torch.randn(1, 6, 8))
         self.qkv = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
         self.norm, self.last = torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.norm(self.table(x) + self.places)
         q, k, v = (layer(x).view(x.shape[0], 6, 2, 4).transpose(1, 2) for layer in self.qkv)
         x = torch.softmax(q @ k.transpose(2, 3), -1) @ v
@@ -174,7 +188,9 @@ class Rows(torch.nn.Module):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("model", [Residual, Rows])
 @pytest.mark.parametrize("name", ["torch", "numpy", "onnxruntime"])
-def test_what_torch_exports_runs_everywhere(name, model, dynamic):
+def test_what_torch_exports_runs_everywhere(
+    name: str, model: type[Residual] | type[Rows], dynamic: bool
+) -> None:
     torch.manual_seed(5)
     module = model()
     rows = model is Rows
@@ -186,39 +202,44 @@ def test_what_torch_exports_runs_everywhere(name, model, dynamic):
     arrays = {**values.inputs(graph, "float32", 1), **values.parameters(graph, "float32", 1)}
     arrays["x"] = x.numpy().reshape(graph.inputs["x"].shape)
     native = {key: framework.from_numpy(array, "float32") for key, array in arrays.items()}
-    outputs = ran(framework, framework.networks.inference(graph, native))
+    outputs = ran(framework, inference(framework, graph, native))
     assert distance(outputs, [right]) < 1e-5
     count = sum(prod(graph.parameters[key].shape) for key in graph.trainable)
     kept = sum(parameter.numel() for parameter in module.parameters())
     # torch's exporter folds batch normalization into the convolution before it
     assert count == kept - (12 if model is Residual else 0)
     if name != "onnxruntime":
-        _, *gradients = ran(framework, framework.networks.training(graph, native))
+        _, *gradients = ran(framework, training(framework, graph, native))
         wider = reference.backward(graph, arrays, "float32")
         assert distance(gradients, list(wider.values())) < 1e-4
     other = exchange.load(file, {"batch": 8})
     assert other.nodes[-1].shape == () or other.nodes[-1].shape[0] == 8
 
 
-def test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax():
+def test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax() -> None:
     file, _ = export(Residual(), torch.randn(3, 3, 8, 8))
     graph = exchange.load(file, {"batch": 4})
     nodes = {node.name: node for node in graph.nodes}
-    scores, labels = nodes[graph.loss].inputs
+    scores, labels = nodes[graph.require_loss()].inputs
     assert nodes[scores].operator == "gemm"
     assert nodes[graph.outputs[0]].operator == "softmax"
     assert (graph.inputs[labels].shape, graph.inputs[labels].below) == ((4,), 4)
 
 
-def cases():
+NodeCase = Any
+"""A `TestCase` of ONNX: a model of one node, with its inputs and outputs."""
+
+
+def cases() -> Sequence[NodeCase]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
 
-        return collect_testcases(None)
+        cases: Sequence[NodeCase] = collect_testcases(None)
+        return cases
 
 
-def attempt(case):
+def attempt(case: NodeCase) -> tuple[Graph, dict[str, Array], list[Array]] | None:
     """The case with its first input as one and all others constants, or all as inputs."""
     operands, right = (list(map(numpy.asarray, arrays)) for arrays in case.data_sets[0])
     for count in (1, len(operands)):
@@ -240,7 +261,7 @@ def attempt(case):
     return None
 
 
-def test_onnxs_own_node_tests_agree():
+def test_onnxs_own_node_tests_agree() -> None:
     framework = frameworks.load("numpy", "cpu", 1, "default")
     agreed = set()
     # a cast's type is not kept: reals have the trial's
@@ -261,7 +282,7 @@ def test_onnxs_own_node_tests_agree():
         weights = {name: parameter.value for name, parameter in graph.parameters.items()}
         # labels of a loss that the file does not have are read by nobody
         native = {n: arrays[n].reshape(e.shape) for n, e in graph.inputs.items() if n in arrays}
-        yielded = ran(framework, framework.networks.inference(graph, {**native, **weights}))
+        yielded = ran(framework, inference(framework, graph, {**native, **weights}))
         for one, other in zip(yielded, right, strict=False):
             assert one.shape == other.shape, case.name
             numpy.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5, err_msg=case.name)
@@ -273,27 +294,30 @@ def test_onnxs_own_node_tests_agree():
     }
 
 
-def refuse(*nodes, opset=17, inputs=(("x", (2, 3, 8, 8)),), outputs=("y",), constants=None):
+def refuse(
+    node: onnx.NodeProto,
+    opset: int = 17,
+    shape: Sequence[int | str] = (2, 3, 8, 8),
+    constants: Mapping[str, Array] | None = None,
+) -> str:
+    """What is said of a file with one node, from x to y."""
     from onnx import TensorProto, helper, numpy_helper
 
-    def describe(name, shape):
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
     graph = helper.make_graph(
-        nodes,
+        [node],
         "g",
-        [describe(*words) for words in inputs],
-        [describe(name, None) for name in outputs],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as refusal:
         exchange.load(model.SerializeToString(), {"batch": 2})
-    return str(caught.value)
+    return str(refusal.value)
 
 
-def node(kind, inputs, outputs=("y",), **attributes):
-    return onnx.helper.make_node(kind, inputs, outputs, name="it", **attributes)
+def node(kind: str, inputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
+    return onnx.helper.make_node(kind, inputs, ["y"], name="it", **attributes)
 
 
 KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
@@ -321,20 +345,22 @@ KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
         ("is not supported", node("Reshape", ["x", "s"]), {"s": numpy.array([0, 5, -1])}),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_sentence(words, wrong, constants):
+def test_what_cannot_be_read_is_refused_in_one_sentence(
+    words: str, wrong: onnx.NodeProto, constants: Mapping[str, Array] | None
+) -> None:
     message = refuse(wrong, constants=constants)
     assert words in message
     assert "Supported kinds of nodes: Add, Attention," in message
 
 
-def test_other_versions_and_other_files_are_refused():
+def test_other_versions_and_other_files_are_refused() -> None:
     assert "version 12" in refuse(node("Relu", ["x"]), opset=12)
-    assert "must have a fixed length" in refuse(node("Relu", ["x"]), inputs=[("x", (2, "n"))])
+    assert "must have a fixed length" in refuse(node("Relu", ["x"]), shape=(2, "n"))
     with pytest.raises(ValueError, match="not an ONNX file"):
         exchange.load(b"no such thing \xff", {"batch": 1})
 
 
-def test_weights_beside_the_file_are_asked_for_in_it(tmp_path):
+def test_weights_beside_the_file_are_asked_for_in_it(tmp_path: Path) -> None:
     graph = build("lenet", {"batch": 2})
     model = onnx.load_from_string(exchange.dump(graph, values.parameters(graph, "float32", 1)))
     onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.bin")

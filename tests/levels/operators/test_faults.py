@@ -1,13 +1,17 @@
 # ruff: noqa: E501  (one fault, one line)
 """Faults planted in operators of torch: each must leave its error bound."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import util
+from typing import Any
 
 import numpy
 import pytest
 
 from capsule.levels import catalog, frameworks, operators
+from capsule.levels.frameworks.base import Call
+from capsule.levels.frameworks.base import NativeTensor as Tensor
 from capsule.levels.instruments import errors
 from tests.support import trials
 
@@ -21,7 +25,11 @@ if util.find_spec("torch") is not None:
     from torch.nn import functional
 
 
-def half_sums(a, b):
+Function = Callable[..., Any]
+"""Of tensors, yields a tensor or a tuple of them."""
+
+
+def half_sums(a: Tensor, b: Tensor) -> Tensor:
     """A product whose sums are kept in the dtype of its operands."""
     total = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
     for k in range(a.shape[1]):
@@ -29,33 +37,51 @@ def half_sums(a, b):
     return total
 
 
-def half_row_sums(x):
+def half_row_sums(x: Tensor) -> Tensor:
     total = torch.zeros(x.shape[0], dtype=x.dtype)
     for column in range(x.shape[1]):
         total = total + x[:, column]
     return total
 
 
-def norm_over(axes, x, w, b, unbiased=False, epsilon=1e-5):
+def norm_over(
+    axes: tuple[int, ...],
+    x: Tensor,
+    w: Tensor,
+    b: Tensor,
+    unbiased: bool = False,
+    epsilon: float = 1e-5,
+) -> Tensor:
     variance, mean = torch.var_mean(x, axes, keepdim=True, unbiased=unbiased)
     shape = (-1, *[1] * (x.ndim - 2)) if x.ndim > 2 else (-1,)
     return (x - mean) / torch.sqrt(variance + epsilon) * w.reshape(shape) + b.reshape(shape)
 
 
-def attention(q, k, v, root=None, hidden_from=1):
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, root: float | None = None, hidden_from: int = 1
+) -> Tensor:
     scores = q @ k.transpose(-1, -2) / (root or q.shape[-1] ** 0.5)
     hidden = torch.ones(scores.shape[-2:]).triu(hidden_from).bool()
     scores = scores.masked_fill(hidden, -torch.inf)
     return torch.softmax(scores, -1) @ v
 
 
-def lstm(x, h, c, wx, wh, bx, bh, order="ifgo"):
+def lstm(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    wx: Tensor,
+    wh: Tensor,
+    bx: Tensor,
+    bh: Tensor,
+    order: str = "ifgo",
+) -> tuple[Tensor, Tensor]:
     parts = dict(zip(order, (x @ wx.t() + bx + h @ wh.t() + bh).chunk(4, 1), strict=True))
     cell = parts["f"].sigmoid() * c + parts["i"].sigmoid() * parts["g"].tanh()
     return parts["o"].sigmoid() * cell.tanh(), cell
 
 
-def detached(function, which):
+def detached(function: Function, which: int) -> Function:
     """The right result, without a gradient by one of its operands."""
     return lambda *operands: function(
         *(
@@ -65,7 +91,7 @@ def detached(function, which):
     )
 
 
-def scaled_gradient(function, factor):
+def scaled_gradient(function: Function, factor: float) -> Function:
     return lambda *operands: function(
         *((factor * operand + (1 - factor) * operand.detach()) for operand in operands)
     )
@@ -74,7 +100,9 @@ def scaled_gradient(function, factor):
 FORWARD, BACKWARD = "l2_error_ratio", "grad_l2_error_ratio"
 
 # operator, dtype, options, what torch does instead, the metric that tells
-FAULTS = {
+Fault = tuple[str, str, Mapping[str, int], Callable[..., Call], str]
+
+FAULTS: dict[str, Fault] = {
     "gemm: sums in float16": ("gemm", "float16", {"m": 32, "n": 32, "k": 1024}, lambda s, a, b: (half_sums, (a, b)), FORWARD),
     "gemm: sums in bfloat16": ("gemm", "bfloat16", {"m": 32, "n": 32, "k": 1024}, lambda s, a, b: (half_sums, (a, b)), FORWARD),
     "gemm: float32 where float64 is due": ("gemm", "float64", {"m": 32, "n": 32, "k": 64}, lambda s, a, b: (lambda a, b: (a.float() @ b.float()).double(), (a, b)), FORWARD),
@@ -109,11 +137,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_leaves_the_bound(monkeypatch, fault):
+def test_a_planted_fault_leaves_the_bound(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     from capsule.levels.frameworks.torch.operators import OPERATIONS
 
     name, dtype, parameters, instead, metric = FAULTS[fault]
-    trial = {
+    trial: trials.Entry = {
         "operator": name,
         "dtype": dtype,
         "parameters": parameters or catalog.OPERATORS[name].cases["quick"][-1][1],
@@ -129,16 +157,16 @@ def test_a_planted_fault_leaves_the_bound(monkeypatch, fault):
         assert values["gradient_check"][0] > 1
 
 
-def test_a_result_that_changes_from_call_to_call_is_told(monkeypatch):
+def test_a_result_that_changes_from_call_to_call_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from capsule.levels.frameworks.torch.operators import OPERATIONS
 
     calls = iter(range(1000))
 
-    def drifting(a, b):
+    def drifting(a: Tensor, b: Tensor) -> Tensor:
         return torch.mm(a, b) * (1 + next(calls) % 2 * 2**-23)  # a last bit, well within the bound
 
     monkeypatch.setitem(OPERATIONS, "gemm", lambda sizes, a, b: (drifting, (a, b)))
-    trial = {
+    trial: trials.Entry = {
         "operator": "gemm",
         "dtype": "float32",
         "parameters": {"m": 9, "n": 9, "k": 64},
@@ -151,7 +179,7 @@ def test_a_result_that_changes_from_call_to_call_is_told(monkeypatch):
     assert values["l2_error_ratio"][0] < 1
 
 
-def test_the_heat_map_shows_where_the_error_is():
+def test_the_heat_map_shows_where_the_error_is() -> None:
     right = numpy.zeros((8, 16))
     wrong = right.copy()
     wrong[7, 15] = 3.0
@@ -160,9 +188,9 @@ def test_the_heat_map_shows_where_the_error_is():
     assert (norms["l1_error"], norms["max_error"]) == ((3.0,), (3.0,))
 
 
-def test_two_trials_share_no_samples():
+def test_two_trials_share_no_samples() -> None:
     framework = frameworks.load("numpy", "cpu", None, "default")
-    trial = {
+    trial: trials.Entry = {
         "operator": "relu",
         "dtype": "float32",
         "parameters": {"n": 9},
@@ -173,7 +201,7 @@ def test_two_trials_share_no_samples():
         assert len(trials.values(framework, **trial)["forward_time"]) == 5
 
 
-def test_errors_of_several_outputs_are_those_of_all_together():
+def test_errors_of_several_outputs_are_those_of_all_together() -> None:
     right = (numpy.array([3.0]), numpy.array([4.0]))
     norms = errors.errors((right[0] + 3, right[1] - 4), right, (3.0, 8.0))
     assert norms["l2_error"] == (5.0,)

@@ -3,6 +3,7 @@ import gc
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.support import trials
 LEVELS = Path(capsule.levels.__file__).parent
 
 
-def test_one_percent_exceeds_the_bound_of_long_products_too():
+def test_one_percent_exceeds_the_bound_of_long_products_too() -> None:
     gemm = operators.load("gemm")
     sizes = catalog.OPERATORS["gemm"].complete({"m": 2, "n": 3, "k": 50_000})
     inputs = gemm.inputs(sizes, "float32", 1)
@@ -28,7 +29,7 @@ def test_one_percent_exceeds_the_bound_of_long_products_too():
     assert 0 < bound < 0.01 * numpy.linalg.norm(reference)
 
 
-def test_a_length_without_an_error_bound_is_an_error():
+def test_a_length_without_an_error_bound_is_an_error() -> None:
     coarse = rounding.Rounding(replace(operators.ARITHMETIC["float32"], inside=2.0**-3))
     with pytest.raises(ValueError, match="no error bound for k = 8"):
         coarse.bilinear(numpy.matmul, numpy.ones((1, 8)), numpy.ones((8, 1)), 8)
@@ -36,7 +37,7 @@ def test_a_length_without_an_error_bound_is_an_error():
 
 @pytest.mark.parametrize("name", catalog.OPERATORS)
 @pytest.mark.parametrize("dtype", catalog.FRAMEWORKS["numpy"].dtypes)
-def test_the_smallest_case_has_a_bound_above_zero(name, dtype):
+def test_the_smallest_case_has_a_bound_above_zero(name: str, dtype: str) -> None:
     sizes = dict.fromkeys(catalog.OPERATORS[name].parameters, 1)
     trial = {
         "operator": name,
@@ -50,10 +51,10 @@ def test_the_smallest_case_has_a_bound_above_zero(name, dtype):
         assert 0 <= values[metric][0] < 1
 
 
-def test_timing_runs_each_call_alone_with_the_collector_at_rest():
+def test_timing_runs_each_call_alone_with_the_collector_at_rest() -> None:
     log = []
 
-    def call(operand):
+    def call(operand: str) -> int:
         log.append((operand, gc.isenabled()))
         return len(log)
 
@@ -64,13 +65,13 @@ def test_timing_runs_each_call_alone_with_the_collector_at_rest():
     assert gc.isenabled()
 
 
-def test_timing_waits_for_the_device_within_each_sample():
+def test_timing_waits_for_the_device_within_each_sample() -> None:
     log = []
     timing.measure(lambda: log.append("call"), (), 3, lambda: log.append("wait"))
     assert log == ["wait", "call", "wait", "call", "wait", "call", "wait"]
 
 
-def test_timing_restores_the_collector_after_a_failure():
+def test_timing_restores_the_collector_after_a_failure() -> None:
     with pytest.raises(ZeroDivisionError):
         timing.measure(lambda: 1 // 0, (), 1)
     assert gc.isenabled()
@@ -92,7 +93,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize(("name", "dtype"), GOLDEN_INPUTS)
-def test_inputs_are_frozen(name, dtype):
+def test_inputs_are_frozen(name: str, dtype: str) -> None:
     arrays = operators.load(name).inputs(catalog.OPERATORS[name].complete(SIZES[name]), dtype, 17)
     digest = generators.digest({f"i{index}": array for index, array in enumerate(arrays)})
     assert digest.startswith(f"sha256:{GOLDEN_INPUTS[name, dtype]}")
@@ -102,7 +103,7 @@ def test_inputs_are_frozen(name, dtype):
         assert array.min() < 0 < array.max()
 
 
-def test_inputs_depend_on_seed_tensor_and_shape_only():
+def test_inputs_depend_on_seed_tensor_and_shape_only() -> None:
     gemm = operators.load("gemm")
     square = catalog.OPERATORS["gemm"].complete({"m": 4, "n": 4, "k": 4})
     a, b = gemm.inputs(square, "float32", 1)
@@ -113,7 +114,7 @@ def test_inputs_depend_on_seed_tensor_and_shape_only():
     assert not any(numpy.array_equal(a, array) for array in (b, other, wider[:4]))
 
 
-def test_case_names_are_segments_and_unique():
+def test_case_names_are_segments_and_unique() -> None:
     for operator in catalog.OPERATORS.values():
         for cases in operator.cases.values():
             names = [name for name, _ in cases]
@@ -133,17 +134,17 @@ def test_case_names_are_segments_and_unique():
         ({"n": 1.5}, "n of relu is 1.5"),
     ],
 )
-def test_case_name_refuses_what_is_no_size(parameters, message):
+def test_case_name_refuses_what_is_no_size(parameters: Mapping[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         catalog.OPERATORS["relu"].name_case(parameters)
 
 
-def test_an_unknown_operator_is_named_with_those_there_are():
+def test_an_unknown_operator_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no operator 'gem'; there are gemm, matmul, "):
         operators.load("gem")
 
 
-def test_levels_import_only_themselves_numpy_and_their_framework():
+def test_levels_import_only_themselves_numpy_and_their_framework() -> None:
     allowed = sys.stdlib_module_names | {
         "numpy",
         "torch",
@@ -159,13 +160,14 @@ def test_levels_import_only_themselves_numpy_and_their_framework():
             if isinstance(node, ast.Import):
                 packages = {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module is not None
                 packages = {node.module.split(".")[0]}
             else:
                 continue
             assert packages <= allowed, path
 
 
-def test_reading_the_catalogue_and_the_generators_needs_no_numpy():
+def test_reading_the_catalogue_and_the_generators_needs_no_numpy() -> None:
     code = (
         "import sys; sys.modules['numpy'] = None\n"
         "from capsule.levels import catalog\n"

@@ -1,12 +1,17 @@
 """Formulas and derivatives of every operator, held to torch in float64."""
 
+from collections.abc import Mapping
 from importlib import util
+from typing import Any
 
 import numpy
 import pytest
+from numpy.typing import NDArray
 
 from capsule.levels import catalog, frameworks, operators
+from capsule.levels.frameworks import Framework
 from tests.support import trials
+from tests.support.capabilities import gradient, operation
 
 pytestmark = [
     pytest.mark.torch,
@@ -27,46 +32,47 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def torch():
+def torch() -> Framework:
     return frameworks.load("torch", "cpu", 2, "default")
 
 
-def made(name, case, dtype="float64", seed=17):
+Array = NDArray[Any]
+Made = tuple[operators.Operator, Mapping[str, int], tuple[Array, ...], tuple[Array, ...]]
+"""An operator, the sizes of a case, its inputs and the gradients of its outputs."""
+
+
+def make(name: str, case: str, dtype: str = "float64") -> Made:
     operator = operators.load(name)
     sizes = catalog.OPERATORS[name].complete(dict(catalog.OPERATORS[name].cases["quick"])[case])
     return (
         operator,
         sizes,
-        operator.inputs(sizes, dtype, seed),
-        operator.upstream(sizes, dtype, seed),
+        operator.inputs(sizes, dtype, 17),
+        operator.upstream(sizes, dtype, 17),
     )
 
 
-def close(result, wanted):
+def close(result: Array, wanted: Array) -> bool:
     wanted = wanted.astype("float64")
-    return numpy.linalg.norm(result - wanted) <= 1e-10 * max(1, numpy.linalg.norm(wanted))
+    distance = float(numpy.linalg.norm(result - wanted))
+    return distance <= 1e-10 * max(1.0, float(numpy.linalg.norm(wanted)))
 
 
 @pytest.mark.parametrize(("name", "case"), SMALL)
-def test_formulas_and_derivatives_agree_with_torch(torch, name, case):
-    operator, sizes, inputs, upstream = made(name, case)
-    function, arguments = torch.operators.operation(
-        operator, sizes, tuple(map(torch.from_numpy, inputs))
-    )
+def test_formulas_and_derivatives_agree_with_torch(torch: Framework, name: str, case: str) -> None:
+    operator, sizes, inputs, upstream = make(name, case)
+    tensors = tuple(map(torch.from_numpy, inputs))
+    function, arguments = operation(torch, operator, sizes, tensors)
     results = operators.several(function(*arguments))
     reference = operators.reference(operator, sizes, inputs, "float64")
     assert [array.shape for array in reference] == list(operator.outputs(sizes))
     for result, right in zip(results, reference, strict=True):
         assert close(torch.to_numpy(result), right)
-    backward, none = torch.operators.gradient(
-        operator,
-        sizes,
-        tuple(map(torch.from_numpy, inputs)),
-        operator.wrt(sizes),
-        tuple(map(torch.from_numpy, upstream)),
-    )
+    tensors = tuple(map(torch.from_numpy, inputs))
+    arriving = tuple(map(torch.from_numpy, upstream))
+    backward, operands = gradient(torch, operator, sizes, tensors, arriving)
     gradients = operators.reference_gradients(operator, sizes, inputs, upstream, "float64")
-    results = backward(*none)
+    results = backward(*operands)
     for index, result, right in zip(operator.wrt(sizes), results, gradients, strict=True):
         assert right.shape == inputs[index].shape
         assert close(torch.to_numpy(result), right)
@@ -74,9 +80,9 @@ def test_formulas_and_derivatives_agree_with_torch(torch, name, case):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("name", catalog.OPERATORS)
-def test_torch_stays_within_the_bounds(torch, name, dtype):
+def test_torch_stays_within_the_bounds(torch: Framework, name: str, dtype: str) -> None:
     _, parameters = catalog.OPERATORS[name].cases["quick"][-1]
-    trial = {
+    trial: trials.Entry = {
         "operator": name,
         "dtype": dtype,
         "parameters": parameters,
@@ -90,9 +96,9 @@ def test_torch_stays_within_the_bounds(torch, name, dtype):
 
 
 @pytest.mark.parametrize("name", ["max_pool2d", "reduce_max"])
-def test_a_maximum_has_no_rival_even_in_bfloat16(name):
+def test_a_maximum_has_no_rival_even_in_bfloat16(name: str) -> None:
     case, _ = catalog.OPERATORS[name].cases["quick"][-1]
-    _, sizes, (x,), _ = made(name, case, "bfloat16")
+    _, sizes, (x,), _ = make(name, case, "bfloat16")
     if name == "reduce_max":
         assert ((x == x.max(axis=1, keepdims=True)).sum(axis=1) == 1).all()
         return
@@ -103,8 +109,8 @@ def test_a_maximum_has_no_rival_even_in_bfloat16(name):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", catalog.OPERATORS)
-def test_sixteen_bits_hold_every_input_exactly(torch, name, dtype):
+def test_sixteen_bits_hold_every_input_exactly(torch: Framework, name: str, dtype: str) -> None:
     case, _ = catalog.OPERATORS[name].cases["quick"][0]
-    _, _, inputs, upstream = made(name, case, dtype)
+    _, _, inputs, upstream = make(name, case, dtype)
     for array in (*inputs, *upstream):
         assert numpy.array_equal(torch.to_numpy(torch.from_numpy(array, dtype)), array)

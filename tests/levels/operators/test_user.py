@@ -1,6 +1,7 @@
 """Operators that users bring: a Python file, and C++ that it has compiled."""
 
 from importlib import util
+from pathlib import Path
 
 import numpy
 import pytest
@@ -58,8 +59,10 @@ def numpy(context, sizes, x):
 """
 
 
-def measured(path, framework="numpy", dtype="float32", **parameters):
-    trial = {
+def measure(
+    path: Path, framework: str = "numpy", dtype: str = "float32", **parameters: int
+) -> trials.Values:
+    trial: trials.Entry = {
         "operator": "mine",
         "source": str(path),
         "dtype": dtype,
@@ -71,14 +74,14 @@ def measured(path, framework="numpy", dtype="float32", **parameters):
     return trials.values(loaded, **trial)
 
 
-def written(folder, text, name="mine.py"):
+def write(folder: Path, text: str, name: str = "mine.py") -> Path:
     (folder / name).write_text(text)
     return folder / name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_formula_is_judged_like_ours(tmp_path, dtype):
-    values = measured(written(tmp_path, PYTHON), dtype=dtype, n=500, power=3)
+def test_a_formula_is_judged_like_ours(tmp_path: Path, dtype: str) -> None:
+    values = measure(write(tmp_path, PYTHON), dtype=dtype, n=500, power=3)
     assert values["forward_flops"] == (1000.0,)
     for metric in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check"):
         assert 0 < values[metric][0] < 1
@@ -94,24 +97,24 @@ class Constant:
 """
 
 
-def test_two_files_of_one_name_may_define_dataclasses_of_one_name(tmp_path):
+def test_two_files_of_one_name_may_define_dataclasses_of_one_name(tmp_path: Path) -> None:
     for factor in ("1.0", "3.0"):
         (tmp_path / factor).mkdir()
         text = CONSTANT.replace("FACTOR", factor) + PYTHON
         text = text.replace("c.store(_power", "c.store(Constant().factor * _power")
         text = text.replace("c.store(upstream", "c.store(Constant().factor * upstream")
-        written(tmp_path / factor, text)
+        write(tmp_path / factor, text)
     x = numpy.array([1.0, 2.0])
     one, three = (user.load("mine", tmp_path / name / "mine.py")[0] for name in ("1.0", "3.0"))
     assert one.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [1.0, 4.0]
     assert three.forward(EXACT, {"n": 2, "power": 2}, x).tolist() == [3.0, 12.0]
-    values = measured(tmp_path / "3.0" / "mine.py")
+    values = measure(tmp_path / "3.0" / "mine.py")
     assert all(values[metric][0] < 1 for metric in ("l2_error_ratio", "gradient_check"))
 
 
-def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path):
+def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path: Path) -> None:
     wrong = PYTHON.replace('* sizes["power"]),)', "),)")
-    values = measured(written(tmp_path, wrong))
+    values = measure(write(tmp_path, wrong))
     assert values["grad_l2_error_ratio"][0] < 1  # reference and numpy share the mistake
     assert values["gradient_check"][0] > 1
 
@@ -119,31 +122,35 @@ def test_a_wrong_derivative_is_caught_by_central_differences(tmp_path):
 @pytest.mark.torch
 @pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed here")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_torch_runs_what_the_file_gives_it(tmp_path, dtype):
-    values = measured(written(tmp_path, PYTHON + TORCH), "torch", dtype)
+def test_torch_runs_what_the_file_gives_it(tmp_path: Path, dtype: str) -> None:
+    values = measure(write(tmp_path, PYTHON + TORCH), "torch", dtype)
     assert 0 < values["l2_error_ratio"][0] < 1
-    wrong = written(tmp_path, PYTHON + TORCH.replace('sizes["power"])', "2.01)"))
-    assert measured(wrong, "torch", dtype)["l2_error_ratio"][0] > 1
+    wrong = write(tmp_path, PYTHON + TORCH.replace('sizes["power"])', "2.01)"))
+    assert measure(wrong, "torch", dtype)["l2_error_ratio"][0] > 1
 
 
 @needs_compiler
 @pytest.mark.parametrize(("factor", "right"), [("1", True), ("1.01f", False)])
-def test_cpp_beside_the_file_is_compiled_and_checked(tmp_path, factor, right):
-    written(tmp_path, SOURCE.replace("FACTOR", factor), "square.cpp")
-    values = measured(written(tmp_path, PYTHON + NATIVE))
+def test_cpp_beside_the_file_is_compiled_and_checked(
+    tmp_path: Path, factor: str, right: bool
+) -> None:
+    write(tmp_path, SOURCE.replace("FACTOR", factor), "square.cpp")
+    values = measure(write(tmp_path, PYTHON + NATIVE))
     assert (values["l2_error_ratio"][0] < 1) is right
 
 
 @needs_compiler
-def test_a_compiler_error_is_told(tmp_path):
-    written(tmp_path, "int square( {", "square.cpp")
+def test_a_compiler_error_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "int square( {", "square.cpp")
     with pytest.raises(RuntimeError, match=r"(?s)c\+\+ .*square.cpp failed: .*error"):
-        measured(written(tmp_path, PYTHON + NATIVE))
+        measure(write(tmp_path, PYTHON + NATIVE))
 
 
-def test_an_image_without_a_compiler_says_what_it_lacks(tmp_path, monkeypatch):
-    written(tmp_path, SOURCE, "square.cpp")
-    written(tmp_path, "", "kernel.cu")
+def test_an_image_without_a_compiler_says_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, SOURCE, "square.cpp")
+    write(tmp_path, "", "kernel.cu")
     monkeypatch.setenv("PATH", str(tmp_path))
     context = user.Context(tmp_path)
     with pytest.raises(RuntimeError, match=r"cannot build square.cpp: it has no c\+\+"):
@@ -162,13 +169,15 @@ def test_an_image_without_a_compiler_says_what_it_lacks(tmp_path, monkeypatch):
         (PYTHON + TORCH, "torch-compile", "torch-compile runs whole networks, not mine alone"),
     ],
 )
-def test_what_a_file_lacks_is_named(tmp_path, text, framework, message):
+def test_what_a_file_lacks_is_named(
+    tmp_path: Path, text: str, framework: str, message: str
+) -> None:
     pytest.importorskip("onnxruntime" if framework == "onnxruntime" else framework[:5])
     with pytest.raises(ValueError, match=message):
-        measured(written(tmp_path, text), framework)
+        measure(write(tmp_path, text), framework)
 
 
-def test_sources_that_are_not_there_are_named(tmp_path):
+def test_sources_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no file"):
         user.load("mine", tmp_path / "absent.py")
     with pytest.raises(FileNotFoundError, match="among the benchmark's inputs"):
