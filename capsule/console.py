@@ -144,6 +144,12 @@ class _Follower(Watch):
     def image(self, image: Image, engine: str) -> None:
         self._display.say(f"image {image.pinned or image.reference} by {engine}")
 
+    def image_pending(self, seconds: float) -> None:
+        self._display.say(
+            f"the image is still being made ready, {_duration(seconds)} elapsed;"
+            " a first use pulls it, and Apptainer converts it"
+        )
+
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         now = self._clock()
         if now - self._hashed_at >= _LINE_EVERY_SECONDS:

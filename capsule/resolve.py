@@ -6,7 +6,10 @@ Nothing is executed, and nothing is made but what caches keep.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +28,9 @@ from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
 from capsule.watch import SILENT, Watch
+
+# how often somebody who waits for an image hears that it is still being made ready
+_PENDING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +205,30 @@ def _prepare(
         gpus.require(count, image)
     if image is not None:
         watch.image(image, runtime.name)
-    prepared = runtime.prepare(image, cache=sites.cache_folder(site))
+    with _pending(watch):
+        prepared = runtime.prepare(image, cache=sites.cache_folder(site))
     if count:
         runtime.check_gpus(count, prepared, image)
     return prepared
+
+
+@contextmanager
+def _pending(watch: Watch) -> Iterator[None]:
+    """Tell the watch now and then that an engine is still at work: a conversion takes minutes."""
+    over = threading.Event()
+    began = time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(_PENDING_SECONDS):
+            watch.image_pending(time.monotonic() - began)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def _threads(manifest: Manifest) -> int:

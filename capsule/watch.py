@@ -31,6 +31,9 @@ class Watch:
     def image(self, image: Image, engine: str) -> None:
         """The engine makes the image ready, which may take long."""
 
+    def image_pending(self, seconds: float) -> None:
+        """It still does, after so many seconds; called from another thread, twice a minute."""
+
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """So much of a dataset has been read."""
 

@@ -137,6 +137,12 @@ def test_large_data_is_told_of_now_and_then(console: Console, clock: Clock, err:
     assert lines(err) == ["dataset corpus: 10.0 of 30.0 GB", "dataset corpus: 20.0 of 30.0 GB"]
 
 
+def test_an_image_that_takes_minutes_is_told_of(console: Console, err: StringIO) -> None:
+    console.watch(str).image_pending(150)
+    (line,) = lines(err)
+    assert line.startswith("the image is still being made ready, 2:30 elapsed")
+
+
 def test_an_error_is_two_lines_of_plain_text(console: Console, err: StringIO) -> None:
     console.fail(str(ExecutionError("it [bold]broke[/]", where="here", advice="mend it")))
     assert lines(err) == ["error: here: it [bold]broke[/]", "  mend it"]

@@ -1,6 +1,7 @@
 """What a run uses here is decided once, from the request and the site file together."""
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from capsule.image import Image
 from capsule.resolve import Request, Used, resolve
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.host import Host
+from capsule.watch import Watch
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import make_image, manifest_document
 
 WriteSite = Callable[[Mapping[str, str]], None]
@@ -154,3 +157,23 @@ def test_nothing_is_made(
     before = sorted(tmp_path.rglob("*"))
     resolve(wanted)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_long_preparation_is_told_of_while_it_lasts(
+    tmp_path: Path, engines: list[str], site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = threading.Event()
+
+    class Slow(Contained):
+        def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+            assert pending.wait(PATIENCE_SECONDS)
+            return super().prepare(image, cache=cache)
+
+    class Waiting(Watch):
+        def image_pending(self, seconds: float) -> None:
+            pending.set()
+
+    monkeypatch.setattr(runtimes, "choose", lambda name, needs_image: Slow("apptainer"))
+    monkeypatch.setattr("capsule.resolve._PENDING_SECONDS", 0.001)
+    assert resolve(request(tmp_path), Waiting()).runtime.name == "apptainer"
+    assert pending.is_set()

@@ -42,9 +42,8 @@ class Begun:
 class Log:
     """`attempts.jsonl`: one line per process start and per end.
 
-    A line survives this process once a call returns. It survives the machine, too, once the log was
-    synced, which a call does when a second has passed since the last time, or once the system has
-    written it by itself: trials of a millisecond would else wait for the disk longer than they run.
+    A line survives this process once a call returns. It survives the machine, too, about a second
+    later: trials of a millisecond would else wait for the disk longer than they run.
     What it holds is kept in memory, so that a question costs no reading, however long the run.
     """
 
@@ -54,8 +53,8 @@ class Log:
         self._ended: set[int] = set()
         self._attempts: list[tuple[int, Attempt]] = []
         self._last: dict[str, Attempt] = {}
-        self._whole_bytes = 0
-        self._synced = time.monotonic()
+        self._whole_bytes = self._synced_bytes = 0
+        self._synced_at = time.monotonic()
         if path.exists():
             data = path.read_bytes()
             # what follows the last newline is a line that a killed process did not finish
@@ -101,6 +100,24 @@ class Log:
         self._append({"end": number, "attempts": [asdict(attempt) for attempt in attempts]})
         self._keep_end(number, attempts)
 
+    def sync(self) -> None:
+        """Bring what was noted to the disk, unless that was done within the last second.
+
+        To be called now and then while nothing is noted.
+
+        Raises:
+            ExecutionError: It cannot be written.
+        """
+        now = time.monotonic()
+        if self._synced_bytes == self._whole_bytes or now - self._synced_at < _SYNC_SECONDS:
+            return
+        try:
+            with self._path.open("rb") as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise cannot_write(self._path, error) from None
+        self._synced_bytes, self._synced_at = self._whole_bytes, now
+
     def _append(self, event: Mapping[str, Json]) -> None:
         line = json.dumps(event, allow_nan=False).encode() + b"\n"
         try:
@@ -109,13 +126,10 @@ class Log:
                 stream.truncate(self._whole_bytes)
                 stream.seek(0, os.SEEK_END)
                 stream.write(line)
-                stream.flush()
-                if time.monotonic() - self._synced >= _SYNC_SECONDS:
-                    os.fsync(stream.fileno())
-                    self._synced = time.monotonic()
         except OSError as error:
             raise cannot_write(self._path, error) from None
         self._whole_bytes += len(line)
+        self.sync()
 
     def _read_entry(self, line: bytes) -> None:
         event = parse(line, where=str(self._path))

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.kinds import workload_of
-from capsule.execute.log import Begun
+from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Progress
 from capsule.execute.workload import Setting
@@ -114,7 +114,7 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     try:
-        ended, cut = _follow(launched, progress, setting, watch)
+        ended, cut = _follow(launched, progress, workspace.log, setting, watch)
     finally:
         if ended is None:
             launched.stop()
@@ -147,7 +147,7 @@ def _check_walltime(workspace: Workspace, setting: Setting) -> None:
 
 
 def _follow(
-    launched: Launched, progress: Progress, setting: Setting, watch: Watch
+    launched: Launched, progress: Progress, log: Log, setting: Setting, watch: Watch
 ) -> tuple[tuple[Ended, ...] | None, Cut | None]:
     """Wait for the end of all ranks, tell of their trials, and end them when their time is over."""
     while True:
@@ -156,6 +156,7 @@ def _follow(
             watch.trial(trial)
         if ended is not None:
             return ended, None
+        log.sync()
         if progress.overdue():
             return None, "timeout"
         if setting.deadline is not None and time.monotonic() > setting.deadline:

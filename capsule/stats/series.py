@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 _BATCH = 5
+# of the largest value: a mean below it may be the rounding of a sum that is zero
+_NO_MEAN = 2.0**-26
 
 Series = Sequence[float] | NDArray[np.float64]
 
@@ -92,7 +94,7 @@ def median_interval(values: Sequence[float], *, level: float) -> tuple[float, fl
 def variation(values: Sequence[float]) -> float | None:
     """Coefficient of variation: the values' standard deviation over the size of their mean.
 
-    None for fewer than two values, or where it is no finite number.
+    None for fewer than two values, or where the mean is nothing but their rounding.
 
     >>> round(variation([1.0, 2.0, 3.0]), 9)
     0.5
@@ -102,7 +104,7 @@ def variation(values: Sequence[float]) -> float | None:
     largest = max(map(abs, values))
     scaled = np.asarray(values, dtype=float) / largest if largest > 0 else np.zeros(1)
     mean = float(scaled.mean())
-    return float(scaled.std(ddof=1)) / abs(mean) if mean else None
+    return float(scaled.std(ddof=1)) / abs(mean) if abs(mean) > _NO_MEAN else None
 
 
 def _scale(values: Series) -> NDArray[np.float64]:
