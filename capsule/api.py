@@ -1,7 +1,8 @@
-"""The corridor: run a manifest, verify a capsule, compare capsules, open one.
+"""The corridor: run a manifest, verify a capsule, run two side by side, compare them, open one.
 
     manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
     open -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
+    (manifest.load -> plan -> resolve) x 2 -> perform by turns -> (assemble -> seal) x 2 -> judge
 
 Nothing here prints, exits or asks. A failure is an exception of `capsule.errors`; whoever wants to
 follow a run hands in a `Watch`. A run that is cut off keeps its folder for `resume` to go on with.
@@ -13,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from capsule import archive, places, rerun, sealing
+from capsule import archive, pairing, places, rerun, sealing
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
-from capsule.judgement import diff, judge
+from capsule.errors import UsageError
+from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
-from capsule.options import ResumeOptions, RunOptions, VerifyOptions
+from capsule.options import PairOptions, ResumeOptions, RunOptions, VerifyOptions
+from capsule.origin import Side
 from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
 from capsule.session import Session, Terms
@@ -33,6 +36,8 @@ __all__ = [
     "SILENT",
     "Capsule",
     "Manifest",
+    "PairOptions",
+    "Paired",
     "ResumeOptions",
     "RunOptions",
     "Sealed",
@@ -43,7 +48,9 @@ __all__ = [
     "Watch",
     "diff",
     "open",
+    "pair",
     "resume",
+    "resume_pair",
     "resume_verification",
     "run",
     "verify",
@@ -61,6 +68,21 @@ class Verification:
 
     verdict: Verdict
     rerun: Sealed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired:
+    """What became of a pair.
+
+    Attributes:
+        verdict: Of the ratio of B to A.
+        a: The capsule of one side.
+        b: That of the other.
+    """
+
+    verdict: Verdict
+    a: Sealed
+    b: Sealed
 
 
 def run(
@@ -102,6 +124,12 @@ def resume(
         ExecutionError: As for `run`.
     """
     cut_off = sessions.reopen(Path(folder), verifies=None)
+    if isinstance(cut_off.setup.origin, Side):
+        raise UsageError(
+            "this run is one side of a pair",
+            where=str(folder),
+            advice=f"capsule pair --resume {Path(folder).parent}",
+        )
     with cut_off.workspace.lock():
         resolved = resolve(cut_off.request, watch)
         session = sessions.take_up(cut_off, resolved, watch)
@@ -189,6 +217,79 @@ def _finish_and_judge(
     record = sessions.assemble(session, execution)
     sealed = sealing.seal(session, execution, record, target)
     return Verification(verdict=judge(original, record, sealed.id), rerun=sealed)
+
+
+def pair(
+    a: str | Path | Manifest,
+    b: str | Path | Manifest | None = None,
+    options: PairOptions = PairOptions(),
+    watch: Watch = SILENT,
+) -> Paired:
+    """Run two variants by turns on this machine, and judge the ratio of B to A.
+
+    Args:
+        a: A manifest.
+        b: Another one, None for the same one with another image or engine.
+        options: How, how often, and how far the two may be apart.
+        watch: Follows both.
+
+    Raises:
+        UsageError: A manifest or an option is wrong, or an output exists already.
+        CannotRunError: As for `run`; so the following.
+        DamagedError: As for `run`.
+        ExecutionError: As for `run`, but that `resume_pair` goes on.
+    """
+    for output in (options.output_a, options.output_b):
+        places.check(output=output, work=options.work)
+    one = a if isinstance(a, Manifest) else manifests.load(Path(a))
+    other = one if b is None else b if isinstance(b, Manifest) else manifests.load(Path(b))
+    planned = pairing.plan(one, other, options)
+    runtimes = (options.runtime_a, options.runtime_b)
+    images = (options.image_a, options.image_b)
+    first, second = (
+        resolve(
+            Request(
+                manifest=side.manifest, runtime=runtime, image=image, inputs=side.manifest.folder
+            ),
+            watch,
+        )
+        for side, runtime, image in zip(planned, runtimes, images, strict=True)
+    )
+    sides = pairing.begin(planned, (first, second), options)
+    with pairing.lock(sides.both):
+        return _finish_pair(sides, (options.output_a, options.output_b), watch)
+
+
+def resume_pair(
+    folder: str | Path,
+    outputs: tuple[Path | None, Path | None] = (None, None),
+    watch: Watch = SILENT,
+) -> Paired:
+    """Go on with a pair that was cut off.
+
+    Raises:
+        UsageError: It is not the folder of a pair, or an output exists already.
+        CannotRunError: Another process works on it, or as for `run`.
+        DamagedError: As for `run`.
+        ExecutionError: As for `pair`.
+    """
+    cut_off = pairing.reopen(Path(folder))
+    with pairing.lock(cut_off):
+        a, b = (sessions.take_up(side, resolve(side.request, watch), watch) for side in cut_off)
+        return _finish_pair(pairing.Sides(folder=Path(folder), a=a, b=b), outputs, watch)
+
+
+def _finish_pair(
+    sides: pairing.Sides, outputs: tuple[Path | None, Path | None], watch: Watch
+) -> Paired:
+    targets = pairing.targets(sides, outputs)
+    for side, target in zip(sides.both, targets, strict=True):
+        if sealing.find(side, target) is None:
+            places.check(output=target)
+    of_a, of_b = pairing.perform(sides, watch)
+    executions = sessions.probe(sides.a, of_a), sessions.probe(sides.b, of_b)
+    a, b = pairing.seal(sides, executions, targets)
+    return Paired(verdict=judge_records(a.record, a.id, b.record, b.id), a=a, b=b)
 
 
 def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`

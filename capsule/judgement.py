@@ -46,6 +46,13 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
 
 def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
     """Judge the claims of a capsule by the runs of another record, sealed or not."""
+    return judge_records(original.record, original.id, rerun, rerun_id)
+
+
+def judge_records(
+    original: Record, original_id: str, rerun: Record, rerun_id: str | None
+) -> Verdict:
+    """The same of a record that was read, or sealed just now."""
     return verdict.judge(
-        differences.compare(original.record, rerun, original_id=original.id, rerun_id=rerun_id)
+        differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
     )

@@ -49,6 +49,39 @@ class VerifyOptions(RunOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """How to run two variants side by side.
+
+    Attributes:
+        runtime_a: As `RunOptions.runtime`, for A; so for B below.
+        runtime_b: For B.
+        image_a: Reference that takes the place of A's image; recorded.
+        image_b: Of B's.
+        pairs: How many rounds of one process start on either side for each framework; by default
+            one for each of A's seeds.
+        margin: The ratio of B to A, or of A to B, up to which the two count as the same.
+        metrics: Patterns of machine metrics to judge; by default those that A's manifest claims
+            anything about, else everything that is measured in seconds.
+        output_a: The capsule of A to write; by default a new name in the current folder.
+        output_b: That of B.
+        work: Folder of both runs while they are under way.
+        keep_hosts: Record host names and serial numbers in the clear.
+    """
+
+    runtime_a: str = "auto"
+    runtime_b: str = "auto"
+    image_a: str | None = None
+    image_b: str | None = None
+    pairs: int | None = None
+    margin: float = 1.01
+    metrics: tuple[str, ...] = ()
+    output_a: Path | None = None
+    output_b: Path | None = None
+    work: Path | None = None
+    keep_hosts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResumeOptions:
     """How to go on with a run that was cut off; all else stays as it was begun.
 

@@ -62,13 +62,17 @@ class Side:
     Attributes:
         pair: What both sides share.
         side: Which of them this is.
-        order: Which side went first, round by round: `abba...`.
+        order: Which side went first, round by round: `abab...`.
+        margin: The ratio of B to A, or of A to B, up to which the two count as the same; above 1.
+        metrics: Patterns of the metrics that are judged.
     """
 
     kind: ClassVar[str] = "side"
     pair: str
     side: Literal["a", "b"]
     order: str
+    margin: float
+    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,11 +60,18 @@ def complete(session: Session, target: Path) -> Sealed | None:
         UsageError: Something else lies there.
         ExecutionError: Its folder cannot be written.
     """
+    if sealed := find(session, target):
+        return _leave(session, sealed)
+    places.check(output=target)
+    return None
+
+
+def find(session: Session, target: Path) -> Sealed | None:
+    """What this very run has sealed there before, if it has."""
     if target.exists():
         with suppress(CapsuleError), archive.read(target) as capsule:
             if capsule.record.uuid == session.setup.uuid:
-                return _leave(session, Sealed(path=target, id=capsule.id, record=capsule.record))
-    places.check(output=target)
+                return Sealed(path=target, id=capsule.id, record=capsule.record)
     return None
 
 
@@ -76,22 +83,32 @@ def seal(session: Session, execution: Execution, record: Record, target: Path) -
         ExecutionError: The capsule cannot be written, and the run folder stays; or it cannot be
             noted as this user's own.
     """
+    return _leave(session, write(session, execution, record, target))
+
+
+def write(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
+    """Write the capsule alone.
+
+    Raises:
+        UsageError: Something lies at the target.
+        ExecutionError: It cannot be written.
+    """
     places.check(output=target)
     files = [*payload.files_to_carry(session.workspace), *execution.logs]
     capsule_id = archive.write(record, files, target)
-    return _leave(session, Sealed(path=target, id=capsule_id, record=record))
+    return Sealed(path=target, id=capsule_id, record=record)
 
 
 def _leave(session: Session, sealed: Sealed) -> Sealed:
     try:
         ledger.add(sealed.id)
     finally:
-        _remove(session.workspace.folder)
+        remove(session.workspace.folder)
     return sealed
 
 
-def _remove(folder: Path) -> None:
-    # out of sight in one step: half a run folder must not be taken up again
+def remove(folder: Path) -> None:
+    """Remove a run's folder, out of sight in one step: half of it must not be taken up again."""
     rest = folder.with_name(f".{folder.name}.done")
     with suppress(OSError):
         folder.rename(rest)

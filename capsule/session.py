@@ -20,7 +20,7 @@ from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Command
-from capsule.origin import Origin, Original, Verification, original_id
+from capsule.origin import Origin, Original, Side, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Request, Resolved, Used
@@ -35,11 +35,13 @@ class Terms:
         runs: Number of fresh seeds of a verification, None for a run of its own.
         image: Reference that took the place of the image, None when that one is used.
         keep_hosts: Record host names and serial numbers in the clear.
+        side: Which side of a pair it is, None for a run by itself.
     """
 
     runs: int | None = None
     image: str | None = None
     keep_hosts: bool = False
+    side: Side | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +248,8 @@ def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
 
 
 def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
+    if terms.side is not None:
+        return terms.side
     if plan.verifies is None:
         return Original(image=terms.image)
     seeds = {group.seed for group in plan.groups if _is_fresh(group)}

@@ -26,8 +26,8 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
     rest = {name: item for name, item in value.items() if name != "kind"}
-    if "added" in rest:
-        rest["added"] = tuple(rest["added"])
+    for name in rest.keys() & {"added", "metrics"}:
+        rest[name] = tuple(rest[name])
     return _ORIGINS[value["kind"]](**rest)
 
 

@@ -5,21 +5,25 @@ States facts only; what they mean is decided by `capsule.verdict`, and nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import summary
 from capsule.diff import facts
 from capsule.diff.facts import Fact
+from capsule.manifest import Claim, Margin
+from capsule.manifest.paths import match
 from capsule.notes import Note
+from capsule.origin import Side as PairSide
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
 
 ImageRelation = Literal[
     "same-manifest", "same-config", "same-tree", "same-index", "different", "none"
 ]
-SeedRule = Literal["same", "fresh", "all"]
+SeedRule = Literal["same", "fresh", "all", "pair"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class Pair:
     Attributes:
         claim: None for a metric that nobody claimed anything about.
         seeds: `same` compares under the original's seeds, run by run; `fresh` uses only the
-            re-execution's fresh seeds, `all` every run of both sides.
+            re-execution's fresh seeds, `all` every run of both sides, `pair` the rounds of a pair.
         original: The original's runs in use; None when it has no such metric.
         rerun: The re-execution's runs in use; None when it has no such metric.
     """
@@ -143,11 +147,55 @@ def _side(record: Record, capsule_id: str | None) -> Side:
 
 def _pairs(original: Record, rerun: Record) -> Iterator[Pair]:
     there, here = summary.run_values(original), summary.run_values(rerun)
+    if (side := _pair_of(original, rerun)) is not None:
+        yield from _rounds(side, there, here)
+        return
     for claim in original.claims:
         yield _pair(claim.metric, claim, there.get(claim.metric), here.get(claim.metric))
     claimed = {claim.metric for claim in original.claims}
     for metric in sorted(there.keys() & here.keys() - claimed):
         yield _pair(metric, None, there[metric], here[metric])
+
+
+def _pair_of(original: Record, rerun: Record) -> PairSide | None:
+    """What two sides of one pair agree on; None of two records that are none."""
+    a, b = original.origin, rerun.origin
+    if not isinstance(a, PairSide) or not isinstance(b, PairSide):
+        return None
+    return a if replace(a, side=b.side) == b and a.side != b.side else None
+
+
+def _rounds(
+    side: PairSide, there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
+) -> Iterator[Pair]:
+    """The machine metrics of a pair, judged by its margin; nothing else differs between sides."""
+    for metric in sorted(there.keys() & here.keys()):
+        if there[metric].kind != "machine":
+            continue
+        patterns = [pattern for pattern in side.metrics if match(pattern, metric)]
+        claim = _claim(side, metric, patterns[0]) if patterns else None
+        rule: SeedRule = "pair" if claim is not None else "all"
+        yield Pair(
+            metric=metric, claim=claim, seeds=rule, original=there[metric], rerun=here[metric]
+        )
+
+
+def _claim(side: PairSide, metric: str, pattern: str) -> FrozenClaim:
+    written = Claim(
+        metric=pattern, type="equivalence", margin=Margin(ratio=side.margin), paired=True
+    )
+    return FrozenClaim(
+        metric=metric,
+        type="equivalence",
+        scale="log",
+        lower=-math.log(side.margin),
+        upper=math.log(side.margin),
+        margin_source="author",
+        alpha=written.alpha,
+        primary=True,
+        pattern=written,
+        paired=True,
+    )
 
 
 def _pair(
@@ -182,7 +230,13 @@ def _notes(
     relation: ImageRelation,
     pairs: tuple[Pair, ...],
 ) -> Iterator[Note]:
-    if rerun.verifies is None:
+    if (side := _pair_of(original, rerun)) is not None:
+        yield Note(
+            code="pair",
+            sentence=f"a pair: {len(side.order)} rounds by turns on one node under equal seeds;"
+            " what is judged is how long they take, never whether a number was published honestly",
+        )
+    elif rerun.verifies is None:
         yield Note(
             code="not-a-reexecution",
             sentence="the second capsule is no re-execution of the first: two separate runs are"

@@ -43,13 +43,22 @@ def run(workspace: Workspace, plan: Plan, setting: Setting, watch: Watch) -> Non
             finished is kept, and the same call goes on with the rest.
     """
     for group in plan.groups:
-        tries = 0
-        while trials := _open_trials(workspace, group):
-            _run_group(workspace, replace(group, trials=trials), setting, watch)
-            stuck = _open_trials(workspace, group)
-            tries = tries + 1 if stuck == trials else 0
-            if tries == MAX_ATTEMPTS:
-                raise _gave_up(workspace, stuck[0])
+        finish(workspace, group, setting, watch)
+
+
+def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -> None:
+    """Execute every trial of a group that has no final outcome yet.
+
+    Raises:
+        ExecutionError: As for `run`.
+    """
+    tries = 0
+    while trials := _open_trials(workspace, group):
+        _run_group(workspace, replace(group, trials=trials), setting, watch)
+        stuck = _open_trials(workspace, group)
+        tries = tries + 1 if stuck == trials else 0
+        if tries == MAX_ATTEMPTS:
+            raise _gave_up(workspace, stuck[0])
 
 
 def recover(workspace: Workspace, plan: Plan) -> None:

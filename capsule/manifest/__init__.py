@@ -30,7 +30,7 @@ from capsule.manifest.model import (
     Scalar,
     Subject,
 )
-from capsule.manifest.reader import load, read
+from capsule.manifest.reader import load, read, with_seeds
 from capsule.manifest.starter import starter
 
 __all__ = [
@@ -60,4 +60,5 @@ __all__ = [
     "load",
     "read",
     "starter",
+    "with_seeds",
 ]

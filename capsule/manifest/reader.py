@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,16 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
         return whole
     part = read(data, where=str(path), folder=path.parent)
     return replace(part, narrowed_from=digest.of_bytes(whole.source))
+
+
+def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
+    """The manifest with other seeds, and a text that says so; the same one where they are equal."""
+    if tuple(seeds) == tuple(manifest.seeds):
+        return manifest
+    raw = {**json.loads(manifest.source), "seeds": list(seeds)}
+    text = (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode()
+    changed = read(text, where=f"{manifest.name} with other seeds", folder=manifest.folder)
+    return replace(changed, narrowed_from=manifest.narrowed_from)
 
 
 def read(

@@ -2,7 +2,8 @@
 
     run      run                      read      check, show
     verify   verify                   author    init, lint
-    diff     diff                     machine   inventory
+    pair     pair                     machine   inventory
+    diff     diff
     data     data hash, generate      image     image resolve, build
 
 Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 TABLE: Mapping[str, str] = {
     "run": "run a manifest's benchmarks and seal one capsule",
     "verify": "re-execute a capsule here with fresh seeds and judge its claims",
+    "pair": "run two variants by turns on this machine and judge the ratio of their times",
     "diff": "judge the claims of one capsule by the runs of others",
     "check": "check a capsule's integrity and form; executes nothing",
     "show": "show what a capsule holds",
@@ -49,6 +51,10 @@ def load(name: str) -> Verb | Family:
             from capsule.verbs.verify import VERIFY
 
             return VERIFY
+        case "pair":
+            from capsule.verbs.pair import PAIR
+
+            return PAIR
         case "diff":
             from capsule.verbs.diff import DIFF
 

@@ -78,7 +78,7 @@ def add_frameworks(parser: ArgumentParser) -> None:
     """Add `--frameworks`."""
     parser.add_argument(
         "--frameworks",
-        type=_names,
+        type=names,
         metavar="NAME,...",
         help="these of the manifest's frameworks alone, such as those that the image has",
     )
@@ -118,7 +118,8 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Words between commas, as typed."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 

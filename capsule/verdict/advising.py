@@ -42,18 +42,30 @@ def runs(
     return _advice(as_seen, answers(0.0), b.n)
 
 
-def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
-    """How many seeds both sides would need: a re-execution can't add to those of the original."""
+def pairs(
+    differences: stats.Runs, interval: stats.Interval, region: stats.Region, *, more: bool = False
+) -> Advice:
+    """How many seeds both sides would need.
+
+    Args:
+        differences: Of each seed.
+        interval: Of their mean.
+        region: What is allowed.
+        more: Whether both sides can be run again; a re-execution can't add to the original's.
+    """
     low, high = (
         stats.runs_to_decide(None, differences, interval, region, power=power) for power in POWERS
     )
     if isinstance(low, str):
         return Advice(answer="on-the-margin", sentence=_NEAR)
-    more = f", {high} with power 0.9" if isinstance(high, int) else ""
-    return Advice(
-        answer="original-too-few",
-        sentence=f"{_TOO_FEW}too few seeds, {low} pairs would decide with power 0.8{more}",
-    )
+    higher = f", {high} with power 0.9" if isinstance(high, int) else ""
+    decides = f"{low} pairs would decide with power 0.8{higher}"
+    if more:
+        numbers = _numbers((low, high))
+        return Advice(
+            answer="runs", as_seen=numbers, sentence=f"{decides} (`capsule pair --pairs {low}`)"
+        )
+    return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}too few seeds, {decides}")
 
 
 def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:

@@ -177,15 +177,17 @@ def _compare_pairs(
     interval = stats.paired_shift(differences, alpha=blank.level)
     if interval is None:
         return replace(blank, sentence="fewer than two seeds have a value on both sides")
+    what = "rounds" if pair.seeds == "pair" else "runs"
     note = Note(
         code="paired-seeds",
-        sentence=f"{len(common)} runs are compared under equal seeds, as was declared",
+        sentence=f"{len(common)} {what} are compared under equal seeds, as was declared",
     )
     judged = _word(_decide(blank, interval), pair, claim)
     judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
     if judged.word != "INCONCLUSIVE":
         return judged
-    return replace(judged, advice=advising.pairs(differences, interval, region(judged.region)))
+    advice = advising.pairs(differences, interval, region(judged.region), more=pair.seeds == "pair")
+    return replace(judged, advice=advice)
 
 
 def _decide(blank: Judged, interval: stats.Interval) -> Judged:

@@ -329,7 +329,7 @@ def test_evidence_that_does_not_fit_is_refused(
         Original(),
         Original(image="docker://example/other:1"),
         Verification(of="ab" * 32, runs=5, nonce="n", look=2, levels="own", added=("cd" * 32,)),
-        Side(pair="p", side="b", order="abba"),
+        Side(pair="p", side="b", order="abab", margin=1.01, metrics=("*/*/*/forward_time",)),
         Extension(of="ab" * 32),
         Rereading(of="ab" * 32),
     ],

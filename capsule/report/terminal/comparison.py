@@ -190,6 +190,7 @@ def _footing(verdict: Verdict) -> Iterator[str]:
     used = {one.seeds for one in verdict.claims}
     kinds = {
         "fresh": "fresh seeds, derived from the original's id",
+        "pair": "the same seeds on both sides, by turns",
         "same": "the original's own seeds (exact and paired claims)",
         "all": "all seeds of both sides",
     }

@@ -1,0 +1,120 @@
+"""`capsule pair`: two variants on one node, by turns."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.errors import UsageError
+from capsule.options import PairOptions
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+_RUNTIMES = ("auto", "apptainer", "docker", "host")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(PairOptions):
+    """What was typed: the options of a pair, and of which manifests."""
+
+    manifest: Path | None = None
+    other: Path | None = None
+    resume: Path | None = None
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "manifest", nargs="?", type=Path, default=None, metavar="A", help="a manifest"
+    )
+    parser.add_argument(
+        "other",
+        nargs="?",
+        type=Path,
+        default=None,
+        metavar="B",
+        help="another one; the same one by default",
+    )
+    for side in "ab":
+        parser.add_argument(
+            f"--runtime-{side}", choices=_RUNTIMES, help=f"what starts {side.upper()}"
+        )
+        parser.add_argument(f"--image-{side}", metavar="REF", help=f"image of {side.upper()}")
+        parser.add_argument(
+            f"--output-{side}", type=Path, metavar="FILE", help=f"capsule of {side.upper()}"
+        )
+    parser.add_argument(
+        "--pairs",
+        type=verb.count,
+        metavar="N",
+        help="rounds of one process start on either side; by default one for each seed of A",
+    )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        metavar="RATIO",
+        help="ratio up to which the two count as the same (default: 1.01, one percent)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=verb.names,
+        metavar="PATTERN,...",
+        help="machine metrics to judge; by default those that A claims anything about, else all"
+        " times",
+    )
+    parser.add_argument(
+        "--work", type=Path, metavar="DIR", help="folder of both runs while they are under way"
+    )
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted pair")
+    parser.add_argument(
+        "--keep-hosts", action="store_true", help="record host names and serial numbers in clear"
+    )
+    verb.add_json(parser)
+
+
+def _pair(arguments: Arguments, console: Console) -> int:
+    from capsule import api, report, verdict
+
+    outputs = arguments.output_a, arguments.output_b
+    flags = {"--output-a": outputs[0], "--output-b": outputs[1]}
+    watch = console.watch(lambda folder: verb.command("pair", "--resume", folder, flags=flags))
+    if arguments.resume is not None:
+        _refuse_beside_resume(arguments)
+        paired = api.resume_pair(arguments.resume, outputs, watch)
+    elif arguments.manifest is None:
+        raise UsageError("name one manifest or two, or the folder of a pair with --resume")
+    else:
+        paired = api.pair(arguments.manifest, arguments.other, arguments, watch)
+    if arguments.json:
+        console.data(verb.text(report.verdict_to_json(paired.verdict)))
+    else:
+        console.show(*report.draw_verdict(paired.verdict))
+        console.data(f"capsule of A {paired.a.path}\ncapsule of B {paired.b.path}")
+    return verdict.exit_code(paired.verdict)
+
+
+def _refuse_beside_resume(arguments: Arguments) -> None:
+    if arguments.manifest is not None:
+        raise UsageError("name manifests, or the folder of a pair with --resume, but not both")
+    for field in fields(PairOptions):
+        own = getattr(arguments, field.name)
+        if field.name not in ("output_a", "output_b") and own != field.default:
+            raise verb.conflict(f"--{field.name.replace('_', '-')}")
+
+
+PAIR = Verb(
+    name="pair",
+    examples=(
+        "capsule pair manifest.json --runtime-a apptainer --runtime-b host --pairs 40",
+        "capsule pair old.json new.json --margin 1.02",
+        "capsule pair --resume manifest-1a2b3c4d.pair",
+    ),
+    one="manifest",
+    add=_add,
+    act=verb.door(Arguments, _pair),
+)
