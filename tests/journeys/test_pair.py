@@ -156,7 +156,8 @@ def test_what_a_container_costs_is_a_pair(
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     a = write_side(author, "a", 1.0, image={"reference": small_image()})
-    sides = ("--runtime-a", engine, "--runtime-b", "host")
-    verdict = author.json("pair", a, *sides, "--pairs", "12")
-    assert (verdict["original"]["runtime"], verdict["rerun"]["runtime"]) == (engine, "host")
+    engines = ("--runtime-a", engine, "--runtime-b", "host")
+    verdict = author.json("pair", a, *engines, "--pairs", "12")
+    sides = verdict["sides"]
+    assert (sides["original"]["runtime"], sides["rerun"]["runtime"]) == (engine, "host")
     assert [claim["verdict"] for claim in verdict["claims"]] == ["REPRODUCED"]
