@@ -100,6 +100,19 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify --until-decided": There(
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
     ),
+    "capsule pair manifest.json --image-a docker://registry.example/old@sha256:…"
+    " --image-b docker://registry.example/new@sha256:… --pairs 40": There(
+        test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
+    ),
+    "capsule pair manifest.json --runtime-a apptainer --runtime-b host --pairs 40": There(
+        test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
+    ),
+    "capsule pair old.json new.json --margin 1.02": There(
+        test="journeys/test_pair.py::test_a_slow_down_of_two_percent_is_told_from_none"
+    ),
+    "capsule pair --resume manifest-1a2b3c4d.pair": There(
+        test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
+    ),
     "capsule diff A B C": Here(
         command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip",
         says="s_R",
