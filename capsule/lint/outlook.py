@@ -69,6 +69,8 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
     for claim in manifest.claims:
         if claim.type == "distribution":
             yield _of_distribution(claim, len(manifest.seeds))
+        elif claim.type == "bound":
+            yield _of_bound(claim, len(manifest.seeds))
         elif claim.type not in ("exact", "ratio", "threshold"):
             yield _of_shift(claim, len(manifest.seeds))
 
@@ -124,4 +126,18 @@ def _of_distribution(claim: Claim, seeds: int) -> Outlook:
         runs=(samples[0], samples[1]),
         sentence=f"{claim.metric}: {samples[0]} independent samples on each side confirm a distance"
         f" below {distance:g} with probability 0.8, {samples[1]} with 0.9",
+    )
+
+
+def _of_bound(claim: Claim, seeds: int) -> Outlook:
+    return Outlook(
+        metric=claim.metric,
+        type=claim.type,
+        seeds=seeds,
+        rerun_seeds=seeds,
+        alpha=claim.alpha,
+        narrowest=None,
+        margin=None,
+        runs=(None, None),
+        sentence=f"{claim.metric}: {wording.bad_runs(seeds)}",
     )

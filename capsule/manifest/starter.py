@@ -38,7 +38,7 @@ def starter(name: str) -> bytes:
             }
         ],
         "claims": [
-            {"metric": "gemm/*/numpy/l2_error_ratio", "type": "threshold", "at_most": 1},
+            {"metric": "gemm/*/numpy/l2_error_ratio", "type": "bound", "at_most": 1},
             {"metric": "gemm/*/numpy/l2_error", "type": "equivalence", "primary": False},
             {"metric": "gemm/*/numpy/forward_time", "type": "ratio", "primary": False},
         ],
