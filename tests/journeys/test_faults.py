@@ -128,7 +128,7 @@ def judgement(tmp_path_factory: pytest.TempPathFactory) -> Judgement:
         seeds=[1, 2, 3],
         benchmarks=[benchmark(name, *what[:3]) for name, what in every.items()],
         claims=[
-            {"metric": f"*/*/*/{metric}", "type": "threshold", "at_most": 1}
+            {"metric": f"*/*/*/{metric}", "type": "bound", "at_most": 1}
             for metric in (FORWARD, BACKWARD)
         ],
     )

@@ -250,6 +250,10 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
             " 2.5 allows the same",
         ),
         (on_loss(resolution=0.5, margin={"absolute": 0.6}), "less than 1.5 steps of 0.5"),
+        (
+            with_claim(metric="gemm/*/*/gradient_check", type="threshold", at_most=1),
+            "a claim of type bound finds the one run that breaks it",
+        ),
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
     ],
 )

@@ -3,10 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capsule import stats
 from capsule.diff import Pair
 from capsule.verdict import Judged, wording
 from tests.support.judging import NEAR, PATH, Outcome, codes, frozen, judge, judge_all, metric
@@ -111,6 +113,16 @@ def test_a_run_that_repeats_another_says_nothing_new_of_the_rate() -> None:
 
 def test_the_original_needs_no_runs_of_its_own() -> None:
     assert judge_bound(RATIOS, [...]).word == "REPRODUCED"
+
+
+def test_the_rates_on_the_page_are_these() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text()
+    section = page.partition("### Hard bounds")[2].partition("\n## ")[0]
+    assert f"after 5 runs up to {100 * stats.failure_bound(0, 5):.1f} %" in section
+    assert f"after 10 up to {100 * stats.failure_bound(0, 10):.1f} %" in section
+    assert f"after 59 up to {100 * stats.failure_bound(0, 59):.0f} %" in section
+    clean = 0.9**5
+    assert f"in B alone in {100 * clean * (1 - clean):.0f} % of cases" in section
 
 
 # an original beyond its own bound
