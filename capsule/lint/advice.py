@@ -30,9 +30,10 @@ def _seed_warnings(manifest: Manifest) -> Iterator[str]:
         if reach.margin is not None and reach.narrowest and reach.narrowest[0] > reach.margin:
             seeds = "more seeds than 500" if reach.runs[0] is None else f"{reach.runs[0]} seeds"
             yield (
-                f"{reach.metric}: with {reach.seeds} seeds nobody can confirm a margin narrower"
-                f" than {reach.narrowest[0]:.2f} between-run standard deviations, and it asks for"
-                f" {reach.margin:g}: use {seeds}, or a wider margin"
+                f"{reach.metric}: {reach.seeds} seeds and {reach.rerun_seeds} re-runs confirm no"
+                f" margin narrower than {reach.narrowest[0]:.2f} between-run standard deviations"
+                f" with probability 0.8, and it asks for {reach.margin:g}: use {seeds}, or a wider"
+                " margin"
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capsule import stats
-from capsule.lint import wording
+from capsule.lint import frozen, wording
 from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
 
 POWERS = (0.8, 0.9)
@@ -25,8 +25,9 @@ class Outlook:
         seeds: The original's runs.
         rerun_seeds: The re-execution's: as many, or those of the last planned look.
         alpha: One-sided level that a look, or an interval without a guard against skew, uses.
-        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations;
-            None where none is confirmed, or the claim is no shift.
+        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations:
+            those that the original will show where its margin is given so, else the true ones; None
+            where none is confirmed, or the claim is no shift.
         margin: The margin asked for in the same unit, None where it depends on what is measured.
         runs: Runs on each side that confirm `margin`, or for a distribution independent samples
             on each side; None where nobody knows or 500 runs are not enough.
@@ -83,11 +84,14 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
     here = claim.looks[-1] if claim.looks else seeds
     margin = spreads(claim)
 
+    # a margin in sd is itself measured by the original's runs, any other is a number
+    reaches = stats.narrowest_margin if margin is None else frozen.narrowest_spreads
+
     def narrowest(power: float) -> float:
-        return stats.narrowest_margin(there, here, alpha=alpha, power=power)
+        return reaches(there, here, alpha=alpha, power=power)
 
     def runs_with(power: float) -> int | None:
-        return stats.runs_for_margin(margin, alpha=alpha, power=power) if margin else None
+        return frozen.runs_for_spreads(margin, alpha=alpha, power=power) if margin else None
 
     margins = (narrowest(POWERS[0]), narrowest(POWERS[1]))
     reach = None if math.isinf(margins[1]) else margins

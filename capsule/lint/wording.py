@@ -72,8 +72,8 @@ def runs(
     low, high = ("more than 500" if count is None else str(count) for count in counts)
     point = _POINT if claim.type == "curve" else ""
     takes = (
-        f"a margin of {margin:g} sd (standard deviations between runs) takes {low} seeds on each"
-        f" side to be confirmed{point} with probability 0.8, {high} with 0.9"
+        f"a margin of {margin:g} sd (standard deviations between the original's runs) takes {low}"
+        f" seeds on each side to be confirmed{point} with probability 0.8, {high} with 0.9"
     )
     if reach is None:
         return f"{_NO_SPREAD}; {takes}"
