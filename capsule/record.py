@@ -132,7 +132,8 @@ class FrozenClaim:
         lower: Lower end of the allowed region, None for minus infinity.
         upper: Upper end, None for plus infinity. The region bounds the shift from the original's
             location to the re-execution's, for `curve` at every step; for `threshold` the
-            re-execution's location itself; for `distribution` Kolmogorov's distance.
+            re-execution's location itself; for `bound` the value of each of its runs; for
+            `distribution` Kolmogorov's distance.
         margin_source: `author`, `spread` (so many sd of the original's runs as the pattern asks
             for, 2 by default), or `none`.
         pattern: The claim as written, which the same number of claims may share.

@@ -35,6 +35,7 @@ class Run:
             order of ranks; empty without a completed attempt.
         trajectory: Lowest seed of all runs that went through exactly the same values: together
             they are one independent run. None when no other run did.
+        not_finite: The first NaN or infinity among its values, of a run that has no value for it.
     """
 
     seed: int
@@ -44,6 +45,7 @@ class Run:
     value: float | None
     samples: tuple[Samples, ...] = ()
     trajectory: int | None = None
+    not_finite: float | None = None
 
     @property
     def series(self) -> Samples | None:
@@ -228,7 +230,13 @@ def _run(
         status="missing" if attempt is None else "failed" if value is None else "ok",
         value=value,
         samples=() if value is None else samples,
+        not_finite=_not_finite(samples) if value is None else None,
     )
+
+
+def _not_finite(samples: tuple[Samples, ...]) -> float | None:
+    values = (value for line in samples for value in line.values)
+    return next((value for value in values if not math.isfinite(value)), None)
 
 
 def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:

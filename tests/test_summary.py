@@ -41,6 +41,17 @@ def test_a_failed_trial_is_a_failed_run_of_each_metric() -> None:
         assert len(runs.values) == 4
 
 
+def test_a_failed_run_tells_which_metric_is_not_finite() -> None:
+    record = make_record(failed=(18,))
+    line = next(line for line in record.samples if line.seed == 17 and line.metric == LOSS)
+    broken = dataclasses.replace(
+        line, trial=line.trial.replace("17", "18"), seed=18, values=(0.5, -math.inf, math.nan)
+    )
+    metrics = summary.run_values(dataclasses.replace(record, samples=(*record.samples, broken)))
+    assert [run.not_finite for run in metrics[LOSS].runs] == [None, -math.inf, None, None, None]
+    assert {run.not_finite for run in metrics[STEP_TIME].runs} == {None}
+
+
 def test_a_trial_without_an_outcome_is_a_missing_run() -> None:
     record = make_record(seeds=(1, 2))
     record = dataclasses.replace(

@@ -17,12 +17,8 @@ from capsule.levels.catalog.types import Subject
 Document = dict[str, Any]
 
 FOLDER = Path(__file__).parents[1] / "manifests"
-# with fewer, some `gradient_check` stays INCONCLUSIVE
+# so many runs within a bound say that less than 26 %, or 46 %, of all runs break it
 SEEDS = {"level0": list(range(17, 27)), "level1": list(range(17, 22))}
-
-# few numbers, each of whose errors lies anywhere between none and its bound: these seeds decide
-# most claims on them, and now and then not all
-SCALARS = ("cross_entropy", "softmax_cross_entropy", "mean_squared_error")
 
 # half as long as `quick` to check, and no batch normalization over one pixel
 CASES = {
@@ -59,13 +55,8 @@ def level0() -> Document:
         if (frameworks := _frameworks(operator, dtype))
     ]
     title = "Every operator in every framework and element type, against its a-priori error bound"
-    claims = [
-        _bounded(str(entry["id"]), metric, primary=entry["operator"] not in SCALARS)
-        for entry in benchmarks
-        for metric in BOUNDED
-    ]
     times = _ratios("forward_time", "backward_time")
-    return _manifest("level0", title, benchmarks, [*claims, *times])
+    return _manifest("level0", title, benchmarks, [*_bounds(), *times])
 
 
 def level1() -> Document:
@@ -87,9 +78,8 @@ def level1() -> Document:
         for name, network in catalog.NETWORKS.items()
     ]
     title = "Every network in every framework, inference and training, against its error bound"
-    claims = [_bounded("*", metric) for metric in BOUNDED]
     times = _ratios("inference_time", "training_time")
-    return _manifest("level1", title, benchmarks, [*claims, *times])
+    return _manifest("level1", title, benchmarks, [*_bounds(), *times])
 
 
 def text(manifest: Document) -> str:
@@ -112,9 +102,8 @@ def _frameworks(subject: Subject, dtype: str) -> list[str]:
     ]
 
 
-def _bounded(benchmark: str, metric: str, *, primary: bool = True) -> Document:
-    claim = {"metric": f"{benchmark}/*/*/{metric}", "type": "threshold", "at_most": 1}
-    return claim if primary else {**claim, "primary": False}
+def _bounds() -> list[Document]:
+    return [{"metric": f"*/*/*/{metric}", "type": "bound", "at_most": 1} for metric in BOUNDED]
 
 
 def _ratios(*metrics: str) -> list[Document]:

@@ -32,6 +32,7 @@ from cells import Figures, Power
 from scipy import special
 
 from capsule import stats
+from capsule.lint.frozen import runs_for_spreads
 from capsule.manifest.model import PRESETS
 
 COMMAND = "python tools/statistics_docs.py"
@@ -127,7 +128,7 @@ def _presets() -> str:
     lines = []
     for name, k in PRESETS.items():
         higher = float(special.ndtr(k / 2**0.5))
-        needed = [stats.runs_for_margin(k, alpha=_ALPHA, power=power) for power in _POWERS]
+        needed = [runs_for_spreads(k, alpha=_ALPHA, power=power) for power in _POWERS]
         lines.append((f"`{name}`", f"{k:g} sd", f"{100 * higher:.0f} %", *map(str, needed)))
     head = ("preset", "margin", "B's run beats A's at the margin")
     return table((*head, *(f"runs a side, power {power}" for power in _POWERS)), lines)

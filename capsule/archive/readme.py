@@ -84,8 +84,8 @@ def _claims(record: Record) -> Iterator[str]:
     yield ""
     yield (
         "The region in `allowed` bounds the shift from this capsule's location to the"
-        " re-execution's; for `threshold` it bounds the re-execution's location itself, and `log`"
-        " means natural logarithms."
+        " re-execution's; for `threshold` it bounds the re-execution's location itself, for `bound`"
+        " each of its runs, and `log` means natural logarithms."
     )
 
 

@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterator
 
 from capsule.lint.outlook import outlook
-from capsule.manifest.model import Claim, Manifest, Metric
+from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.paths import matches
 
 # a margin of this many steps is no longer moved by where on a step it lies
 _COUNTED_STEPS = 10
 _ON_A_HALF = 1e-6
 _CURVE_SEEDS = 5
+# errors over a-priori bounds, which no run of a right program exceeds
+_RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 
 def warnings(manifest: Manifest) -> list[str]:
@@ -28,9 +30,10 @@ def _seed_warnings(manifest: Manifest) -> Iterator[str]:
         if reach.margin is not None and reach.narrowest and reach.narrowest[0] > reach.margin:
             seeds = "more seeds than 500" if reach.runs[0] is None else f"{reach.runs[0]} seeds"
             yield (
-                f"{reach.metric}: with {reach.seeds} seeds nobody can confirm a margin narrower"
-                f" than {reach.narrowest[0]:.2f} between-run standard deviations, and it asks for"
-                f" {reach.margin:g}: use {seeds}, or a wider margin"
+                f"{reach.metric}: {reach.seeds} seeds and {reach.rerun_seeds} re-runs confirm no"
+                f" margin narrower than {reach.narrowest[0]:.2f} between-run standard deviations"
+                f" with probability 0.8, and it asks for {reach.margin:g}: use {seeds}, or a wider"
+                " margin"
             )
 
 
@@ -40,8 +43,17 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
     elif not any(claim.primary for claim in manifest.claims):
         yield "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
     for claim in manifest.claims:
-        matched = [metric for _, metric in matches(claim.metric, manifest.benchmarks)]
-        yield from _margin_warnings(claim, matched, manifest)
+        matched = list(matches(claim.metric, manifest.benchmarks))
+        if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
+            yield (
+                f"{claim.metric}: a threshold judges the mean of the runs, and this bound holds for"
+                " each: a claim of type bound finds the one run that breaks it"
+            )
+        yield from _margin_warnings(claim, [metric for _, metric in matched], manifest)
+
+
+def _is_ratio(benchmark: Benchmark, metric: Metric) -> bool:
+    return metric.name in _RATIOS and not isinstance(benchmark.subject, Command)
 
 
 def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) -> Iterator[str]:

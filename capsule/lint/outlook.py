@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capsule import stats
-from capsule.lint import wording
+from capsule.lint import frozen, wording
 from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
 
 POWERS = (0.8, 0.9)
@@ -25,8 +25,9 @@ class Outlook:
         seeds: The original's runs.
         rerun_seeds: The re-execution's: as many, or those of the last planned look.
         alpha: One-sided level that a look, or an interval without a guard against skew, uses.
-        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations;
-            None where none is confirmed, or the claim is no shift.
+        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations:
+            those that the original will show where its margin is given so, else the true ones; None
+            where none is confirmed, or the claim is no shift.
         margin: The margin asked for in the same unit, None where it depends on what is measured.
         runs: Runs on each side that confirm `margin`, or for a distribution independent samples
             on each side; None where nobody knows or 500 runs are not enough.
@@ -69,6 +70,8 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
     for claim in manifest.claims:
         if claim.type == "distribution":
             yield _of_distribution(claim, len(manifest.seeds))
+        elif claim.type == "bound":
+            yield _of_bound(claim, len(manifest.seeds))
         elif claim.type not in ("exact", "ratio", "threshold"):
             yield _of_shift(claim, len(manifest.seeds))
 
@@ -81,11 +84,14 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
     here = claim.looks[-1] if claim.looks else seeds
     margin = spreads(claim)
 
+    # a margin in sd is itself measured by the original's runs, any other is a number
+    reaches = stats.narrowest_margin if margin is None else frozen.narrowest_spreads
+
     def narrowest(power: float) -> float:
-        return stats.narrowest_margin(there, here, alpha=alpha, power=power)
+        return reaches(there, here, alpha=alpha, power=power)
 
     def runs_with(power: float) -> int | None:
-        return stats.runs_for_margin(margin, alpha=alpha, power=power) if margin else None
+        return frozen.runs_for_spreads(margin, alpha=alpha, power=power) if margin else None
 
     margins = (narrowest(POWERS[0]), narrowest(POWERS[1]))
     reach = None if math.isinf(margins[1]) else margins
@@ -124,4 +130,18 @@ def _of_distribution(claim: Claim, seeds: int) -> Outlook:
         runs=(samples[0], samples[1]),
         sentence=f"{claim.metric}: {samples[0]} independent samples on each side confirm a distance"
         f" below {distance:g} with probability 0.8, {samples[1]} with 0.9",
+    )
+
+
+def _of_bound(claim: Claim, seeds: int) -> Outlook:
+    return Outlook(
+        metric=claim.metric,
+        type=claim.type,
+        seeds=seeds,
+        rerun_seeds=seeds,
+        alpha=claim.alpha,
+        narrowest=None,
+        margin=None,
+        runs=(None, None),
+        sentence=f"{claim.metric}: {wording.bad_runs(seeds)}",
     )

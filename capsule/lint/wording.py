@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import count
 
+from capsule import stats
 from capsule.manifest.model import Claim
 
 _NO_SPREAD = "one run tells no spread, so nobody can confirm any margin"
 _POINT = " at one step of the curve"
+_SHARES = (10, 5)  # of bad runs, in percent
 _LEAST = 1e-300  # its third digit is still a double
 
 
@@ -69,12 +72,31 @@ def runs(
     low, high = ("more than 500" if count is None else str(count) for count in counts)
     point = _POINT if claim.type == "curve" else ""
     takes = (
-        f"a margin of {margin:g} sd (standard deviations between runs) takes {low} seeds on each"
-        f" side to be confirmed{point} with probability 0.8, {high} with 0.9"
+        f"a margin of {margin:g} sd (standard deviations between the original's runs) takes {low}"
+        f" seeds on each side to be confirmed{point} with probability 0.8, {high} with 0.9"
     )
     if reach is None:
         return f"{_NO_SPREAD}; {takes}"
     return f"{takes}; {runs} confirm {reach[0]:.2f} sd at best, {reach[1]:.2f} sd with 0.9"
+
+
+def bad_runs(seeds: int) -> str:
+    """What runs that all keep a bound say of the runs that nobody made.
+
+    >>> bad_runs(5)[-62:]
+    '45.1 % of all runs break it; 10 % takes 29 re-runs, 5 % takes 59'
+    """
+    runs = "one re-run keeps" if seeds == 1 else f"{seeds} re-runs keep"
+    shares = (f"{share} % takes {_runs_to_exclude(share / 100)}" for share in _SHARES)
+    return (
+        f"a run beyond the bound is DIFFERENT at once; if {runs} it, with 95 % confidence at most"
+        f" {100 * stats.failure_bound(0, seeds):.1f} % of all runs break it;"
+        f" {' re-runs, '.join(shares)}"
+    )
+
+
+def _runs_to_exclude(share: float) -> int:
+    return next(runs for runs in count(1) if stats.failure_bound(0, runs) <= share)
 
 
 def _margin(claim: Claim) -> tuple[float, Callable[[float], str]]:

@@ -17,6 +17,7 @@ ClaimType = Literal[
     "equivalence",
     "noninferiority",
     "threshold",
+    "bound",
     "prediction",
     "distribution",
     "curve",
@@ -234,8 +235,9 @@ class Claim:
         type: Which rule judges it (docs/statistics).
         margin: None means the default of two between-run standard deviations of the original,
             three for curves, frozen at sealing.
-        at_most: Threshold claims: the constant that the metric may not exceed.
-        at_least: Threshold claims: the constant that the metric must reach.
+        at_most: Threshold claims: the constant that the metric's mean may not exceed; claims of a
+            bound: the one that no run may exceed.
+        at_least: The same for a constant that is to be reached.
         published: Prediction claims: the numbers that stand for the original's runs.
         alpha: One-sided error rate of each wrong verdict, over all looks together.
         primary: Secondary claims never change the capsule's verdict.

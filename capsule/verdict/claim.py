@@ -9,7 +9,7 @@ from capsule import stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import distributions, failing, shapes, shifts, sides, wording
+from capsule.verdict import bounds, distributions, failing, shapes, shifts, sides, wording
 from capsule.verdict.model import Judged, Look
 
 _REPORT_ALPHA = 0.05
@@ -34,9 +34,10 @@ def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
-    if obstacle:
+    judged = bounds.find_breach(blank, pair)
+    if judged is None and obstacle:
         judged = replace(blank, sentence=obstacle)
-    else:
+    elif judged is None:
         judged = _RULES[claim.type](blank, pair, claim)
     return failing.weigh(judged)
 
@@ -65,13 +66,17 @@ def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:
         alpha=alpha,
         level=look.alpha if look else alpha,
         look=look,
-        notes=(*sides.notes(original, rerun), *([wording.look(look, alpha)] if look else [])),
+        notes=(
+            *sides.notes(original, rerun),
+            *bounds.notes(pair),
+            *([wording.look(look, alpha)] if look else []),
+        ),
     )
 
 
 def _look(claim: FrozenClaim, rerun: MetricRuns | None, plan: tuple[int, ...]) -> Look | None:
     """The look that so many re-run seeds are; a function of the two capsules, not of who looks."""
-    if claim.type in ("exact", "ratio") or claim.paired:
+    if claim.type in ("exact", "bound", "ratio") or claim.paired:
         return None
     runs = len(rerun.runs) if rerun is not None else 0
     planned = claim.looks
@@ -98,12 +103,12 @@ def _obstacles(pair: Pair) -> Iterator[str]:
         kind = "an exact" if claim is not None and claim.type == "exact" else "a paired"
         yield f"{kind} claim compares equal seeds, and the two sides share none"
     standalone = claim is not None and (
-        claim.type == "threshold" or claim.pattern.published is not None
+        claim.type in ("threshold", "bound") or claim.pattern.published is not None
     )
     a, b = sides.values(there), sides.values(here)
     if not b or not (a or standalone):
         yield f"no run of the {'original' if b else 're-execution'} has a value"
-    elif claim is not None and claim.type not in ("exact", "ratio", "threshold"):
+    elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
             yield "there is no margin: the author gave none, and one run tells no spread"
         elif claim.scale == "log" and min((*(() if standalone else a.values()), *b.values())) <= 0:
@@ -139,6 +144,7 @@ _RULES: Mapping[str, Callable[[Judged, Pair, FrozenClaim], Judged]] = {
     "noninferiority": shifts.equivalence,
     "prediction": shifts.prediction,
     "threshold": shifts.threshold,
+    "bound": bounds.judge,
     "distribution": distributions.judge,
     "curve": shapes.judge,
 }

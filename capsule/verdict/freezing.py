@@ -89,6 +89,10 @@ def _threshold(claim: Claim, metric: MetricRuns) -> _Frozen:
     return "log", (lower, upper), "author"
 
 
+def _bound(claim: Claim, _metric: MetricRuns) -> _Frozen:
+    return "linear", (claim.at_least, claim.at_most), "author"
+
+
 def _has_skew(metric: MetricRuns) -> bool:
     """Whether a metric is an error-like quantity, whose logarithm is nearer to symmetric.
 
@@ -181,6 +185,7 @@ _RULES: Mapping[str, Callable[[Claim, MetricRuns], _Frozen]] = {
     "exact": _exact,
     "ratio": _ratio,
     "threshold": _threshold,
+    "bound": _bound,
     "equivalence": _equivalence,
     "noninferiority": _noninferiority,
     "prediction": _equivalence,

@@ -22,6 +22,7 @@ Method = Literal[
     "kolmogorov",  # band around the largest distance of two distributions
     "curve",  # the envelope at every step
     "exact",
+    "bound",  # every run by itself
     "failures",  # Fisher's test on how often runs fail
     "within-run",  # inside one run on each side: information, never a verdict
     "none",
@@ -100,7 +101,8 @@ class Judged:
         claim: None for an unclaimed metric.
         scale: Scale of estimate, limits and region; `log` means natural logarithms.
         estimate: Shift of the re-execution against the original; its location for `threshold`,
-            Kolmogorov's distance for `distribution`, the shift at `step` for `curve`.
+            its worst run's value for `bound` (None where that is not finite), Kolmogorov's distance
+            for `distribution`, the shift at `step` for `curve`.
         lower: Lower limit of the estimate, None when open or unknown.
         upper: Upper limit.
         region: What was allowed on `scale`, None for an open end.

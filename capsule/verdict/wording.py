@@ -131,7 +131,7 @@ def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) 
 def threshold(word: Word, shown: str, *, claim: FrozenClaim, log: bool) -> str:
     """What was found of a claim that a metric keeps to a constant."""
     verbs = {"REPRODUCED": "is", "DIFFERENT": "is not", "INCONCLUSIVE": "may or may not be"}
-    return f"{'geometric mean' if log else 'mean'} {shown} {verbs[word]} {_bounds(claim)}"
+    return f"{'geometric mean' if log else 'mean'} {shown} {verbs[word]} {constants(claim)}"
 
 
 def exact(values: list[tuple[int, float, float]]) -> str:
@@ -198,7 +198,9 @@ def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
     if claim.type == "ratio":
         return "reported only"
     if claim.type == "threshold":
-        return _bounds(claim)
+        return constants(claim)
+    if claim.type == "bound":
+        return f"every run {constants(claim)}"
     if claim.type == "distribution":
         return f"distance below {number(claim.upper)}"
     if original is None or (claim.lower is None and claim.upper is None):
@@ -209,6 +211,7 @@ def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
     return f"within {allowed}{' at every step' if claim.type == 'curve' else ''}"
 
 
-def _bounds(claim: FrozenClaim) -> str:
+def constants(claim: FrozenClaim) -> str:
+    """What a claim holds a metric against, such as `at most 1`."""
     ends = (("at least", claim.pattern.at_least), ("at most", claim.pattern.at_most))
     return " and ".join(f"{name} {number(value)}" for name, value in ends if value is not None)

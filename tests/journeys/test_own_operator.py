@@ -91,7 +91,7 @@ def test_a_network_of_one_s_own_is_measured_and_reproduced(author: User) -> None
         "warmup": 1,
     }
     claims = [
-        {"metric": "own/*/*/l2_error_ratio", "type": "threshold", "at_most": 1},
+        {"metric": "own/*/*/l2_error_ratio", "type": "bound", "at_most": 1},
         {"metric": "own/*/*/parameters", "type": "exact"},
         {"metric": "own/*/*/layer_time", "type": "ratio", "primary": False},
     ]
@@ -143,7 +143,7 @@ EVERY = {"l2_error_ratio", "grad_l2_error_ratio", "gradient_check"}
 def bounds(benchmark: str) -> list[dict[str, object]]:
     """That every one of them is within its bound."""
     paths = [f"{benchmark}/*/*/{metric}" for metric in sorted(EVERY)]
-    return [{"metric": path, "type": "threshold", "at_most": 1} for path in paths]
+    return [{"metric": path, "type": "bound", "at_most": 1} for path in paths]
 
 
 def ratios(author: User, *words: str) -> dict[str, set[str]]:

@@ -82,6 +82,12 @@ def statistics_of_each_sample(
     return (x - mean) / torch.sqrt(variance + epsilon) * w + b
 
 
+@replaces(functional, "group_norm")
+def not_a_number(right: Function, *arguments: Any) -> Tensor:
+    result = right(*arguments)
+    return torch.where(result == result.max(), torch.nan, result)
+
+
 @replaces(functional, "cross_entropy")
 def no_softmax(_right: Function, x: Tensor, labels: Tensor) -> Tensor:
     return functional.nll_loss(x, labels)

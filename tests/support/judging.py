@@ -1,6 +1,7 @@
 """Metrics with given run values, and claims judged on them."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Any
@@ -24,7 +25,7 @@ KNOWN: Mapping[str, Any] = {
 NEAR = (1.00, 1.01, 0.99, 1.02, 0.98)
 
 Outcome = float | Sequence[float] | EllipsisType | None
-"""A run's value, or its samples; None failed, `...` is missing."""
+"""A run's value, or its samples; None and what is not finite failed, `...` is missing."""
 
 
 def codes(remarks: Spread | Judged | diff.Differences) -> list[str]:
@@ -50,6 +51,9 @@ def run(
 ) -> Run:
     """One run: of one value, or of a list of samples whose last stands for the run."""
     trial = f"{path.rpartition('/')[0]}/{seed}"
+    not_finite = None
+    if isinstance(outcome, float) and not math.isfinite(outcome):
+        not_finite, outcome = outcome, None
     status: RunStatus = "failed" if outcome is None else "missing" if outcome is ... else "ok"
     samples: tuple[Samples, ...] = ()
     if isinstance(outcome, Sequence):
@@ -72,6 +76,7 @@ def run(
         status=status,
         value=None if outcome is ... else outcome,
         samples=samples,
+        not_finite=not_finite,
     )
 
 

@@ -62,4 +62,4 @@ def test_each_image_finds_its_part_with_claims_about_it(
     assert {name for one in part.benchmarks for name in one.frameworks} == set(frameworks)
     assert len(part.claims) >= 3
     kinds = {claim.type for claim in part.claims if claim.primary}
-    assert "threshold" in kinds
+    assert kinds == {"bound"}

@@ -29,6 +29,8 @@ CLAIMS: Sequence[Mapping[str, Any]] = (
     {"type": "noninferiority", "margin": Margin(absolute=1.0)},
     {"type": "threshold", "at_most": 1.0},
     {"type": "threshold", "at_least": -1.0, "looks": (3, 6)},
+    {"type": "bound", "at_most": 1.0},
+    {"type": "bound", "at_least": 0.0},
     {"type": "prediction", "margin": Margin(preset="lenient")},
     {"type": "prediction", "published": Published(mean=1.0, sd=0.0)},
     {
@@ -44,7 +46,10 @@ CLAIMS: Sequence[Mapping[str, Any]] = (
 numbers = st.sampled_from(
     [0.0, -0.0, 1.0, 1.0, 2.0, 1e-320, 5e-324, -3.0, 1e200, -1e308, 1.7e308, 1 / 3]
 )
-values = st.lists(numbers | st.none() | st.just(...) | st.lists(numbers, min_size=1, max_size=9))
+not_finite = st.sampled_from([math.nan, math.inf, -math.inf])
+values = st.lists(
+    numbers | not_finite | st.none() | st.just(...) | st.lists(numbers, min_size=1, max_size=9)
+)
 bundles = st.lists(st.lists(numbers, min_size=1, max_size=5) | st.none() | st.just(...), max_size=4)
 sides = st.builds(
     lambda make, seed, resolution: make(seed, resolution),

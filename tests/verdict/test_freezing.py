@@ -50,6 +50,8 @@ def test_a_claim_that_matches_nothing_names_the_nearest_metric() -> None:
         ),
         ({"type": "threshold", "at_most": 4.0}, "log", (None, math.log(4)), "author"),
         ({"type": "threshold", "at_least": -1.0}, "linear", (-1.0, None), "author"),
+        ({"type": "bound", "at_most": 4.0}, "linear", (None, 4.0), "author"),
+        ({"type": "bound", "at_least": 0.5}, "linear", (0.5, None), "author"),
         ({"type": "ratio"}, "log", (None, None), "none"),
         ({"type": "exact"}, "linear", (0.0, 0.0), "author"),
     ],
