@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from capsule.stats.curves import Curve, CurveDecision, common_grid, curve_shift, runs_at
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
-    from capsule.stats.failures import failure_bound, fisher_more
+    from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
     from capsule.stats.interval import (
         Interval,
         Method,
@@ -73,12 +73,14 @@ __all__ = [
     "runs_for_margin",
     "runs_to_confirm",
     "runs_to_decide",
+    "runs_to_lift",
     "samples_beside",
     "samples_for_distance",
     "shift",
     "summary_shift",
     "superiority",
     "variation",
+    "veto",
 ]
 
 _HOMES = {
@@ -119,12 +121,14 @@ _HOMES = {
     "runs_for_margin": "planning",
     "runs_to_confirm": "power",
     "runs_to_decide": "power",
+    "runs_to_lift": "failures",
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",
     "summary_shift": "summaries",
     "superiority": "ranks",
     "variation": "series",
+    "veto": "failures",
 }
 
 if not TYPE_CHECKING:  # with it in sight mypy would take any name for one of this room

@@ -79,6 +79,29 @@ def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
     )
 
 
+def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
+    """How many runs of the re-execution make up for failures that may have been chance.
+
+    Args:
+        failed_a: The original's failures.
+        n_a: The original's runs, at least one.
+        failed_b: The re-execution's failures so far.
+        n_b: The re-execution's runs so far.
+    """
+    low, high = (stats.runs_to_lift(failed_a, n_a, failed_b, n_b, power=power) for power in POWERS)
+    if low is None:
+        return Advice(
+            answer="on-the-margin",
+            sentence=f"more than {_MOST} runs would be needed to make up for these failures",
+        )
+    return Advice(
+        answer="runs",
+        if_equal=(low, high),
+        sentence=f"{low} runs of the re-execution in all (now {n_b}) make up for these failures"
+        f" with power 0.8{_higher((low, high))}, if further ones fail as often as the original's",
+    )
+
+
 def _advice(
     seen: tuple[stats.Answer, stats.Answer],
     equal: tuple[stats.Answer, stats.Answer] | None,

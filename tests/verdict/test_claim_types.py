@@ -48,7 +48,8 @@ def test_pairs_of_a_shifted_side_are_different() -> None:
 def test_only_seeds_with_a_value_on_both_sides_are_pairs() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
     judgement = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
-    assert judgement.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
+    (note,) = (note for note in judgement.notes if note.code == "paired-seeds")
+    assert note.sentence == "2 runs are compared under equal seeds, as was declared"
     lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
     assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
     assert "fewer than two seeds have a value on both sides" in lonely.sentence
@@ -302,7 +303,7 @@ def test_a_claim_without_looks_stops_with_the_others() -> None:
 
 
 def test_failures_are_held_against_the_level_of_the_look() -> None:
-    good, bad = metric(NEAR), metric([1.0, *[None] * 4], first_seed=50)
+    good, bad = metric(NEAR), metric([None] * 5, first_seed=50)
     ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
     assert judge(good, bad, **ask).word == "DIFFERENT"
     assert judge(good, bad, **ask, looks=(5, 9)).word == "INCONCLUSIVE"

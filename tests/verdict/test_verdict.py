@@ -162,41 +162,6 @@ def test_interrupted_runs_are_no_failures() -> None:
     assert "runs of the re-execution that were interrupted" in judgement.notes[0].sentence
 
 
-# failures
-
-
-def test_unequal_failure_rates_veto_reproduced() -> None:
-    judgement = judge(metric(NEAR), metric((*NEAR, None), first_seed=50), type="equivalence")
-    assert (judgement.word, judgement.rerun.failed) == ("INCONCLUSIVE", 1)
-    assert "0 of 5 original runs failed, 1 of 6 re-executed ones" in judgement.sentence
-
-
-def test_equal_failure_rates_do_not() -> None:
-    judgement = judge(
-        metric((*NEAR, None)), metric((*NEAR, None), first_seed=50), type="equivalence"
-    )
-    assert judgement.word == "REPRODUCED"
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_clearly_unequal_failure_rates_are_different(swapped: bool) -> None:
-    good, bad = metric(NEAR), metric([1.0, None, None, None, None], first_seed=50)
-    sides = (bad, good) if swapped else (good, bad)
-    judgement = judge(*sides, type="equivalence", margin=Margin(absolute=0.5))
-    assert (judgement.word, judgement.method, judgement.alpha_used) == (
-        "DIFFERENT",
-        "failures",
-        0.025,
-    )
-    assert judgement.p_different == pytest.approx(1 / 42)
-
-
-def test_a_rerun_that_always_fails_is_different() -> None:
-    judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
-    assert judgement.word == "DIFFERENT"
-    assert "5 of 5 re-executed ones" in judgement.sentence
-
-
 # the capsule
 
 
