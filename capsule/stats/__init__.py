@@ -14,14 +14,7 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
-    from capsule.stats.interval import (
-        Interval,
-        Method,
-        location,
-        paired_shift,
-        prediction_shift,
-        shift,
-    )
+    from capsule.stats.interval import Interval, Method, location, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm
@@ -67,7 +60,6 @@ __all__ = [
     "paired_shift",
     "pool",
     "precision",
-    "prediction_shift",
     "random_effects_mean",
     "runs_at",
     "runs_for_margin",
@@ -115,7 +107,6 @@ _HOMES = {
     "paired_shift": "interval",
     "pool": "pooling",
     "precision": "reproducibility",
-    "prediction_shift": "interval",
     "random_effects_mean": "reproducibility",
     "runs_at": "curves",
     "runs_for_margin": "planning",

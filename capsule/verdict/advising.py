@@ -11,6 +11,7 @@ from capsule.verdict.model import POWERS, Advice
 _MOST = 500
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
 _NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be needed"
+ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
 _Two = tuple[int | None, int | None]
 
 
@@ -29,7 +30,7 @@ def runs(
         region: What is allowed.
     """
     if a is not None and a.n < 2:
-        return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
+        return ORIGINAL_OF_ONE_RUN
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
         at_truth = replace(interval, estimate=truth)

@@ -113,8 +113,9 @@ def test_one_run_is_judged_by_the_prediction_interval() -> None:
     assert (judgement.word, judgement.method, judgement.alpha_used) == (
         "REPRODUCED",
         "prediction",
-        0.025,
+        0.05 / 4,
     )
+    assert "a single run shows no spread of its own" in judgement.sentence
 
 
 # obstacles: each an outcome with a sentence
