@@ -19,6 +19,11 @@ from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
 
+# The mean of one skewed set of values: at five lognormal ones (log-sd 0.6) Student's t is wrong in
+# 14 % at all of alpha, in 9.4 % at half and in 6.3 % at a quarter of it. Signed ranks or exact sign
+# flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is missing.
+_ONE_SET = 0.25
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
@@ -31,7 +36,7 @@ class Interval:
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
         alpha: One-sided level in use: half the claim's where no rank interval guards the mean, a
-            quarter where a side is a single run.
+            quarter where a side is a single run, and for one set of values.
         method: Which rule gave the limits.
     """
 
@@ -84,7 +89,7 @@ def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
 def location(b: Runs, *, alpha: float) -> Interval | None:
     """The interval of one side's mean by Student's t, for a comparison with a constant.
 
-    The level is halved, because no ranks guard against skew here.
+    At a quarter of the level, because nothing guards against skew here.
 
     Returns:
         None with fewer than two runs.
@@ -92,7 +97,7 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
     if b.n < 2:
         return None
     error = b.floored_sd / math.sqrt(b.n)
-    return student(b.mean, error, b.n - 1, alpha / 2, "one-sample", full=alpha)
+    return student(b.mean, error, b.n - 1, _ONE_SET * alpha, "one-sample", full=alpha)
 
 
 class Side(Protocol):
@@ -133,23 +138,25 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     """The interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
-    looks at the data is one more chance to err.
+    looks at the data is one more chance to err. At a quarter of the level, because nothing guards
+    against skew here: two sides that scatter alike have symmetric differences, others may not.
 
     Args:
         differences: Re-execution minus original, one under each seed that has both values.
-        alpha: One-sided level; not halved, the error at the margin stays below 5.1 %.
+        alpha: One-sided level.
 
     Returns:
         None with fewer than two pairs.
 
     >>> interval = paired_shift(Runs.of({1: 0.1, 2: 0.3, 3: 0.2}), alpha=0.05)
     >>> interval.method, interval.df, round(interval.lower, 4), round(interval.upper, 4)
-    ('paired', 2, 0.0314, 0.3686)
+    ('paired', 2, -0.1583, 0.5583)
     """
     if differences.n < 2:
         return None
     error = differences.floored_sd / math.sqrt(differences.n)
-    return student(differences.mean, error, differences.n - 1, alpha, "paired", full=alpha)
+    level = _ONE_SET * alpha
+    return student(differences.mean, error, differences.n - 1, level, "paired", full=alpha)
 
 
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:

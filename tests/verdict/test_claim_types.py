@@ -38,7 +38,7 @@ def test_pairs_decide_what_the_spread_between_seeds_hides() -> None:
 
 
 def test_pairs_of_a_shifted_side_are_different() -> None:
-    here = metric([value + 0.2 + 0.01 * i for i, value in enumerate(WIDE)])
+    here = metric([value * (1.2 + 0.01 * i) for i, value in enumerate(WIDE)])
     judgement = judge(
         metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True
     )
