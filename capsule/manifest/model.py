@@ -22,6 +22,7 @@ ClaimType = Literal[
     "curve",
     "ratio",
 ]
+Average = Literal["arithmetic", "geometric"]
 Per = Literal["call", "trial", "node", "block", "step", "rank"]
 """What the several values of a metric in one trial are.
 
@@ -236,6 +237,7 @@ class Claim:
             three for curves, frozen at sealing.
         at_most: Threshold claims: the constant that the metric may not exceed.
         at_least: Threshold claims: the constant that the metric must reach.
+        mean: Threshold claims: which mean of the runs is held against the constant.
         published: Prediction claims: the numbers that stand for the original's runs.
         alpha: One-sided error rate of each wrong verdict, over all looks together.
         primary: Secondary claims never change the capsule's verdict.
@@ -250,6 +252,7 @@ class Claim:
     margin: Margin | None = None
     at_most: float | None = None
     at_least: float | None = None
+    mean: Average = "arithmetic"
     published: Published | None = None
     alpha: float = 0.05
     primary: bool = True

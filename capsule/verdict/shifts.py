@@ -68,16 +68,15 @@ def _prediction_notes(
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """The re-execution's own location, held against a constant."""
     b = _one_side(pair.rerun, pair, claim)
-    region, log = (claim.lower, claim.upper), claim.scale == "log"
+    log = claim.scale == "log"
     if log and not b.positive:
-        # the original's values were all positive, a value of 0 here has no logarithm
-        region, log = (claim.pattern.at_least, claim.pattern.at_most), False
+        obstacle = "a geometric mean needs positive values, and not every run's value is"
+        return replace(blank, sentence=obstacle)
     b = b.log() if log else b
     interval = stats.location(b, alpha=blank.level)
     if interval is None:
         return replace(blank, sentence="one run tells no spread, and without it nothing follows")
-    scaled = replace(blank, scale="log" if log else "linear", region=region)
-    judged = replace(_decide(scaled, interval), p_zero=None)
+    judged = replace(_decide(blank, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
     sentence = wording.threshold(judged.word, limits, claim=claim, log=log)

@@ -75,6 +75,7 @@ def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path: Path) -> None:
         {"type": "distribution", "margin": {"distance": 0.25}},
         {"type": "curve"},
         {"type": "threshold", "at_most": 1, "alpha": 0.01},
+        {"type": "threshold", "at_least": 1, "mean": "geometric"},
         {"type": "exact", "primary": False},
     ]
     record = make_record(asked=[{"metric": LOSS, **kind} for kind in kinds])

@@ -111,6 +111,17 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
         with_claim(type="threshold", at_most=1, at_least=0),
         ["exactly one of at_most and at_least"],
     ),
+    "mean without threshold": (with_claim(mean="geometric"), ["mean belongs to threshold claims"]),
+    "geometric mean of at most nothing": (
+        with_claim(type="threshold", at_most=0, mean="geometric"),
+        ["/claims/0/at_most", "0 is not more than 0"],
+    ),
+    "geometric mean of a count": (
+        with_claim(
+            metric="train/default/command/epochs", type="threshold", at_most=9, mean="geometric"
+        ),
+        ["is counted, and a count may be 0"],
+    ),
     "bound without threshold": (with_claim(at_most=1), ["belong to threshold claims"]),
     "alpha": (with_claim(alpha=0), ["/claims/0/alpha"]),
     "no direction": (

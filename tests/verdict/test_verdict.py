@@ -88,6 +88,21 @@ def test_a_threshold_judges_the_rerun_alone(values: Sequence[float], word: str) 
     assert "at most 3" in judgement.sentence
 
 
+def test_a_mean_above_its_bound_is_not_hidden_by_logarithms() -> None:
+    """The arithmetic mean is 1.5 and the geometric one 0.88: the constant is about the first."""
+    values = [0.5, 0.5, 0.5, 0.5, 5.5, 0.5, 0.5, 0.5, 0.5, 5.5]
+    ask = {"type": "threshold", "at_most": 1.4}
+    plain = judge(metric(NEAR), metric(values, first_seed=50), **ask)
+    assert (plain.word, plain.scale) == ("INCONCLUSIVE", "linear")
+    assert plain.sentence.startswith("mean 1.5 (")
+    declared = judge(metric(NEAR), metric(values, first_seed=50), **ask, mean="geometric")
+    assert declared.scale == "log"
+    assert declared.sentence.startswith("geometric mean 0.8")
+    zero = judge(metric(NEAR), metric([0.0, *values], first_seed=50), **ask, mean="geometric")
+    assert (zero.word, zero.estimate) == ("INCONCLUSIVE", None)
+    assert "a geometric mean needs positive values" in zero.sentence
+
+
 def test_an_error_that_is_exactly_zero_keeps_its_threshold() -> None:
     judgement = judge(metric(NEAR), metric([0.0] * 3, first_seed=50), type="threshold", at_most=1.0)
     assert (judgement.word, judgement.method, judgement.scale) == ("REPRODUCED", "exact", "linear")
