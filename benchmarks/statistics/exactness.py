@@ -97,7 +97,7 @@ def _welch(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
 def _pairs(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
     interval = paired_shift(product.runs(b - a), alpha=ALPHA)
     assert interval is not None
-    limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * ALPHA)
+    limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * interval.alpha)
     yield interval.lower, float(limits.low)
     yield interval.upper, float(limits.high)
     p = decide(interval, Region(lower=-2, upper=2)).p_reproduced

@@ -22,6 +22,7 @@ def claim(raw: Mapping[str, Any]) -> Claim:
         margin=_margin(raw["margin"]) if "margin" in raw else None,
         at_most=_number(raw.get("at_most")),
         at_least=_number(raw.get("at_least")),
+        mean=raw.get("mean", "arithmetic"),
         published=_publication(raw["published"]) if "published" in raw else None,
         alpha=float(raw.get("alpha", 0.05)),
         primary=raw.get("primary", True),
@@ -65,6 +66,11 @@ def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Itera
         yield "has no steps: a curve is what a command reports with a step beside each value"
     if claim.type == "distribution" and any(m.per in ("node", "block", "rank") for _, m in matched):
         yield "has one value for each node, block or rank: these are no repetitions of one thing"
+    steps = (
+        metric.resolution if claim.resolution is None else claim.resolution for _, metric in matched
+    )
+    if claim.mean == "geometric" and any(step >= 1 for step in steps):
+        yield "is counted, and a count may be 0, which has no geometric mean; leave mean out"
     ratio = claim.margin is not None and claim.margin.ratio is not None
     if ratio and claim.published is not None and claim.published.mean <= 0:
         yield "has a published mean that is not positive, which no ratio can be of"

@@ -23,6 +23,7 @@ ClaimType = Literal[
     "curve",
     "ratio",
 ]
+Average = Literal["arithmetic", "geometric"]
 Per = Literal["call", "trial", "node", "block", "step", "rank"]
 """What the several values of a metric in one trial are.
 
@@ -238,6 +239,7 @@ class Claim:
         at_most: Threshold claims: the constant that the metric's mean may not exceed; claims of a
             bound: the one that no run may exceed.
         at_least: The same for a constant that is to be reached.
+        mean: Threshold claims: which mean of the runs is held against the constant.
         published: Prediction claims: the numbers that stand for the original's runs.
         alpha: One-sided error rate of each wrong verdict, over all looks together.
         primary: Secondary claims never change the capsule's verdict.
@@ -252,6 +254,7 @@ class Claim:
     margin: Margin | None = None
     at_most: float | None = None
     at_least: float | None = None
+    mean: Average = "arithmetic"
     published: Published | None = None
     alpha: float = 0.05
     primary: bool = True

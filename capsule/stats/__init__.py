@@ -13,15 +13,8 @@ if TYPE_CHECKING:
     from capsule.stats.curves import Curve, CurveDecision, common_grid, curve_shift, runs_at
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
-    from capsule.stats.failures import failure_bound, fisher_more
-    from capsule.stats.interval import (
-        Interval,
-        Method,
-        location,
-        paired_shift,
-        prediction_shift,
-        shift,
-    )
+    from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
+    from capsule.stats.interval import Interval, Method, location, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm
@@ -67,18 +60,19 @@ __all__ = [
     "paired_shift",
     "pool",
     "precision",
-    "prediction_shift",
     "random_effects_mean",
     "runs_at",
     "runs_for_margin",
     "runs_to_confirm",
     "runs_to_decide",
+    "runs_to_lift",
     "samples_beside",
     "samples_for_distance",
     "shift",
     "summary_shift",
     "superiority",
     "variation",
+    "veto",
 ]
 
 _HOMES = {
@@ -113,18 +107,19 @@ _HOMES = {
     "paired_shift": "interval",
     "pool": "pooling",
     "precision": "reproducibility",
-    "prediction_shift": "interval",
     "random_effects_mean": "reproducibility",
     "runs_at": "curves",
     "runs_for_margin": "planning",
     "runs_to_confirm": "power",
     "runs_to_decide": "power",
+    "runs_to_lift": "failures",
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",
     "summary_shift": "summaries",
     "superiority": "ranks",
     "variation": "series",
+    "veto": "failures",
 }
 
 if not TYPE_CHECKING:  # with it in sight mypy would take any name for one of this room

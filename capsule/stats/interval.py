@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from scipy import special
 
@@ -18,6 +18,11 @@ from capsule.stats import ranks
 from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
+
+# The mean of one skewed set of values: at five lognormal ones (log-sd 0.6) Student's t is wrong in
+# 14 % at all of alpha, in 9.4 % at half and in 6.3 % at a quarter of it. Signed ranks or exact sign
+# flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is missing.
+_ONE_SET = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,8 @@ class Interval:
         df: Satterthwaite degrees of freedom, infinity for an exact comparison.
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
-        alpha: One-sided level in use: half the claim's where no rank interval guards the mean.
+        alpha: One-sided level in use: half the claim's where no rank interval guards the mean, a
+            quarter where a side is a single run, and for one set of values.
         method: Which rule gave the limits.
     """
 
@@ -58,9 +64,7 @@ def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
         return None
     estimate = b.mean - a.mean
     if min(a.n, b.n) == 1:
-        known = a if a.n > 1 else b
-        error = known.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
-        return student(estimate, error, known.n - 1, alpha / 2, "prediction", full=alpha)
+        return prediction_shift(a, b, alpha=alpha)
     error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
     error = math.hypot(error_a, error_b)
     if error == 0:
@@ -85,7 +89,7 @@ def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
 def location(b: Runs, *, alpha: float) -> Interval | None:
     """The interval of one side's mean by Student's t, for a comparison with a constant.
 
-    The level is halved, because no ranks guard against skew here.
+    At a quarter of the level, because nothing guards against skew here.
 
     Returns:
         None with fewer than two runs.
@@ -93,50 +97,75 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
     if b.n < 2:
         return None
     error = b.floored_sd / math.sqrt(b.n)
-    return student(b.mean, error, b.n - 1, alpha / 2, "one-sample", full=alpha)
+    return student(b.mean, error, b.n - 1, _ONE_SET * alpha, "one-sample", full=alpha)
 
 
-def prediction_shift(a: Runs, b: Runs, *, alpha: float) -> Interval:
-    """The interval of `mean(b) - mean(a)` where the spread is known from A alone.
+class Side(Protocol):
+    """What a prediction needs to know of a side."""
 
-    The level is halved, because no ranks guard against skew here.
+    @property
+    def n(self) -> int:
+        """How many runs."""
+
+    @property
+    def mean(self) -> float:
+        """Of the runs."""
+
+    @property
+    def floored_sd(self) -> float:
+        """Between the runs, at least that of rounding."""
+
+
+def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
+    """The interval of `mean(b) - mean(a)` where one side is a single run, as spread as the other.
+
+    The level is a quarter: no ranks guard against skew here, and that one run scatters like the
+    others is an assumption that nothing can check: at three times their spread up to 22 % of the
+    verdicts are wrong all the same.
 
     Args:
-        a: At least two runs.
-        b: At least one run.
+        a: The original; one side has a single run, the other at least two.
+        b: The re-execution.
         alpha: One-sided level.
     """
-    error = a.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
-    return student(b.mean - a.mean, error, a.n - 1, alpha / 2, "prediction", full=alpha)
+    known = a if a.n > 1 else b
+    error = known.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
+    level = level_in_use(a.n, b.n, alpha)
+    return student(b.mean - a.mean, error, known.n - 1, level, "prediction", full=alpha)
 
 
 def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     """The interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
-    looks at the data is one more chance to err.
+    looks at the data is one more chance to err. At a quarter of the level, because nothing guards
+    against skew here: two sides that scatter alike have symmetric differences, others may not.
 
     Args:
         differences: Re-execution minus original, one under each seed that has both values.
-        alpha: One-sided level; not halved, the error at the margin stays below 5.1 %.
+        alpha: One-sided level.
 
     Returns:
         None with fewer than two pairs.
 
     >>> interval = paired_shift(Runs.of({1: 0.1, 2: 0.3, 3: 0.2}), alpha=0.05)
     >>> interval.method, interval.df, round(interval.lower, 4), round(interval.upper, 4)
-    ('paired', 2, 0.0314, 0.3686)
+    ('paired', 2, -0.1583, 0.5583)
     """
     if differences.n < 2:
         return None
     error = differences.floored_sd / math.sqrt(differences.n)
-    return student(differences.mean, error, differences.n - 1, alpha, "paired", full=alpha)
+    level = _ONE_SET * alpha
+    return student(differences.mean, error, differences.n - 1, level, "paired", full=alpha)
 
 
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
-    """The level of the interval of so many runs: half of `alpha` where no ranks guard the mean."""
+    """The level of the interval of so many runs, where it is not all of `alpha`.
+
+    Half where no ranks guard the mean, a quarter where a side is a single run.
+    """
     if min(n_a, n_b) == 1:
-        return alpha / 2
+        return alpha / 4
     return alpha if ranks.has_guard(n_a, n_b, alpha) else alpha / 2
 
 

@@ -125,14 +125,11 @@ def verdict_probability(
 def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
     """The level that `n_b` runs will be judged at, given the interval of those at hand.
 
-    One run, or two against two, are judged at half the claim's level, more of them at all of it.
+    One run is judged at a quarter of the claim's level, two against two at half of it, more of
+    them at all of it.
     """
-    full = (
-        2 * interval.alpha
-        if level_in_use(n_a, have, interval.alpha) < interval.alpha
-        else interval.alpha
-    )
-    return level_in_use(n_a, n_b, full)
+    part = level_in_use(n_a, have, interval.alpha) / interval.alpha
+    return level_in_use(n_a, n_b, interval.alpha / part)
 
 
 def _fewest(reaches: Callable[..., bool], *, at_least: int, ranks: bool) -> Answer:

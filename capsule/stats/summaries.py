@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from capsule.stats.interval import Interval, satterthwaite, student
+from capsule.stats.interval import Interval, prediction_shift, satterthwaite, student
 from capsule.stats.runs import Runs
 
 
@@ -42,8 +42,8 @@ class Summary:
 def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
     """The interval of `mean(b) - mean(a)` where at least one side is known by its summary only.
 
-    Welch's, or the prediction interval where one side is a single value. The level is halved,
-    because no ranks guard against skew here.
+    Welch's at half the level, because no ranks guard against skew here, or the prediction interval
+    where one side is a single value.
 
     Returns:
         None when the spread is unknown on both sides (one run or none each).
@@ -55,13 +55,10 @@ def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Inte
     """
     if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:
         return None
-    estimate = b.mean - a.mean
     if min(a.n, b.n) == 1:
-        known = a if a.n > 1 else b
-        error = known.floored_sd * math.sqrt(1 / a.n + 1 / b.n)
-        return student(estimate, error, known.n - 1, alpha / 2, "prediction", full=alpha)
+        return prediction_shift(a, b, alpha=alpha)
     error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
     error = math.hypot(error_a, error_b)
     # without any spread the comparison is exact and needs no degrees of freedom
     df = satterthwaite(error_a / error, a.n, error_b / error, b.n) if error else math.inf
-    return student(estimate, error, df, alpha / 2, "summary", full=alpha)
+    return student(b.mean - a.mean, error, df, alpha / 2, "summary", full=alpha)

@@ -11,6 +11,7 @@ from capsule.verdict.model import POWERS, Advice
 _MOST = 500
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
 _NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be needed"
+ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
 _Two = tuple[int | None, int | None]
 
 
@@ -29,7 +30,7 @@ def runs(
         region: What is allowed.
     """
     if a is not None and a.n < 2:
-        return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
+        return ORIGINAL_OF_ONE_RUN
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
         at_truth = replace(interval, estimate=truth)
@@ -88,6 +89,29 @@ def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
         if_equal=(low, high),
         sentence=f"{low} independent samples of the re-execution decide this with power 0.8{more},"
         " if the two distributions are equal",
+    )
+
+
+def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
+    """How many runs of the re-execution make up for failures that may have been chance.
+
+    Args:
+        failed_a: The original's failures.
+        n_a: The original's runs, at least one.
+        failed_b: The re-execution's failures so far.
+        n_b: The re-execution's runs so far.
+    """
+    low, high = (stats.runs_to_lift(failed_a, n_a, failed_b, n_b, power=power) for power in POWERS)
+    if low is None:
+        return Advice(
+            answer="on-the-margin",
+            sentence=f"more than {_MOST} runs would be needed to make up for these failures",
+        )
+    return Advice(
+        answer="runs",
+        if_equal=(low, high),
+        sentence=f"{low} runs of the re-execution in all (now {n_b}) make up for these failures"
+        f" with power 0.8{_higher((low, high))}, if further ones fail as often as the original's",
     )
 
 

@@ -34,12 +34,13 @@ def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
-    judged = bounds.find_breach(blank, pair)
-    if judged is None and obstacle:
-        judged = replace(blank, sentence=obstacle)
-    elif judged is None:
-        judged = _RULES[claim.type](blank, pair, claim)
-    return failing.weigh(judged)
+
+    def judge_values(at: Judged) -> Judged:
+        if (breach := bounds.find_breach(at, pair)) is not None:
+            return breach
+        return replace(at, sentence=obstacle) if obstacle else _RULES[claim.type](at, pair, claim)
+
+    return failing.judge(blank, judge_values)
 
 
 def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:

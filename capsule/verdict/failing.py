@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from capsule import stats
 from capsule.notes import Note
-from capsule.verdict import wording
+from capsule.verdict import advising, wording
 from capsule.verdict.model import Judged
 
+_SHARE = 0.25  # of a claim's error rate, where a run failed; the values keep the rest
 
-def weigh(judged: Judged) -> Judged:
-    """A judgement of values, given how often either side gave none.
 
-    Unequal rates of failure veto REPRODUCED; clearly unequal ones, by Fisher's exact test in
-    either direction, are DIFFERENT.
+def judge(blank: Judged, judge_values: Callable[[Judged], Judged]) -> Judged:
+    """The judgement of values by their own rule, and of how often either side gave none.
+
+    Values and failures are two chances to be called DIFFERENT, so where a run failed on either
+    side each has its own share of the level. REPRODUCED needs both and shares nothing.
     """
+    judged = judge_values(blank)
+    if not blank.original.failed and not blank.rerun.failed:
+        return judged
+    if judged.word == "DIFFERENT":
+        share = (1 - _SHARE) * blank.level
+        judged = replace(judge_values(replace(blank, level=share)), level=blank.level)
+    return _weigh(judged)
+
+
+def _weigh(judged: Judged) -> Judged:
     failed_a, failed_b = judged.original.failed, judged.rerun.failed
     n_a, n_b = judged.original.values + failed_a, judged.rerun.values + failed_b
-    if failed_a * n_b == failed_b * n_a:
-        return judged
     failures = wording.failures(failed_a, n_a, failed_b, n_b)
-    p = min(
+    p = 2 * min(
         stats.fisher_more(failed_a, n_a, failed_b, n_b),
         stats.fisher_more(failed_b, n_b, failed_a, n_a),
     )
-    level = judged.level / 2
-    if p < level and p / level < judged.p_against_alpha:
+    share = _SHARE * judged.level
+    if p <= share and p / share < judged.p_against_alpha:
         return replace(
             judged,
             word="DIFFERENT",
             method="failures",
-            alpha_used=level,
+            alpha_used=share,
             p_reproduced=None,
             p_different=p,
             sentence=f"{failures}; {judged.sentence}",
             advice=None,
         )
-    if judged.word == "REPRODUCED":
-        vetoed = f"{judged.sentence}, but {failures}: unequal failure rates are not reproduced"
-        return replace(judged, word="INCONCLUSIVE", sentence=vetoed)
+    if judged.word == "REPRODUCED" and stats.veto(failed_a, n_a, failed_b, n_b):
+        vetoed = f"{judged.sentence}, but {failures}: rates so unequal are not reproduced"
+        return replace(
+            judged,
+            word="INCONCLUSIVE",
+            sentence=vetoed,
+            advice=advising.failures(failed_a, n_a, failed_b, n_b),
+        )
+    if failed_a * n_b == failed_b * n_a:
+        return judged
     return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=failures)))

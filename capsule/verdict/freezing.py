@@ -81,9 +81,9 @@ def _ratio(_claim: Claim, _metric: MetricRuns) -> _Frozen:
     return "log", (None, None), "none"
 
 
-def _threshold(claim: Claim, metric: MetricRuns) -> _Frozen:
+def _threshold(claim: Claim, _metric: MetricRuns) -> _Frozen:
     ends = (claim.at_least, claim.at_most)
-    if not _has_skew(metric) or any(end is not None and end <= 0 for end in ends):
+    if claim.mean == "arithmetic":
         return "linear", ends, "author"
     lower, upper = (None if end is None else math.log(end) for end in ends)
     return "log", (lower, upper), "author"
@@ -91,21 +91,6 @@ def _threshold(claim: Claim, metric: MetricRuns) -> _Frozen:
 
 def _bound(claim: Claim, _metric: MetricRuns) -> _Frozen:
     return "linear", (claim.at_least, claim.at_most), "author"
-
-
-def _has_skew(metric: MetricRuns) -> bool:
-    """Whether a metric is an error-like quantity, whose logarithm is nearer to symmetric.
-
-    Student's t on raw skewed runs against a constant is wrong 13 to 14 % of the time. Chosen from
-    the original alone: a choice that looks at the re-execution would be one more way to err.
-    """
-    values = metric.values
-    return (
-        metric.kind == "portable"
-        and metric.direction == "lower"
-        and bool(values)
-        and min(values) > 0
-    )
 
 
 def _equivalence(claim: Claim, metric: MetricRuns) -> _Frozen:

@@ -15,7 +15,7 @@ ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED"]
 Method = Literal[
     "envelope",  # Welch's and Hodges-Lehmann's limits, the wider of each
     "welch",
-    "prediction",  # the spread of one side predicts the other
+    "prediction",  # the spread of one side predicts the other's single run
     "paired",  # Student's t on differences under equal seeds
     "summary",  # Welch's on a published mean and standard deviation
     "one-sample",  # Student's t against a constant
@@ -109,8 +109,8 @@ class Judged:
         step: Of a curve: where it comes nearest to the margin, or is farthest beyond it.
         alpha: The claim's one-sided error rate.
         level: The same for this look.
-        alpha_used: What the interval used: `level`, or half of it where no ranks guard against
-            skew.
+        alpha_used: What the interval used: `level`, or a part of it where no ranks guard against
+            skew, where a side is a single run, or where runs failed.
         p_reproduced: Against `alpha_used`.
         p_different: Against `alpha_used`.
         p_different_holm: Adjusted for the primary claims, against `alpha`.

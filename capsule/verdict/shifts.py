@@ -33,14 +33,12 @@ def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 
 def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
-    """A shift whose spread is known from the original alone, or from what was published of it."""
+    """A shift from the original's runs, which may be few or one, or from what was published."""
     a, b = _original(pair, claim), _one_side(pair.rerun, pair, claim)
-    if claim.pattern.published is not None:
-        interval = stats.summary_shift(a, b, alpha=blank.level)
-    elif isinstance(a, stats.Runs) and a.n >= 2:
-        interval = stats.prediction_shift(a, b, alpha=blank.level)
+    if isinstance(a, stats.Runs):
+        interval = stats.shift(a, b, alpha=blank.level)
     else:
-        interval = stats.shift(a, b, alpha=blank.level) if isinstance(a, stats.Runs) else None
+        interval = stats.summary_shift(a, b, alpha=blank.level)
     if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
     judged = _word(_decide(blank, interval), pair, claim)
@@ -58,7 +56,8 @@ def _prediction_notes(
             code="runs-assumed",
             sentence=f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed",
         )
-    if judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
+    predicted = interval.method in ("prediction", "summary")
+    if predicted and judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
         yield Note(
             code="consistent",
             sentence="consistent: inside the original's prediction interval, which is too wide to"
@@ -69,16 +68,15 @@ def _prediction_notes(
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     """The re-execution's own location, held against a constant."""
     b = _one_side(pair.rerun, pair, claim)
-    region, log = (claim.lower, claim.upper), claim.scale == "log"
+    log = claim.scale == "log"
     if log and not b.positive:
-        # the original's values were all positive, a value of 0 here has no logarithm
-        region, log = (claim.pattern.at_least, claim.pattern.at_most), False
+        obstacle = "a geometric mean needs positive values, and not every run's value is"
+        return replace(blank, sentence=obstacle)
     b = b.log() if log else b
     interval = stats.location(b, alpha=blank.level)
     if interval is None:
         return replace(blank, sentence="one run tells no spread, and without it nothing follows")
-    scaled = replace(blank, scale="log" if log else "linear", region=region)
-    judged = replace(_decide(scaled, interval), p_zero=None)
+    judged = replace(_decide(blank, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
     sentence = wording.threshold(judged.word, limits, claim=claim, log=log)
@@ -213,6 +211,8 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         sentence = wording.equivalence(
             judged.word, limits, claim=claim, allowed=allowed, detectable=not inside
         )
+    if judged.method == "prediction":
+        sentence = f"{sentence}; {wording.SINGLE_RUN}"
     return replace(judged, sentence=sentence)
 
 

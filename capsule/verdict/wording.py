@@ -15,6 +15,10 @@ from capsule.verdict.sides import independent
 
 # a margin of this many steps is no longer moved by where on a step it lies
 COUNTED_STEPS = 10
+SINGLE_RUN = (
+    "a single run shows no spread of its own and is taken to scatter like the other side's runs,"
+    " at a quarter of the error rate"
+)
 
 
 def number(value: float | None, digits: int = 3) -> str:

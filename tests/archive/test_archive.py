@@ -76,6 +76,7 @@ def test_every_kind_of_claim_is_read_as_it_was_frozen(tmp_path: Path) -> None:
         {"type": "curve"},
         {"type": "threshold", "at_most": 1, "alpha": 0.01},
         {"type": "bound", "at_least": 0},
+        {"type": "threshold", "at_least": 1, "mean": "geometric"},
         {"type": "exact", "primary": False},
     ]
     record = make_record(asked=[{"metric": LOSS, **kind} for kind in kinds])

@@ -133,6 +133,17 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
         with_claim(type="bound", at_most=1, paired=True),
         ["only claims of equivalence and noninferiority can be paired"],
     ),
+    "mean without threshold": (with_claim(mean="geometric"), ["mean belongs to threshold claims"]),
+    "geometric mean of at most nothing": (
+        with_claim(type="threshold", at_most=0, mean="geometric"),
+        ["/claims/0/at_most", "0 is not more than 0"],
+    ),
+    "geometric mean of a count": (
+        with_claim(
+            metric="train/default/command/epochs", type="threshold", at_most=9, mean="geometric"
+        ),
+        ["is counted, and a count may be 0"],
+    ),
     "alpha": (with_claim(alpha=0), ["/claims/0/alpha"]),
     "no direction": (
         with_claim(metric="train/default/command/epochs", type="noninferiority"),

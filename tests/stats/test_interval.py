@@ -106,18 +106,18 @@ def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a: int, n_b: int) -
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 30])
-def test_location_equals_scipy_at_the_conventional_two_sided_level(n: int) -> None:
+def test_location_equals_scipy_at_a_quarter_of_the_level(n: int) -> None:
     values = draw(n, 1)[0]
     interval = known(location(runs(values), alpha=0.05))
-    limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(1 - 2 * 0.05 / 4)
     assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
-    assert (interval.alpha, interval.method) == (0.025, "one-sample")
+    assert (interval.alpha, interval.method) == (0.05 / 4, "one-sample")
 
 
 @pytest.mark.parametrize("n", [2, 5, 10])
 def test_one_run_is_held_against_the_prediction_interval(n: int) -> None:
     a = draw(n, 1)[0]
-    reach = scipy.stats.t.ppf(0.975, n - 1) * a.std(ddof=1) * math.sqrt(1 + 1 / n)
+    reach = scipy.stats.t.ppf(1 - 0.05 / 4, n - 1) * a.std(ddof=1) * math.sqrt(1 + 1 / n)
     there = known(shift(runs(a), runs([0.0]), alpha=0.05))
     back = known(shift(runs([0.0]), runs(a), alpha=0.05))
     assert there.method == back.method == "prediction"
@@ -218,12 +218,12 @@ def test_a_border_counts_as_inside() -> None:
 
 def test_one_run_needs_twice_the_evidence_to_differ() -> None:
     a = runs([-1.0, 0.0, 1.0])
-    barely = known(shift(a, runs([6.0]), alpha=0.05))
+    barely = known(shift(a, runs([9.0]), alpha=0.05))
     region = Region(lower=-1, upper=1)
     assert barely.lower > region.upper
     assert decide(barely, region).word == "INCONCLUSIVE"
     assert barely.alpha < decide(barely, region).p_different <= 2 * barely.alpha
-    assert decide(known(shift(a, runs([9.0]), alpha=0.05)), region).word == "DIFFERENT"
+    assert decide(known(shift(a, runs([12.0]), alpha=0.05)), region).word == "DIFFERENT"
 
 
 # properties

@@ -79,7 +79,7 @@ def test_without_a_spread_no_margin_is_confirmed(n_a: int, n_b: int | None) -> N
 
 
 def test_one_original_run_is_predicted_by_any_number_of_others() -> None:
-    z = scipy.stats.norm.isf(0.025) + scipy.stats.norm.isf(0.1)
+    z = scipy.stats.norm.isf(0.05 / 4) + scipy.stats.norm.isf(0.1)
     margin = narrowest_margin(1, None, alpha=0.05, power=0.8)
     assert margin == pytest.approx(z, rel=1e-3)
 
@@ -118,7 +118,7 @@ def test_as_many_runs_as_advised_beforehand_confirm_as_often_as_asked(
 def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have() -> None:
     a, region = one_sd(10), Region(lower=-2, upper=2)
     alone = known(shift(a, runs([0.0]), alpha=0.05))
-    assert alone.alpha == 0.025
+    assert alone.alpha == 0.05 / 4
     needed = runs_to_decide(a, runs([0.0]), alone, region)
     assert needed == runs_to_confirm(a, region, alpha=0.05)
 

@@ -38,7 +38,7 @@ def test_pairs_decide_what_the_spread_between_seeds_hides() -> None:
 
 
 def test_pairs_of_a_shifted_side_are_different() -> None:
-    here = metric([value + 0.2 + 0.01 * i for i, value in enumerate(WIDE)])
+    here = metric([value * (1.2 + 0.01 * i) for i, value in enumerate(WIDE)])
     judgement = judge(
         metric(WIDE), here, type="equivalence", margin=Margin(ratio=1.01), paired=True
     )
@@ -48,7 +48,8 @@ def test_pairs_of_a_shifted_side_are_different() -> None:
 def test_only_seeds_with_a_value_on_both_sides_are_pairs() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
     judgement = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
-    assert judgement.notes[-1].sentence == "2 runs are compared under equal seeds, as was declared"
+    (note,) = (note for note in judgement.notes if note.code == "paired-seeds")
+    assert note.sentence == "2 runs are compared under equal seeds, as was declared"
     lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
     assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
     assert "fewer than two seeds have a value on both sides" in lonely.sentence
@@ -79,16 +80,22 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones() -> None:
 # predictions
 
 
-def test_a_prediction_takes_the_spread_of_the_original_alone() -> None:
+def test_a_prediction_of_several_runs_reckons_with_their_own_spread() -> None:
     ask = {"type": "prediction", "margin": Margin(absolute=0.1)}
-    judgement = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
-    assert (judgement.word, judgement.method, judgement.alpha_used) == (
-        "REPRODUCED",
-        "prediction",
-        0.025,
-    )
+    near = judge(metric(NEAR), metric([1.0, 1.0, 1.001], first_seed=9), **ask)
+    assert (near.word, near.method, near.alpha_used) == ("REPRODUCED", "envelope", 0.05)
+    # the same mean, but so far apart that it may be anywhere
+    apart = judge(metric(NEAR), metric([0.8, 1.0, 1.201], first_seed=9), **ask)
+    assert (apart.word, codes(apart)) == ("INCONCLUSIVE", [])
+
+
+def test_a_prediction_of_one_run_takes_the_spread_of_the_other_side() -> None:
+    ask = {"type": "prediction", "margin": Margin(absolute=0.1)}
+    judgement = judge(metric(NEAR), metric([1.0], first_seed=9), **ask)
+    assert (judgement.word, judgement.method) == ("REPRODUCED", "prediction")
     half = (limits(judgement).upper - limits(judgement).lower) / 2
-    assert half == pytest.approx(2.776445 * 0.0158114 * math.sqrt(1 / 5 + 1 / 3), rel=1e-5)
+    assert half == pytest.approx(3.495406 * 0.0158114 * math.sqrt(1 / 5 + 1), rel=1e-5)
+    assert "is taken to scatter like the other side's runs" in judgement.sentence
 
 
 def test_a_prediction_that_is_too_wide_is_called_consistent() -> None:
@@ -169,6 +176,29 @@ def test_samples_that_share_a_run_are_not_independent() -> None:
     assert judgement.word == "INCONCLUSIVE"
     assert "2000 samples of the original are worth" in judgement.notes[0].sentence
     assert limits(judgement).upper - limits(judgement).lower > 0.5
+
+
+@pytest.mark.parametrize(("there", "here"), [(1, 1), (1, 5), (5, 1)])
+def test_one_run_of_a_side_decides_nothing_about_a_distribution(there: int, here: int) -> None:
+    for shift in (0.0, 5.0):
+        judgement = close(latencies(1, there), latencies(50, here, shift=shift))
+        assert (judgement.word, judgement.estimate) == ("INCONCLUSIVE", None)
+        assert "from two runs a side on" in judgement.sentence
+        assert (judgement.advice is not None) == (there == 1)
+
+
+def test_equal_distributions_of_two_runs_a_side_are_hardly_ever_different() -> None:
+    source = random.Random(20260301)
+
+    def side(first_seed: int) -> MetricRuns:
+        # runs lie as far apart as the samples inside them
+        centres = [source.gauss(0, 1) for _ in range(2)]
+        lists = [[source.gauss(centre, 1) for _ in range(50)] for centre in centres]
+        return metric(lists, first_seed=first_seed)
+
+    words = [close(side(1), side(9), distance=0.1).word for _ in range(150)]
+    # 5 %, and two standard errors
+    assert words.count("DIFFERENT") <= 0.086 * len(words)
 
 
 def test_a_distribution_needs_samples() -> None:
@@ -302,7 +332,7 @@ def test_a_claim_without_looks_stops_with_the_others() -> None:
 
 
 def test_failures_are_held_against_the_level_of_the_look() -> None:
-    good, bad = metric(NEAR), metric([1.0, *[None] * 4], first_seed=50)
+    good, bad = metric(NEAR), metric([None] * 5, first_seed=50)
     ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
     assert judge(good, bad, **ask).word == "DIFFERENT"
     assert judge(good, bad, **ask, looks=(5, 9)).word == "INCONCLUSIVE"

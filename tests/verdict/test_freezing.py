@@ -48,7 +48,13 @@ def test_a_claim_that_matches_nothing_names_the_nearest_metric() -> None:
             (None, 0.5),
             "author",
         ),
-        ({"type": "threshold", "at_most": 4.0}, "log", (None, math.log(4)), "author"),
+        ({"type": "threshold", "at_most": 4.0}, "linear", (None, 4.0), "author"),
+        (
+            {"type": "threshold", "at_most": 4.0, "mean": "geometric"},
+            "log",
+            (None, math.log(4)),
+            "author",
+        ),
         ({"type": "threshold", "at_least": -1.0}, "linear", (-1.0, None), "author"),
         ({"type": "bound", "at_most": 4.0}, "linear", (None, 4.0), "author"),
         ({"type": "bound", "at_least": 0.5}, "linear", (0.5, None), "author"),
@@ -89,13 +95,6 @@ def test_without_a_spread_there_is_no_default_margin(values: Sequence[float | No
     judgement = judge(original, metric(NEAR, first_seed=50), type="equivalence")
     assert judgement.word == "INCONCLUSIVE"
     assert ("margin" if values == [1.0] else "no run of the original") in judgement.sentence
-
-
-def test_a_threshold_is_linear_where_logarithms_do_not_apply() -> None:
-    ask = {"type": "threshold", "at_most": 4.0}
-    assert frozen(metric([0.0, 1.0]), **ask).scale == "linear"
-    assert frozen(metric(NEAR, direction="higher"), **ask).scale == "linear"
-    assert frozen(metric(NEAR, kind="machine"), **ask).scale == "linear"
 
 
 # margins in standard deviations

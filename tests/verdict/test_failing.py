@@ -1,0 +1,101 @@
+"""Runs that fail: when they keep a claim from being reproduced, and when they make it different."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from capsule.manifest import Margin
+from tests.support.judging import NEAR, Outcome, codes, judge, metric
+from tests.verdict.parts import advice, limits
+
+WIDE_MARGIN = Margin(absolute=0.5)
+
+
+def failing(runs: int, failures: int) -> list[Outcome]:
+    """Run values near 1, the last ones failed."""
+    return [*(NEAR[i % 5] for i in range(runs - failures)), *[None] * failures]
+
+
+@pytest.mark.parametrize(
+    ("original", "rerun", "word"),
+    [
+        ((5, 0), (6, 1), "REPRODUCED"),
+        ((5, 0), (5, 2), "INCONCLUSIVE"),
+        ((10, 1), (10, 3), "REPRODUCED"),
+        ((10, 1), (10, 4), "INCONCLUSIVE"),
+        ((6, 1), (6, 1), "REPRODUCED"),
+        ((8, 3), (8, 0), "REPRODUCED"),
+        ((8, 5), (8, 0), "INCONCLUSIVE"),
+    ],
+)
+def test_failure_rates_veto_only_where_they_are_hardly_chance(
+    original: tuple[int, int], rerun: tuple[int, int], word: str
+) -> None:
+    there, here = metric(failing(*original)), metric(failing(*rerun), first_seed=50)
+    assert judge(there, here, type="equivalence", margin=WIDE_MARGIN).word == word
+
+
+def test_a_veto_says_why_and_how_many_runs_lift_it() -> None:
+    ask = {"type": "equivalence", "margin": WIDE_MARGIN}
+    vetoed = judge(metric(NEAR), metric(failing(5, 2), first_seed=50), **ask)
+    assert "0 of 5 original runs failed, 2 of 5 re-executed ones" in vetoed.sentence
+    assert (advice(vetoed).answer, advice(vetoed).if_equal) == ("runs", (6, 6))
+    assert "if further ones fail as often as the original's" in advice(vetoed).sentence
+    followed = judge(metric(NEAR), metric([*failing(5, 2), 1.0], first_seed=50), **ask)
+    assert (followed.word, codes(followed)) == ("REPRODUCED", ["unequal-failures"])
+
+
+def test_failures_that_no_affordable_number_of_runs_makes_up_for() -> None:
+    ask = {"type": "equivalence", "margin": WIDE_MARGIN}
+    judgement = judge(metric(failing(9, 1)), metric(failing(499, 250), first_seed=50), **ask)
+    assert "more than 500 runs" in advice(judgement).sentence
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_clearly_unequal_failure_rates_are_different(swapped: bool) -> None:
+    good, bad = metric(failing(7, 0)), metric(failing(7, 6), first_seed=50)
+    sides = (bad, good) if swapped else (good, bad)
+    judgement = judge(*sides, type="equivalence", margin=WIDE_MARGIN)
+    assert (judgement.word, judgement.method) == ("DIFFERENT", "failures")
+    assert judgement.alpha_used == pytest.approx(0.0125)
+    assert judgement.p_different == pytest.approx(2 * 7 / 3003)
+
+
+def test_a_rerun_that_always_fails_is_different() -> None:
+    judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
+    assert judgement.word == "DIFFERENT"
+    assert "5 of 5 re-executed ones" in judgement.sentence
+
+
+def test_values_are_different_at_their_share_where_a_run_failed() -> None:
+    """One failure on each side tells nothing of the rates, and still costs the values a quarter."""
+    ask = {"type": "equivalence", "margin": Margin(absolute=0.01)}
+    there, here = metric(failing(6, 1)), [value + 0.1 for value in NEAR]
+    clean = judge(metric(NEAR), metric(here, first_seed=50), **ask)
+    shared = judge(there, metric([*here, None], first_seed=50), **ask)
+    assert clean.word == shared.word == "DIFFERENT"
+    assert (clean.alpha_used, shared.level) == (0.05, 0.05)
+    assert shared.alpha_used == pytest.approx(0.0375)
+    assert limits(shared).lower < limits(clean).lower
+
+
+def test_values_and_failures_together_keep_the_error_rate() -> None:
+    """The truth on the margin, three runs in ten failing on both sides: two chances to err."""
+    random = np.random.default_rng(20260301)
+    words: Counter[str] = Counter()
+    repetitions = 400
+    for _ in range(repetitions):
+        sides = []
+        for truth, first_seed in ((0.0, 1), (2.0, 1000)):
+            values = [
+                None if failed else float(value)
+                for value, failed in zip(
+                    random.normal(truth, 1, 20), random.random(20) < 0.3, strict=True
+                )
+            ]
+            sides.append(metric(values, first_seed=first_seed))
+        words[judge(*sides, type="equivalence", margin=Margin(absolute=2.0)).word] += 1
+    # 5 %, and two standard errors
+    assert words["DIFFERENT"] <= 0.072 * repetitions
+    assert words["REPRODUCED"] <= 0.072 * repetitions
