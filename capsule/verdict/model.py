@@ -160,7 +160,7 @@ class Judged:
     @property
     def p_among_others(self) -> float:
         """The p of DIFFERENT as a multiple of its level, to be adjusted for several claims."""
-        if self.p_beyond is None:
+        if self.p_beyond is None or self.method == "failures":
             return self.p_against_alpha
         return max(self.p_against_alpha, self.p_beyond / self.level)
 
