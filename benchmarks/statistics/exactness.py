@@ -80,7 +80,7 @@ def _with_scipy(random: np.random.Generator) -> Iterator[tuple[float, float]]:
 def _welch(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
     """The envelope is Welch's interval widened by ranks; its p values are those of two t-tests."""
     x, y = product.runs(a), product.runs(b)
-    interval = shift(x, y, alpha=ALPHA)
+    interval = shift(x, y, alpha=ALPHA, relabel=False)
     assert interval is not None
     oracle = scipy.stats.ttest_ind(b, a, equal_var=False)
     yield interval.df, float(oracle.df)
@@ -224,12 +224,12 @@ def _agrees(random: np.random.Generator) -> bool:
         margin = None if random.random() < 0.5 else Margin(absolute=3.0)
         claim = product.freeze_one(product.metric(a, path=path), margin, looks=looks)
         claims[path] = (claim, a, b)
-        sides = product.runs(a), product.runs(b)
-        short.append(product.decide_shift(*sides, product.region(claim), level))
+        short.append((product.runs(a), product.runs(b), product.region(claim)))
     whole = product.judge_all(claims)
-    judged = [pair for pair in short if pair is not None]
-    words = [decision.word for _, decision in judged]
-    return whole.word == product.together(judged, ALPHA) and words == [
+    judged = [product.decide_shift(*one, level) for one in short]
+    words = [one[1].word for one in judged if one is not None]
+    # Holm's procedure is about p over alpha: at the level of a look as at the claim's own
+    return whole.word == product.together(short, level) and words == [
         one.word for one in whole.claims
     ]
 

@@ -58,6 +58,31 @@ def _bimodal(modes_apart: float) -> Draw:
     return draw
 
 
+def counts(generator: np.random.Generator, shape: str, size: tuple[int, ...]) -> np.ndarray:
+    """Whole numbers of that shape around 40: metrics that are counted, such as epochs."""
+    return MEAN + _COUNTS[shape](generator, size)
+
+
+def _geometric(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return generator.geometric(0.5, size).astype(float)
+
+
+def _half_zeros(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return generator.integers(0, 2, size) * generator.integers(1, 5, size).astype(float)
+
+
+def _skewed_steps(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return np.rint(2 * generator.lognormal(0, _LOG_SD, size))
+
+
+def _rounded(generator: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    return np.rint(1.5 * generator.standard_normal(size))
+
+
+COUNTS: tuple[str, ...] = ("rounded normal", "skewed steps", "geometric", "half zeros")
+_COUNTS: Mapping[str, Draw] = dict(
+    zip(COUNTS, (_rounded, _skewed_steps, _geometric, _half_zeros), strict=True)
+)
 SYMMETRIC = ("normal", "t3")
 # what every promise is about
 SHAPES: Mapping[str, Draw] = {

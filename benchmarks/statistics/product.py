@@ -14,7 +14,7 @@ from capsule import verdict
 from capsule.diff import Differences, Pair, Side
 from capsule.manifest import Claim, Margin
 from capsule.record import FrozenClaim
-from capsule.stats import Decision, Interval, Region, Runs, decide, holm, shift
+from capsule.stats import Decision, Interval, Region, Runs, decide, holm, p_beyond, shift
 from capsule.summary import MetricRuns, Run
 
 PATH = "train/default/command/accuracy"
@@ -101,12 +101,25 @@ def decide_shift(
     return None if interval is None else (interval, decide(interval, allowed))
 
 
-def together(claims: Sequence[tuple[Interval, Decision]], alpha: float) -> str:
-    """The word of a capsule of primary claims of one level: all of them, or any after Holm."""
-    adjusted = holm(
-        [min(1.0, alpha * one.p_different / interval.alpha) for interval, one in claims]
-    )
-    words = [one.word for _, one in claims]
+def together(claims: Sequence[tuple[Runs, Runs, Region]], alpha: float) -> str:
+    """The word of a capsule of primary claims of one level: all of them, or any after Holm.
+
+    Args:
+        claims: Original, re-execution and what is allowed; one run a side tells no spread and
+            makes no claim here.
+        alpha: Of every claim.
+    """
+    p_values, words = [], []
+    for a, b, allowed in claims:
+        judged = decide_shift(a, b, allowed, alpha)
+        if judged is None:
+            continue
+        interval, one = judged
+        p = alpha * one.p_different / interval.alpha
+        among_others = p_beyond(a, b, allowed) if len(claims) > 1 else None
+        p_values.append(min(1.0, p if among_others is None else max(p, among_others)))
+        words.append(one.word)
+    adjusted = holm(p_values)
     pairs = zip(words, adjusted, strict=True)
     if any(word == "DIFFERENT" and p <= alpha for word, p in pairs):
         return "DIFFERENT"

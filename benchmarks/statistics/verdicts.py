@@ -21,8 +21,20 @@ from typing import Any
 
 import populations
 import rivals
-from cells import CLAIMS, Advice, Capsules, Curves, Equivalence, Figures, Looks, OneSided
+from cells import (
+    CLAIMS,
+    Advice,
+    Capsules,
+    Counted,
+    Curves,
+    Equivalence,
+    Family,
+    Figures,
+    Looks,
+    OneSided,
+)
 from exactness import Check
+from scipy import special
 
 REPETITIONS = 4000
 SHAPES = tuple(populations.SHAPES)
@@ -80,7 +92,15 @@ class Row:
 
 def rows() -> list[Row]:
     """The acceptance table."""
-    return [*_equivalence(), *_power(), *_other_designs(), *_many(), *_curves(), *_exact()]
+    return [
+        *_equivalence(),
+        *_power(),
+        *_counted(),
+        *_other_designs(),
+        *_many(),
+        *_curves(),
+        *_exact(),
+    ]
 
 
 def _equivalence() -> Iterable[Row]:
@@ -119,6 +139,21 @@ def _power() -> Iterable[Row]:
     ]
     name = "advice followed: power reached above the power asked"
     yield Row(name, advised, ("reached",), -5, at_least=True, unit=" points")
+
+
+def _counted() -> Iterable[Row]:
+    both = ("REPRODUCED", "DIFFERENT")
+    shapes, sizes = populations.COUNTS, (*SIZES, (10, 3), (5, 20))
+    whole, less, more = (
+        [Counted(*n, s, steps, beside) for n in sizes for s in shapes for steps in (2, 3)]
+        for beside in (0.0, -0.5, 0.5)
+    )
+    name = "counts, truth on a whole step"
+    yield Row(f"{name}, margin there: either wrong verdict", whole, both, 6)
+    yield Row(f"{name}, margin half a step less: REPRODUCED", less, ("REPRODUCED",), 6)
+    yield Row(f"{name}, margin half a step more: DIFFERENT", more, ("DIFFERENT",), 6)
+    power = [Counted(n, n, "rounded normal", 3) for n in (4, 6)]
+    yield Row("counts, margin 2 sd, no shift: REPRODUCED", power, ("equal",), None, pick=min)
 
 
 def _other_designs() -> Iterable[Row]:
@@ -164,6 +199,16 @@ def _many() -> Iterable[Row]:
     yield Row(f"{name}, one on the margin: REPRODUCED", one, ("REPRODUCED",), 6)
     yield Row(f"{name}, all on the margin: DIFFERENT after Holm", every, ("DIFFERENT",), 6)
     yield Row(f"{name}, all on the margin: any DIFFERENT before Holm", every, ("raw",), None)
+    far = [Capsules(1, 6.0, 0.0)]
+    yield Row(f"{name}, one at 2 margins: DIFFERENT after Holm", far, ("DIFFERENT",), None)
+    for claims in (20, 1000):
+        family = [
+            Family(claims, *n, s)
+            for n in ((3, 3), (5, 5), (3, 12), (12, 3), (5, 20), (5, 30), (30, 5))
+            for s in ("normal", "lognormal", "bimodal")
+        ]
+        name = f"{claims} claims, all on the margin: any DIFFERENT after Holm"
+        yield Row(f"{name}, unequal numbers of runs", family, ("DIFFERENT",), 6)
 
 
 def _curves() -> Iterable[Row]:
@@ -195,7 +240,7 @@ def measure(cells: Iterable[Any], repetitions: int, jobs: int) -> dict[Any, Figu
     """The figures of every distinct cell, the same for any number of jobs."""
     distinct = list(dict.fromkeys(cells))
     # the long ones first, so that no process is left alone with one at the end
-    slow = (Curves, Capsules, rivals.Cell)
+    slow = (Curves, Capsules, Family, Counted, rivals.Cell)
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
     work = partial(_measure_cell, repetitions=repetitions)
     if jobs == 1:
@@ -229,7 +274,7 @@ def main() -> int:
     table = rows()
     cells = [*(cell for row in table for cell in row.cells), *rivals.cells()]
     figures = measure(cells, arguments.repetitions, arguments.jobs)
-    missed = _print_rows(table, figures)
+    missed = _print_rows(table, figures, arguments.repetitions)
     _print_rivals(rivals.table(figures))
     seconds = time.perf_counter() - began
     error = standard_error(5, arguments.repetitions)
@@ -241,15 +286,26 @@ def main() -> int:
     return int(missed > 0)
 
 
-def _print_rows(table: Sequence[Row], figures: Mapping[Any, Figures]) -> int:
+def interval(figure: float, unit: str, repetitions: int) -> str:
+    """The exact interval (Clopper and Pearson) of a share, 95 %; nothing for another figure."""
+    if unit != " %":
+        return ""
+    hits = round(figure * repetitions / 100)
+    misses = repetitions - hits
+    low = float(special.betaincinv(hits, misses + 1, 0.025)) if hits else 0.0
+    high = float(special.betaincinv(hits + 1, misses, 0.975)) if misses else 1.0
+    return f" [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _print_rows(table: Sequence[Row], figures: Mapping[Any, Figures], repetitions: int) -> int:
     missed = 0
     width = max(len(row.name) for row in table)
     for row in table:
         figure, cell = row.worst(figures)
         word = "" if row.limit is None else "ok" if row.passes(figure) else "MISSED"
         missed += word == "MISSED"
-        value = show(figure, row.unit)
-        print(f"{row.name:{width}}  {value:>12}  {row.bound:14} {word:6}  {cell}")
+        value = show(figure, row.unit) + interval(figure, row.unit, repetitions)
+        print(f"{row.name:{width}}  {value:>22}  {row.bound:14} {word:6}  {cell}")
     return missed
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from capsule.stats.interval import Interval, Method, location, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
-    from capsule.stats.multiplicity import holm
+    from capsule.stats.multiplicity import holm, p_beyond
     from capsule.stats.planning import narrowest_margin, runs_for_margin
     from capsule.stats.pooling import Pool, pool
     from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
@@ -57,6 +57,7 @@ __all__ = [
     "mser5",
     "narrowest_margin",
     "nominal_alpha",
+    "p_beyond",
     "paired_shift",
     "pool",
     "precision",
@@ -104,6 +105,7 @@ _HOMES = {
     "mser5": "series",
     "narrowest_margin": "planning",
     "nominal_alpha": "looks",
+    "p_beyond": "multiplicity",
     "paired_shift": "interval",
     "pool": "pooling",
     "precision": "reproducibility",

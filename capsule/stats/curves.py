@@ -202,7 +202,8 @@ class _Point:
 
 
 def _interval(a: Runs, b: Runs, alpha: float) -> Interval:
-    interval = shift(a, b, alpha=alpha)
+    # ranks, because relabelings of a hundred points would take seconds
+    interval = shift(a, b, alpha=alpha, relabel=False)
     assert interval is not None, "a side has at least two runs"
     return interval
 

@@ -12,6 +12,11 @@ from capsule.stats.interval import Interval
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 
+# parts of the margin and of the values that count as rounding; the second is less, because values
+# may be billions of times as large as what they differ by
+_OF_MARGIN = 1e-9
+_OF_VALUES = 1e-12
+
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
@@ -41,7 +46,12 @@ class Decision:
 
 
 def decide(interval: Interval, region: Region) -> Decision:
-    """REPRODUCED inside the region, DIFFERENT outside, INCONCLUSIVE across its border.
+    """REPRODUCED inside the region, DIFFERENT outside, INCONCLUSIVE across its border or on it.
+
+    An interval that ends on the border is neither inside nor outside: limits of counted values lie
+    on whole steps, and so do the margins of counts. What rounding makes of a change of unit is no
+    distance to the border. A comparison without an error has nothing to lie across: its one value
+    is inside if it is on the border.
 
     Each wrong verdict has a probability of at most the claim's alpha. Where one side is a single
     run, DIFFERENT must hold at half the level of the interval: its p value is doubled. With skewed
@@ -53,11 +63,18 @@ def decide(interval: Interval, region: Region) -> Decision:
     >>> decide(shift(a, b, alpha=0.05), Region(lower=-1, upper=1)).word
     'REPRODUCED'
     """
-    inside = region.lower <= interval.lower and interval.upper <= region.upper
-    outside = interval.lower > region.upper or interval.upper < region.lower
+    near_lower, near_upper = (_rounding(end, interval) for end in (region.lower, region.upper))
     if interval.standard_error == 0:
-        word: Word = "REPRODUCED" if inside else "DIFFERENT" if outside else "INCONCLUSIVE"
-        return Decision(word=word, p_reproduced=float(not inside), p_different=float(not outside))
+        above, below = interval.estimate - region.lower, region.upper - interval.estimate
+        same = above >= -near_lower and below >= -near_upper
+        word: Word = "REPRODUCED" if same else "DIFFERENT"
+        return Decision(word=word, p_reproduced=float(not same), p_different=float(same))
+    inside = (
+        interval.lower - region.lower > near_lower and region.upper - interval.upper > near_upper
+    )
+    outside = (
+        interval.lower - region.upper > near_upper or region.lower - interval.upper > near_lower
+    )
     above_lower = (interval.estimate - region.lower) / interval.standard_error
     above_upper = (interval.estimate - region.upper) / interval.standard_error
     p_different = min(_t(interval.df, above_lower), _t(interval.df, -above_upper))
@@ -69,6 +86,13 @@ def decide(interval: Interval, region: Region) -> Decision:
         p_reproduced=max(_t(interval.df, -above_lower), _t(interval.df, above_upper)),
         p_different=p_different,
     )
+
+
+def _rounding(end: float, interval: Interval) -> float:
+    """What is no distance from an end of the region."""
+    if math.isinf(end):
+        return 0.0
+    return max(_OF_MARGIN * abs(end), _OF_VALUES * interval.magnitude)
 
 
 def _t(df: float, x: float) -> float:

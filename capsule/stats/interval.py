@@ -1,20 +1,20 @@
 """One interval for a shift between two sides, or for one side's location: the envelope engine.
 
-Specification: the lower limit is the lower of Welch's (means) and Hodges-Lehmann's (ranks), the
-upper the higher, so that a verdict needs both to agree: Welch alone is wrong up to 12.5 % of the
-time under skew and unequal numbers of runs, ranks alone up to 12 % under unequal spread, the
-envelope at most 6.4 %.
+Specification: the lower limit is the lower of Welch's and its guard's, the upper the higher, so
+that a verdict needs both to agree: Welch alone is wrong up to 12.5 % of the time under skew and
+unequal numbers of runs. The guard is the exact studentized permutation test for as many runs as
+all their relabelings can be counted of, about 10 + 10, and Hodges-Lehmann's ranks beyond that.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from scipy import special
 
-from capsule.stats import ranks
+from capsule.stats import permutation, ranks
 from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
@@ -35,9 +35,10 @@ class Interval:
         df: Satterthwaite degrees of freedom, infinity for an exact comparison.
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
-        alpha: One-sided level in use: half the claim's where no rank interval guards the mean, a
-            quarter where a side is a single run, and for one set of values.
+        alpha: One-sided level in use: half the claim's where nothing guards the mean, a quarter
+            where a side is a single run, and for one set of values.
         method: Which rule gave the limits.
+        magnitude: Largest absolute value that went in: rounding errors are relative to it.
     """
 
     estimate: float
@@ -47,10 +48,18 @@ class Interval:
     upper: float
     alpha: float
     method: Method
+    magnitude: float = 0.0
 
 
-def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
+def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval | None:
     """The interval of `location(b) - location(a)` at one-sided level `alpha`.
+
+    Args:
+        a: The original's runs.
+        b: The re-execution's runs.
+        alpha: One-sided level.
+        relabel: Whether few enough runs are guarded by all their relabelings. Ranks are coarser,
+            but take microseconds where 10 + 10 runs take 20 milliseconds.
 
     Returns:
         None when the spread is unknown on both sides (one run or none each).
@@ -62,28 +71,59 @@ def shift(a: Runs, b: Runs, *, alpha: float) -> Interval | None:
     """
     if min(a.n, b.n) == 0 or max(a.n, b.n) < 2:
         return None
-    estimate = b.mean - a.mean
+    estimate, magnitude = b.mean - a.mean, largest(a, b)
     if min(a.n, b.n) == 1:
-        return prediction_shift(a, b, alpha=alpha)
+        return replace(prediction_shift(a, b, alpha=alpha), magnitude=magnitude)
+    error, df = welch(a, b)
+    if error == 0:
+        return replace(_exact(estimate, alpha), magnitude=magnitude)
+    by_means = student(estimate, error, df, alpha, "welch", full=alpha)
+    guard = _guard(a, b, by_means, relabel=relabel)
+    if guard is None:
+        level = level_in_use(a.n, b.n, alpha)
+        by_means = student(estimate, error, df, level, "welch", full=alpha)
+        return replace(by_means, magnitude=magnitude)
+    return replace(
+        by_means,
+        lower=min(by_means.lower, guard[0]),
+        upper=max(by_means.upper, guard[1]),
+        method="envelope",
+        magnitude=magnitude,
+    )
+
+
+def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[float, float] | None:
+    """The limits that keep Welch's interval honest; None for too few runs, or very many."""
+    if not (relabel and permutation.can_count(a.n, b.n)):
+        return ranks.interval(a, b, interval.alpha)
+    by_welch = -float(special.stdtrit(interval.df, interval.alpha))
+    reaches = permutation.reaches(a, b, interval.alpha, at_least=by_welch)
+    if reaches is None:
+        return None
+    below, above = (reach * interval.standard_error for reach in reaches)
+    return interval.estimate - below, interval.estimate + above
+
+
+def welch(a: Runs, b: Runs) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom.
+
+    Args:
+        a: At least two runs.
+        b: At least two runs.
+
+    Returns:
+        (0, infinity) when both sides are constant and have no resolution.
+    """
     error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
     error = math.hypot(error_a, error_b)
     if error == 0:
-        return _exact(estimate, alpha)
-    df = satterthwaite(error_a / error, a.n, error_b / error, b.n)
-    rank_limits = ranks.interval(a, b, alpha)
-    if rank_limits is None:
-        level = level_in_use(a.n, b.n, alpha)
-        return student(estimate, error, df, level, "welch", full=alpha)
-    welch = student(estimate, error, df, alpha, "welch", full=alpha)
-    return Interval(
-        estimate=estimate,
-        standard_error=error,
-        df=df,
-        lower=min(welch.lower, rank_limits[0]),
-        upper=max(welch.upper, rank_limits[1]),
-        alpha=alpha,
-        method="envelope",
-    )
+        return 0.0, math.inf
+    return error, satterthwaite(error_a / error, a.n, error_b / error, b.n)
+
+
+def largest(a: Runs, b: Runs) -> float:
+    """The largest absolute value of two sides."""
+    return max(abs(value) for side in (a, b) for value in (side.values[0], side.values[-1]))
 
 
 def location(b: Runs, *, alpha: float) -> Interval | None:
@@ -162,7 +202,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
     """The level of the interval of so many runs, where it is not all of `alpha`.
 
-    Half where no ranks guard the mean, a quarter where a side is a single run.
+    Half where nothing guards the mean, a quarter where a side is a single run.
     """
     if min(n_a, n_b) == 1:
         return alpha / 4

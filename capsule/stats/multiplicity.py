@@ -1,8 +1,19 @@
-"""Several claims at once: Holm's procedure."""
+"""Several claims at once: Holm's procedure, and p values that may be held against its levels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from scipy import special
+
+from capsule.stats import permutation, ranks
+from capsule.stats.decision import Region
+from capsule.stats.interval import welch
+from capsule.stats.runs import Runs
+
+# with fewer runs than this on a side the variance of that side alone is all that may be relied on
+_FEW = 5
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -19,3 +30,44 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         largest = max(largest, min(1.0, (len(p_values) - step) * p_values[index]))
         adjusted[index] = largest
     return tuple(adjusted)
+
+
+def p_beyond(a: Runs, b: Runs, region: Region) -> float | None:
+    """The p of DIFFERENT that may be held against a level far below the claim's own.
+
+    The least level at which the envelope lies outside the region: the larger p of Welch's test and
+    of the guard's, as Welch's far tail is wrong by tens of percent where numbers of runs differ.
+    Below the least p that the guard can have at all Welch's p counts twice, and fewer than five
+    runs on a side have no more degrees of freedom than that side.
+
+    Args:
+        a: The original's runs.
+        b: The re-execution's runs.
+        region: The claim's region.
+
+    Returns:
+        None where a side has fewer than two runs or neither side a spread: there is no guard.
+
+    >>> a, b = Runs.of({1: 0, 2: 1, 3: 2}), Runs.of({1: 5, 2: 7, 3: 9})
+    >>> p_beyond(a, b, Region(lower=-1, upper=1))
+    0.05
+    """
+    fewest = min(a.n, b.n)
+    if fewest < 2:
+        return None
+    error, df = welch(a, b)
+    if error == 0:
+        return None
+    df = fewest - 1 if fewest < _FEW else df
+    guard = permutation if permutation.can_count(a.n, b.n) else ranks
+    least = 1 / math.comb(a.n + b.n, a.n)
+    p_values = []
+    for side, end in ((1, region.lower), (-1, region.upper)):
+        if math.isinf(end):
+            continue
+        by_means = float(special.stdtr(df, side * (b.mean - a.mean - end) / error))
+        low, high = guard.p_value(a, b, end)
+        by_guard = low if side > 0 else high
+        p = max(by_means, by_guard)
+        p_values.append(min(p, 2 * by_means) if by_guard <= least else p)
+    return min(p_values, default=1.0)

@@ -77,13 +77,15 @@ def exit_code(verdict: Verdict) -> int:
 def _with_holm(claims: Sequence[Judged]) -> list[Judged]:
     """Add Holm's adjusted p of DIFFERENT to the primary claims, each against its claim's alpha.
 
-    Claims may differ in alpha, and some use half of it: Holm is done on p / (alpha in use).
+    Claims may differ in alpha, and some use half of it: Holm is done on p / (alpha in use). A claim
+    among others needs a p that is right far below its alpha; one alone is held against alpha only.
     """
     primary = [one for one in claims if one.decisive]
     if not primary:
         return list(claims)
     base = max(one.alpha for one in primary)
-    scaled = [min(1.0, one.p_against_alpha * base) for one in primary]
+    parts = [one.p_among_others if len(primary) > 1 else one.p_against_alpha for one in primary]
+    scaled = [min(1.0, part * base) for part in parts]
     adjusted = dict(zip(map(id, primary), stats.holm(scaled), strict=True))
     return [
         replace(one, p_different_holm=min(1.0, adjusted[id(one)] * one.alpha / base))

@@ -13,7 +13,7 @@ from capsule.record import FrozenClaim
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED"]
 Method = Literal[
-    "envelope",  # Welch's and Hodges-Lehmann's limits, the wider of each
+    "envelope",  # Welch's limits and its guard's (relabelings or ranks), the wider of each
     "welch",
     "prediction",  # the spread of one side predicts the other's single run
     "paired",  # Student's t on differences under equal seeds
@@ -109,10 +109,12 @@ class Judged:
         step: Of a curve: where it comes nearest to the margin, or is farthest beyond it.
         alpha: The claim's one-sided error rate.
         level: The same for this look.
-        alpha_used: What the interval used: `level`, or a part of it where no ranks guard against
+        alpha_used: What the interval used: `level`, or a part of it where nothing guards against
             skew, where a side is a single run, or where runs failed.
         p_reproduced: Against `alpha_used`.
         p_different: Against `alpha_used`.
+        p_beyond: Of DIFFERENT by the whole rule, right far below `alpha` too: what is adjusted
+            where there are several claims, against `level`; None where the rule has no guard.
         p_different_holm: Adjusted for the primary claims, against `alpha`.
         p_zero: Of no shift at all, two-sided; information that decides nothing.
         superiority: Probability that a run of the re-execution is higher than one of the original,
@@ -143,6 +145,7 @@ class Judged:
     alpha_used: float | None = None
     p_reproduced: float | None = None
     p_different: float | None = None
+    p_beyond: float | None = None
     p_different_holm: float | None = None
     p_zero: float | None = None
     superiority: float | None = None
@@ -155,6 +158,13 @@ class Judged:
     def decisive(self) -> bool:
         """Whether the capsule's verdict depends on it."""
         return self.claim is not None and self.claim.primary and self.claim.type != "ratio"
+
+    @property
+    def p_among_others(self) -> float:
+        """The p of DIFFERENT as a multiple of its level, to be adjusted for several claims."""
+        if self.p_beyond is None or self.method == "failures":
+            return self.p_against_alpha
+        return max(self.p_against_alpha, self.p_beyond / self.level)
 
     @property
     def p_against_alpha(self) -> float:

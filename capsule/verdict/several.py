@@ -102,7 +102,7 @@ def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
 def _least_part(verdict: Verdict) -> float | None:
     """The least p of DIFFERENT over its alpha, of the primary claims that are DIFFERENT."""
     parts = [
-        claim.p_different_holm / claim.alpha
+        max(claim.p_different_holm / claim.alpha, claim.p_among_others)
         for claim in verdict.claims
         if claim.decisive and claim.word == "DIFFERENT" and claim.p_different_holm is not None
     ]

@@ -28,8 +28,12 @@ def equivalence(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     if interval is None:
         return within.judge(blank, pair, log=claim.scale == "log")
     judged = _word(_decide(blank, interval), pair, claim)
-    superiority = stats.superiority(a, b)
-    return _advise(replace(judged, superiority=superiority), interval, a, b)
+    judged = replace(
+        judged,
+        superiority=stats.superiority(a, b),
+        p_beyond=stats.p_beyond(a, b, region(judged.region)),
+    )
+    return _advise(judged, interval, a, b)
 
 
 def prediction(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:

@@ -110,7 +110,7 @@ def test_a_curve_of_one_point_is_judged_as_the_number_it_is() -> None:
     for margin in (0.05, 0.25, 0.5):
         columns = bundle([[v] for v in a]), bundle([[v] for v in b])
         of_curves = curve_shift(*columns, margin=margin, alpha=0.05)
-        interval = known(shift(runs(a), runs(b), alpha=0.05))
+        interval = known(shift(runs(a), runs(b), alpha=0.05, relabel=False))
         of_numbers = decide(interval, Region(lower=-margin, upper=margin))
         assert of_curves.word == of_numbers.word
         assert of_curves.interval == interval

@@ -90,7 +90,7 @@ def test_the_side_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize(("power", "expected"), [(0.8, [20, 10, 6, 5]), (0.9, [25, 12, 7, 5])])
+@pytest.mark.parametrize(("power", "expected"), [(0.8, [20, 10, 6, 4]), (0.9, [25, 12, 7, 5])])
 def test_presets_need_as_many_runs_as_their_table_says(
     power: float, expected: Sequence[int]
 ) -> None:

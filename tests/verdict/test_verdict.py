@@ -221,6 +221,20 @@ def test_a_chance_difference_among_many_claims_does_not() -> None:
     assert "not after Holm" in among.sentence
 
 
+def test_the_far_tail_of_welchs_test_makes_no_capsule_different() -> None:
+    a = metric([-0.2, 0.0, 0.2])
+    b = metric([2.5 + 0.4 * (index % 5 - 2) for index in range(12)], first_seed=50)
+    one = frozen(a, type="equivalence", margin=Margin(absolute=1.0))
+    far = Pair(metric=PATH, claim=one, seeds="all", original=a, rerun=b)
+    assert judge_all(far).word == "DIFFERENT"
+    among = judge_all(far, *pairs(19, 0, 0.0))
+    p_different, adjusted = among.claims[0].p_different, among.claims[0].p_different_holm
+    assert p_different is not None
+    assert adjusted is not None
+    assert 20 * p_different < 0.001 < 0.05 < adjusted
+    assert among.word == "INCONCLUSIVE"
+
+
 def test_secondary_claims_and_ratios_never_change_the_verdict() -> None:
     (bad,) = pairs(1, 1, 90.0, primary=False)
     (ratio,) = pairs(1, 0, 0.0, type="ratio", margin=None)
@@ -340,10 +354,11 @@ def test_a_rerun_begins_with_as_many_seeds_as_confirm_its_claims() -> None:
         return verdict.advise_runs(dataclasses.replace(record, claims=claims))
 
     wide = advised(type="equivalence", margin=Margin(absolute=1.0))
-    default = advised(type="equivalence")
+    middling = Margin(sd=1.9)
+    more = advised(type="equivalence", margin=middling)
     narrow = advised(type="equivalence", margin=Margin(absolute=1e-6))
     assert (wide, narrow) == (5, 5)  # what no number confirms asks for no more
-    assert 5 < default <= 20
+    assert 5 < more <= 20
     assert advised(type="equivalence", primary=False) == 5
     assert advised(type="threshold", at_most=3.0) == 5
-    assert advised(type="equivalence", looks=(3, 6)) >= default
+    assert advised(type="equivalence", margin=middling, looks=(3, 6)) >= more
