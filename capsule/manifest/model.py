@@ -32,6 +32,8 @@ Preset = Literal["strict", "middle", "default", "lenient"]
 # between-run standard deviations; what each preset means is told in docs/statistics
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
 CURVE_SPREADS = 3.0
+# below 2^31: many a program keeps its seed in a signed integer of 32 bits
+SEED_RANGE = (0, 2**31 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +275,7 @@ class Manifest:
 
     Attributes:
         source: The file's bytes, kept in the capsule as they were.
+        seed_range: Lowest and highest seed that the benchmarks take; fresh ones are drawn from it.
         folder: Where relative paths start; None when it was read out of a capsule.
         narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
     """
@@ -292,4 +295,5 @@ class Manifest:
     mutable: tuple[str, ...]
     source: bytes
     folder: Path | None
+    seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
