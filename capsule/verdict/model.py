@@ -27,6 +27,8 @@ Method = Literal[
     "none",
 ]
 POWERS = (0.8, 0.9)
+# a number of runs that nobody planned counts as a look of a plan of so many
+FURTHER_LOOKS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,7 @@ class Judged:
         p_zero: Of no shift at all, two-sided; information that decides nothing.
         superiority: Probability that a run of the re-execution is higher than one of the original,
             ties counted half; information that decides nothing.
-        look: None for a claim without planned looks.
+        look: None for a claim that is not looked at twice.
         sentence: The judgement in words.
         advice: What would decide an INCONCLUSIVE claim, None where nothing is known to.
     """

@@ -101,8 +101,8 @@ def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author: User) -> N
     assert claim["alpha_used"] < 0.03
 
 
-def test_looks_that_were_not_planned_are_refused(author: User) -> None:
+def test_a_plain_verification_makes_the_first_look_of_the_default_plan(author: User) -> None:
     author.run("run", training(author), "--output", "a.capsule.zip")
-    ended = author.run("verify", "a.capsule.zip", "--until-decided")
-    assert ended.returncode == 2
-    assert '"looks"' in ended.stderr
+    claim = claim_of(author.json("verify", "a.capsule.zip"))
+    assert (claim["look"]["planned"], claim["look"]["number"]) == ([6, 12], 1)
+    assert claim["rerun"]["values"] == 6

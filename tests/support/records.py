@@ -9,6 +9,7 @@ from typing import Any
 from capsule import digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.image import Image, Layer
+from capsule.manifest import looks
 from capsule.manifest.model import Manifest, Metric
 from capsule.notes import Note
 from capsule.origin import Original, Verification
@@ -189,6 +190,7 @@ def make_record(
                 alpha=0.05,
                 primary=True,
                 pattern=manifest.claims[0],
+                looks=looks.plan(manifest.claims, len(manifest.seeds)),
             ),
         ),
         attempts=tuple(make_attempt(seed, seed in fresh, seed in failed) for seed in seeds),
