@@ -93,8 +93,9 @@ def make(
     """Lay out every process start of a run, or of a verification of somebody's run.
 
     Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
-    under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if
-    another claim does, or none; under both if both do.
+    under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if any
+    but an `exact` claim does, or none. Pairs tell what a machine does to these runs, and fresh
+    seeds beside them whether the number is right.
 
     The order is the same whenever the arguments are. Seeds follow each other; under each seed the
     frameworks take turns, and the one that went first goes last under the next seed. Inside a
@@ -215,13 +216,11 @@ def _derive(capsule_id: str, taken: set[int], within: tuple[int, int]) -> Iterat
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
     if verifies is None:
         return ["manifest"]
-    by_seed = {
-        claim.type == "exact" or claim.paired
-        for claim in manifest.claims
-        if matches(claim.metric, [benchmark])
-    }
-    sources: list[SeedSource] = ["manifest"] if True in by_seed else []
-    return sources if by_seed == {True} else [*sources, "fresh"]
+    claims = [claim for claim in manifest.claims if matches(claim.metric, [benchmark])]
+    by_seed = any(claim.type == "exact" or claim.paired for claim in claims)
+    sources: list[SeedSource] = ["manifest"] if by_seed else []
+    only_exact = bool(claims) and all(claim.type == "exact" for claim in claims)
+    return sources if only_exact else [*sources, "fresh"]
 
 
 def _round(

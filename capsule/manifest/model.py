@@ -243,7 +243,8 @@ class Claim:
         primary: Secondary claims never change the capsule's verdict.
         looks: After how many re-run seeds it may be judged, increasing; empty for once.
         paired: Whether runs under equal seeds are compared one by one, for which a re-execution
-            repeats the original's seeds.
+            repeats the original's seeds. That tells what the machine does to these runs, never
+            whether the number is right.
         resolution: Replaces the metric's for this claim.
     """
 
@@ -258,6 +259,11 @@ class Claim:
     looks: tuple[int, ...] = ()
     paired: bool = False
     resolution: float | None = None
+
+    def answers_for(self, paired: Claim) -> bool:
+        """Whether it tells under fresh seeds what a paired claim on the same metric cannot."""
+        by_fresh_seeds = not self.paired and self.type not in ("exact", "ratio")
+        return by_fresh_seeds and (self.primary or not paired.primary)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,6 +79,8 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
 def _obstacles(pair: Pair) -> Iterator[str]:
     """Why no values can be compared, most basic reason first."""
     there, here, claim = pair.original, pair.rerun, pair.claim
+    if pair.refused is not None:
+        yield pair.refused
     if there is None or here is None:
         yield f"the {'original' if there is None else 're-execution'} has no such metric"
         return

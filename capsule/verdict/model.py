@@ -172,7 +172,8 @@ class Verdict:
         word: Of the capsule: REPRODUCED when all primary claims are (intersection-union, each at
             its own alpha); DIFFERENT when at least one is after Holm; else INCONCLUSIVE.
         sentence: Why, in one sentence.
-        claims: One judgement for each frozen claim, in the capsule's order.
+        claims: One judgement for each frozen claim, in the capsule's order; two for a paired claim
+            that stands alone, under equal seeds and under fresh ones.
         reported: Ratios of metrics that nobody claimed anything about.
         differences: The facts that were judged.
     """

@@ -39,11 +39,13 @@ BENCHMARK = {
 CLAIM: Document = {"metric": METRIC, "type": "equivalence", "margin": {"absolute": 0.005}}
 
 
-def training(user: User, *, rate: float = 0.02, image: str | None = None, **claim: object) -> Path:
+def training(
+    user: User, *, rate: float = 0.02, image: str | None = None, first: int = 1, **claim: object
+) -> Path:
     (user.folder / "train.py").write_text(TRAIN.replace("RATE", str(rate)))
     return write_manifest(
         user.folder,
-        seeds=[1, 2, 3, 4, 5, 6],
+        seeds=list(range(first, first + 6)),
         image={"reference": image} if image else None,
         benchmarks=[BENCHMARK],
         claims=[{**CLAIM, **claim}],
@@ -67,7 +69,7 @@ def test_six_seeds_reproduce_under_another_engine_and_another_rate_differs(
     verdict = author.json("verify", "a.capsule.zip", "--runtime", "docker")
     assert verdict["verdict"] == "REPRODUCED"
 
-    training(author, rate=0.002, image=small_image())
+    training(author, rate=0.002, image=small_image(), first=7)
     ran = author.run("run", manifest, "--runtime", "docker", "--output", "b.capsule.zip")
     assert ran.returncode == 0, ran.stderr
     verdict = author.json("diff", "a.capsule.zip", "b.capsule.zip", code=1)

@@ -230,6 +230,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
         ),
         (on_loss(resolution=0.5, margin={"absolute": 0.6}), "less than 1.5 steps of 0.5"),
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
+        (on_loss(paired=True), "claim the metric unpaired as well"),
     ],
 )
 def test_lint_warns(document: JsonObject, expected: str) -> None:

@@ -71,8 +71,9 @@ def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones() -> None:
     there = dataclasses.replace(there, claims=verdict.freeze([claim], run_values(there)))
     seeds = (17, 18, 19, 101, 102)
     differences = diff.compare(there, make_record(seeds=seeds, fresh=(101, 102), verifies="a" * 64))
-    (one,) = verdict.judge(differences).claims
+    one, beside = verdict.judge(differences).claims
     assert (one.word, one.rerun.seeds) == ("REPRODUCED", (17, 18, 19))
+    assert (beside.seeds, beside.rerun.seeds) == ("fresh", (101, 102))
     assert "paired-seeds" in codes(one)
     assert "2 sd" not in one.sentence
     assert "shared-seeds" not in codes(differences)
