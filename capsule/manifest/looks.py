@@ -8,8 +8,6 @@ from capsule.manifest.model import Claim
 
 # what compares value by value, or decides nothing, is not looked at twice
 _WITHOUT = ("exact", "ratio")
-# fewer runs tell no spread
-_FEWEST = 2
 
 
 def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
@@ -22,8 +20,7 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
     >>> plan([Claim(metric="a/b/c/d", type="equivalence")], 5)
     (5, 10)
     """
-    first = max(runs, _FEWEST)
-    return next((claim.looks for claim in claims if claim.looks), (first, 2 * first))
+    return next((claim.looks for claim in claims if claim.looks), (runs, 2 * runs))
 
 
 def of(claim: Claim, plan: tuple[int, ...]) -> tuple[int, ...]:

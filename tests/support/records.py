@@ -149,10 +149,12 @@ def make_record(
         asked: Claims as a manifest has them, in place of the one on the loss.
         **changes: Fields of the record to replace at the end.
     """
-    losses = losses or {seed: 1 + random.Random(seed).gauss(0, 0.01) for seed in seeds}
     name = RUN_UUID
-    if (sorted(seeds), verifies) != (list(SEEDS), None):
-        name = str(uuid.uuid5(uuid.UUID(RUN_UUID), f"{sorted(seeds)} {verifies}"))
+    if (sorted(seeds), verifies, losses) != (list(SEEDS), None, None):
+        # another run, at other times
+        identity = f"{sorted(seeds)} {verifies} {sorted((losses or {}).items())}"
+        name = str(uuid.uuid5(uuid.UUID(RUN_UUID), identity))
+    losses = losses or {seed: 1 + random.Random(seed).gauss(0, 0.01) for seed in seeds}
     clock = random.Random(name)
     step_times = step_times or {
         seed: tuple(0.1 + clock.random() / 100 for _ in range(5)) for seed in sorted(seeds)
