@@ -36,8 +36,8 @@ class VerifyOptions(RunOptions):
         trust: A stranger's capsule may execute its code here.
         allow_host: It may do so without a container.
         levels: Whose program measures: the capsule's own, or this version's (`own`).
-        runs: Number of fresh seeds; by default what confirms every claim with power 0.8 if nothing
-            changed, and at least as many as the original has.
+        runs: Number of fresh seeds; by default the first planned look, which is as many as the
+            original has unless its author planned another.
         until_decided: Stop at the first of the planned looks that decides every claim.
     """
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from capsule.manifest import Scalar
 
-SEED_RULE = 1
+SEED_RULE = 2
 """Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
 
 JUDGE_RULE = 1

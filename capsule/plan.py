@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice, zip_longest
+from itertools import islice, zip_longest
 from typing import Any, Literal
 
 from capsule import digest
 from capsule.digest import Digest
+from capsule.errors import UsageError
 from capsule.manifest import (
+    SEED_RANGE,
     Benchmark,
     Case,
     Command,
@@ -37,7 +40,7 @@ class Trial:
     Attributes:
         id: `benchmark/case/framework/seed`, unique in a plan and the same in every plan of the
             manifest that has this seed.
-        seed: Unsigned 32-bit.
+        seed: Unsigned 32-bit; a fresh one lies in the manifest's range.
         seed_source: `manifest` for the author's seed, `fresh` for one derived at verification.
     """
 
@@ -90,8 +93,9 @@ def make(
     """Lay out every process start of a run, or of a verification of somebody's run.
 
     Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
-    under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if
-    another claim does, or none; under both if both do.
+    under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if any
+    but an `exact` claim does, or none. Pairs tell what a machine does to these runs, and fresh
+    seeds beside them whether the number is right.
 
     The order is the same whenever the arguments are. Seeds follow each other; under each seed the
     frameworks take turns, and the one that went first goes last under the next seed. Inside a
@@ -104,12 +108,16 @@ def make(
         original_seeds: The seeds that its runs used, which fresh ones must not repeat; the
             manifest's by default.
         runs: Number of fresh seeds; as many as `original_seeds` by default.
+
+    Raises:
+        UsageError: The manifest's range of seeds has not so many left.
     """
     originals = tuple(manifest.seeds if original_seeds is None else original_seeds)
     fresh: tuple[int, ...] = ()
     if verifies is not None:
         taken = (*originals, *manifest.seeds)
-        fresh = fresh_seeds(verifies, taken, count=len(originals) if runs is None else runs)
+        count = len(originals) if runs is None else runs
+        fresh = fresh_seeds(verifies, taken, count=count, within=manifest.seed_range)
     sources = [
         (benchmark, _sources(manifest, benchmark, verifies)) for benchmark in manifest.benchmarks
     ]
@@ -145,23 +153,39 @@ def first(plan: Plan, runs: int) -> Plan:
 
 
 def fresh_seeds(
-    capsule_id: str, originals: Sequence[int], *, count: int | None = None
+    capsule_id: str,
+    originals: Sequence[int],
+    *,
+    count: int | None = None,
+    within: tuple[int, int] = SEED_RANGE,
 ) -> tuple[int, ...]:
     r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
 
-    Seed i is the first 4 bytes, big-endian, of sha256("capsule-seed-1\n<id>\n<i>\n"), i = 0, 1,
-    2, ...; one that equals a seed of the original, or an earlier fresh one, is skipped.
+    With n the first 8 bytes, big-endian, of sha256("capsule-seed-2\n<id>\n<i>\n"), seed i is
+    low + n mod (high - low + 1), i = 0, 1, 2, ...; one that equals a seed of the original, or an
+    earlier fresh one, is skipped.
 
     Args:
         capsule_id: 64 lower-case hex digits.
         originals: Seeds of the original.
         count: How many; as many as the original has by default.
+        within: Lowest and highest seed that the benchmarks take.
+
+    Raises:
+        UsageError: There are not so many seeds that the original has not used.
 
     >>> fresh_seeds("0" * 64, [17, 18])
-    (2163580208, 2615913875)
+    (783472872, 1128986798)
     """
     wanted = len(originals) if count is None else count
-    return tuple(islice(_derive(capsule_id, set(originals)), wanted))
+    low, high = within
+    taken = {seed for seed in originals if low <= seed <= high}
+    if wanted > high - low + 1 - len(taken):
+        raise UsageError(
+            f"{wanted} fresh seeds are more than the manifest's seed_range leaves, {low} to {high}",
+            advice="use fewer runs",
+        )
+    return tuple(islice(_derive(capsule_id, taken, within), wanted))
 
 
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
@@ -178,10 +202,12 @@ def _is_fresh(trial: Trial) -> bool:
     return trial.seed_source == "fresh"
 
 
-def _derive(capsule_id: str, taken: set[int]) -> Iterator[int]:
-    for index in count():
-        text = f"capsule-seed-1\n{capsule_id}\n{index}\n"
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+def _derive(capsule_id: str, taken: set[int], within: tuple[int, int]) -> Iterator[int]:
+    low, high = within
+    for index in itertools.count():
+        text = f"capsule-seed-2\n{capsule_id}\n{index}\n"
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        seed = low + number % (high - low + 1)
         if seed not in taken:
             taken.add(seed)
             yield seed
@@ -190,13 +216,11 @@ def _derive(capsule_id: str, taken: set[int]) -> Iterator[int]:
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
     if verifies is None:
         return ["manifest"]
-    by_seed = {
-        claim.type == "exact" or claim.paired
-        for claim in manifest.claims
-        if matches(claim.metric, [benchmark])
-    }
-    sources: list[SeedSource] = ["manifest"] if True in by_seed else []
-    return sources if by_seed == {True} else [*sources, "fresh"]
+    claims = [claim for claim in manifest.claims if matches(claim.metric, [benchmark])]
+    by_seed = any(claim.type == "exact" or claim.paired for claim in claims)
+    sources: list[SeedSource] = ["manifest"] if by_seed else []
+    only_exact = bool(claims) and all(claim.type == "exact" for claim in claims)
+    return sources if only_exact else [*sources, "fresh"]
 
 
 def _round(

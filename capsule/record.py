@@ -137,7 +137,8 @@ class FrozenClaim:
         margin_source: `author`, `spread` (so many sd of the original's runs as the pattern asks
             for, 2 by default), or `none`.
         pattern: The claim as written, which the same number of claims may share.
-        looks: After how many re-run seeds it may be judged, increasing; empty for one look.
+        looks: After how many re-run seeds it may be judged, increasing; empty where no interval
+            decides. Those of a paired claim are of the fresh seeds beside its pairs.
         paired: Whether runs under equal seeds are compared one by one.
         resolution: Smallest step of the number for this claim, None for the metric's own.
     """

@@ -47,8 +47,8 @@ def runs(record: Record, wanted: int | None, looks: tuple[int, ...]) -> int:
 
     Args:
         record: Of the original.
-        wanted: By whoever verifies, None to follow the advice.
-        looks: The planned ones, if any are taken.
+        wanted: By whoever verifies, None for the first planned look.
+        looks: The planned ones, if all of them are taken.
 
     Raises:
         UsageError: It is no number of runs.
@@ -62,7 +62,7 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     """The planned looks of a verification that stops once it is decided, else none.
 
     Raises:
-        UsageError: None are planned, or a number of runs was given too.
+        UsageError: No claim is looked at twice, or a number of runs was given too.
     """
     if not until_decided:
         return ()
@@ -71,9 +71,10 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     planned = sorted({number for claim in record.claims for number in claim.looks})
     if not planned:
         raise UsageError(
-            "the capsule's claims plan no looks, and unplanned ones would raise the error rate",
+            "no claim of the capsule is decided by the number of its runs, so there is nothing to"
+            " wait for",
             where="/claims",
-            advice='use --runs N; an author plans them with "looks": [3, 6, 12]',
+            advice="leave --until-decided out",
         )
     return tuple(planned)
 

@@ -248,9 +248,10 @@ def test_a_run_and_its_capsule_are_not_in_one_place(here: Path) -> None:
         api.run("tiny.json", api.RunOptions(output=Path("a"), work=here / "a"))
 
 
-def test_no_more_looks_than_planned(here: Path) -> None:
+def test_nothing_is_waited_for_where_no_number_of_runs_decides(here: Path) -> None:
+    write(here, claims=[{"metric": LOSS, "type": "exact"}])
     sealed = api.run("tiny.json")
-    with pytest.raises(UsageError, match="plan no looks"):
+    with pytest.raises(UsageError, match="decided by the number of its runs"):
         api.verify(sealed.path, api.VerifyOptions(until_decided=True))
 
 

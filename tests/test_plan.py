@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import digest, manifest, plan
+from capsule.errors import UsageError
 from capsule.levels import catalog
 from capsule.manifest.model import Manifest
 
@@ -31,6 +32,7 @@ def manifest_of(
     benchmarks: Sequence[Mapping[str, Any]],
     claims: Sequence[Mapping[str, Any] | tuple[str, str]] = (),
     seeds: Sequence[int] = SEEDS,
+    **fields: object,
 ) -> Manifest:
     document = {
         "name": "small",
@@ -49,6 +51,7 @@ def manifest_of(
             }
             for claim in claims
         ],
+        **fields,
     }
     return manifest.read(json.dumps(document).encode(), where="m.json", folder=None)
 
@@ -58,8 +61,10 @@ def trials(made: plan.Plan) -> list[plan.Trial]:
 
 
 def test_fresh_seeds_are_those_of_the_published_rule() -> None:
-    assert plan.fresh_seeds(ID, [17, 18, 19]) == (3773654367, 1074436304, 823739664)
-    assert plan.fresh_seeds("0" * 64, [17, 18]) == (2163580208, 2615913875)
+    assert plan.fresh_seeds(ID, [17, 18, 19]) == (303869571, 1523094218, 552849985)
+    assert plan.fresh_seeds("0" * 64, [17, 18]) == (783472872, 1128986798)
+    narrow = plan.fresh_seeds(ID, [17, 18, 19], within=(0, 4_000_000))
+    assert narrow == (884860, 3170128, 2765442)
 
 
 def test_a_fresh_seed_never_repeats_one_of_the_original() -> None:
@@ -73,7 +78,22 @@ def test_fresh_seeds_are_as_many_as_asked_for_and_all_different(
 ) -> None:
     fresh = plan.fresh_seeds(OTHER, originals, count=count)
     assert len({*fresh, *originals}) == count + len(originals)
-    assert all(0 <= seed < 2**32 for seed in fresh)
+    assert all(0 <= seed < 2**31 for seed in fresh)
+
+
+def test_fresh_seeds_keep_to_the_range_that_the_manifest_tells() -> None:
+    low, high = 5000, 14_999
+    ranged = manifest_of([RELU], seeds=[low, high], seed_range=[low, high])
+    made = plan.make(ranged, verifies=ID, runs=500)
+    fresh = [trial.seed for trial in trials(made)]
+    assert all(low <= seed <= high for seed in fresh)
+    assert len({*fresh, low, high}) > 500
+
+
+def test_more_fresh_seeds_than_there_are_is_an_error() -> None:
+    assert set(plan.fresh_seeds(ID, [1], count=3, within=(0, 3))) == {0, 2, 3}
+    with pytest.raises(UsageError, match="more than the manifest's seed_range leaves, 0 to 3"):
+        plan.fresh_seeds(ID, [1, 9], count=4, within=(0, 3))
 
 
 def test_every_trial_is_planned_once() -> None:
@@ -172,23 +192,23 @@ def test_exact_claims_take_the_author_s_seeds_again(
 
 
 @pytest.mark.parametrize(
-    ("others", "sources"),
+    "others",
     [
-        ([], {"manifest"}),
-        ([{"type": "exact"}], {"manifest"}),
-        ([{"type": "ratio"}], {"manifest", "fresh"}),
-        ([{"type": "equivalence"}], {"manifest", "fresh"}),
+        [],
+        [{"type": "exact"}],
+        [{"type": "ratio"}],
+        [{"type": "equivalence"}],
     ],
 )
-def test_paired_claims_take_the_author_s_seeds_again(
-    others: Sequence[Mapping[str, str]], sources: set[str]
+def test_paired_claims_take_the_author_s_seeds_again_and_fresh_ones_beside(
+    others: Sequence[Mapping[str, str]],
 ) -> None:
     claims: list[Mapping[str, Any]] = [
         {"metric": "relu/*/*/l2_error", "type": "equivalence", "paired": True},
         *({"metric": "relu/*/*/l1_error", **claim} for claim in others),
     ]
     made = plan.make(manifest_of([RELU], claims), verifies=ID)
-    assert {trial.seed_source for trial in trials(made)} == sources
+    assert {trial.seed_source for trial in trials(made)} == {"manifest", "fresh"}
     again = {trial.seed for trial in trials(made) if trial.seed_source == "manifest"}
     assert again == set(SEEDS)
 

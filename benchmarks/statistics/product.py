@@ -8,6 +8,7 @@ takes thirty times as long; a row of the acceptance table holds the two against 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from capsule import verdict
@@ -69,12 +70,15 @@ def metric(
 
 
 def freeze_one(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:
-    """The claim as sealing freezes it; None is the default margin of two standard deviations."""
+    """The claim as sealing freezes it, but for looks: one, where no others are given.
+
+    Without a margin it is the default one of two standard deviations.
+    """
     claim = {"type": "equivalence", "alpha": ALPHA, **claim}
     (one,) = verdict.freeze(
         [Claim(metric=original.metric, margin=margin, **claim)], {original.metric: original}
     )
-    return one
+    return replace(one, looks=one.pattern.looks)
 
 
 def region(claim: FrozenClaim) -> Region:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 from capsule import digest, plan, schema, summary
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.image import Image
-from capsule.manifest import Metric
+from capsule.manifest import Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
-_AS_WRITTEN = ("alpha", "primary", "looks", "paired", "resolution")
+_AS_WRITTEN = ("alpha", "primary", "paired", "resolution")
 
 
 def faults(record: Record) -> Iterator[str]:
@@ -26,7 +26,11 @@ def faults(record: Record) -> Iterator[str]:
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
     yield from _sample_faults(record, paths)
-    yield from chain.from_iterable(_claim_faults(record, claim, paths) for claim in record.claims)
+    planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
+    for claim in record.claims:
+        yield from _claim_faults(record, claim, paths)
+        if claim.looks != looks.of(claim.pattern, planned):
+            yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
     known = {dataset.name for dataset in record.manifest.datasets}
     yield from (
         f"dataset {dataset.name} is none of the manifest's"

@@ -5,18 +5,14 @@ States facts only; what they mean is decided by `capsule.verdict`, and nothing h
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capsule import summary
-from capsule.diff import facts
+from capsule import origin, summary
+from capsule.diff import evidence, facts, rounds
 from capsule.diff.facts import Fact
-from capsule.manifest import Claim, Margin
-from capsule.manifest.paths import match
 from capsule.notes import Note
-from capsule.origin import Side as PairSide
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
 
@@ -24,6 +20,8 @@ ImageRelation = Literal[
     "same-manifest", "same-config", "same-tree", "same-index", "different", "none"
 ]
 SeedRule = Literal["same", "fresh", "all", "pair"]
+# these compare run by run, or decide nothing
+_BY_SEED = ("exact", "ratio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +55,7 @@ class Pair:
             re-execution's fresh seeds, `all` every run of both sides, `pair` the rounds of a pair.
         original: The original's runs in use; None when it has no such metric.
         rerun: The re-execution's runs in use; None when it has no such metric.
+        refused: Why these runs are no evidence, None where they are.
     """
 
     metric: str
@@ -64,6 +63,7 @@ class Pair:
     seeds: SeedRule
     original: MetricRuns | None
     rerun: MetricRuns | None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +73,9 @@ class Differences:
     Attributes:
         image: How the two images are related, the strongest identity that holds.
         facts: What differs beside the numbers, by topic and pointer.
-        pairs: One for each of the original's frozen claims, then one for each metric nobody
-            claimed and both sides measured.
+        pairs: One for each of the original's frozen claims, two for a paired one that stands alone
+            (under equal seeds and under fresh ones), then one for each metric nobody claimed and
+            both sides measured.
         notes: Sentences that a reader of the verdict must see.
     """
 
@@ -102,7 +103,12 @@ def compare(
         rerun_id: Id of the capsule that `rerun` was read from.
     """
     relation = image_relation(original, rerun)
-    pairs = tuple(_pairs(original, rerun))
+    there, here = summary.run_values(original), summary.run_values(rerun)
+    side = rounds.pair_of(original, rerun)
+    paired = pair_up(original.claims, there, here) if side is None else _rounds(side, there, here)
+    pairs = tuple(paired)
+    if copied := evidence.copy(original, rerun):
+        pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)
     return Differences(
         original=sides[0],
@@ -145,78 +151,100 @@ def _side(record: Record, capsule_id: str | None) -> Side:
     )
 
 
-def _pairs(original: Record, rerun: Record) -> Iterator[Pair]:
-    there, here = summary.run_values(original), summary.run_values(rerun)
-    if (side := _pair_of(original, rerun)) is not None:
-        yield from _rounds(side, there, here)
-        return
-    for claim in original.claims:
-        yield _pair(claim.metric, claim, there.get(claim.metric), here.get(claim.metric))
-    claimed = {claim.metric for claim in original.claims}
+def pair_up(
+    claims: Sequence[FrozenClaim], there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
+) -> Iterator[Pair]:
+    """Which runs meet which, for every claim and every metric that nobody claimed.
+
+    Args:
+        claims: The original's.
+        there: The original's metrics by path.
+        here: The re-execution's.
+    """
+    for claim in claims:
+        pair = _pair(claim, there.get(claim.metric), here.get(claim.metric))
+        yield pair
+        beside = (other.pattern for other in claims if other.metric == claim.metric)
+        if claim.paired and not any(other.answers_for(claim.pattern) for other in beside):
+            # pairs tell what the machine does; whether the number is right, only fresh seeds do
+            fresh = replace(claim, paired=False)
+            yield _pair(fresh, there.get(claim.metric), here.get(claim.metric))
+    claimed = {claim.metric for claim in claims}
     for metric in sorted(there.keys() & here.keys() - claimed):
-        yield _pair(metric, None, there[metric], here[metric])
-
-
-def _pair_of(original: Record, rerun: Record) -> PairSide | None:
-    """What two sides of one pair agree on; None of two records that are none."""
-    a, b = original.origin, rerun.origin
-    if not isinstance(a, PairSide) or not isinstance(b, PairSide):
-        return None
-    return a if replace(a, side=b.side) == b and a.side != b.side else None
+        rule, runs = _fresh(here[metric])
+        yield Pair(metric=metric, claim=None, seeds=rule, original=there[metric], rerun=runs)
 
 
 def _rounds(
-    side: PairSide, there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
+    side: origin.Side, there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
 ) -> Iterator[Pair]:
-    """The machine metrics of a pair, judged by its margin; nothing else differs between sides."""
+    """The machine metrics of a pair: under equal seeds nothing else can tell the sides apart."""
     for metric in sorted(there.keys() & here.keys()):
-        if there[metric].kind != "machine":
-            continue
-        patterns = [pattern for pattern in side.metrics if match(pattern, metric)]
-        claim = _claim(side, metric, patterns[0]) if patterns else None
-        rule: SeedRule = "pair" if claim is not None else "all"
-        yield Pair(
-            metric=metric, claim=claim, seeds=rule, original=there[metric], rerun=here[metric]
-        )
+        if there[metric].kind == "machine":
+            claim = rounds.claim(side, metric)
+            yield Pair(
+                metric=metric,
+                claim=claim,
+                seeds="pair" if claim is not None else "all",
+                original=there[metric],
+                rerun=here[metric],
+            )
 
 
-def _claim(side: PairSide, metric: str, pattern: str) -> FrozenClaim:
-    written = Claim(
-        metric=pattern, type="equivalence", margin=Margin(ratio=side.margin), paired=True
-    )
-    return FrozenClaim(
-        metric=metric,
-        type="equivalence",
-        scale="log",
-        lower=-math.log(side.margin),
-        upper=math.log(side.margin),
-        margin_source="author",
-        alpha=written.alpha,
-        primary=True,
-        pattern=written,
-        paired=True,
-    )
+def refuse(pairs: Iterable[Pair], reason: str) -> tuple[Pair, ...]:
+    """The same pairs, none of which is evidence."""
+    return tuple(replace(pair, refused=reason) for pair in pairs)
 
 
-def _pair(
-    metric: str, claim: FrozenClaim | None, there: MetricRuns | None, here: MetricRuns | None
-) -> Pair:
+def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None) -> Pair:
     rule: SeedRule = "all"
+    refused: str | None = None
     if there is not None and here is not None:
-        if claim is not None and claim.type == "exact":
+        if claim.type == "exact":
             rule = "same"
             common = {run.seed for run in there.runs} & {run.seed for run in here.runs}
             there = _only(there, lambda run: run.seed in common)
             here = _only(here, lambda run: run.seed in common)
-        elif claim is not None and claim.paired:
+        elif claim.paired:
             # the original stays whole: its margin is told by all of its runs
             rule = "same"
             own = {run.seed for run in there.runs}
             here = _only(here, lambda run: run.seed in own)
-        elif any(run.seed_source == "fresh" for run in here.runs):
-            rule = "fresh"
-            here = _only(here, lambda run: run.seed_source == "fresh")
-    return Pair(metric=metric, claim=claim, seeds=rule, original=there, rerun=here)
+        elif claim.type == "ratio":
+            rule, here = _fresh(here)
+        else:
+            rule, runs = _fresh(here)
+            here = evidence.without_repeated_seeds(there, runs)
+            refused = _refusal(claim, there, runs, here)
+            if claim.type == "bound":
+                # a bound that one run breaks is broken, under whatever seed
+                here = runs
+    return Pair(
+        metric=claim.metric, claim=claim, seeds=rule, original=there, rerun=here, refused=refused
+    )
+
+
+def _refusal(
+    claim: FrozenClaim, there: MetricRuns, runs: MetricRuns, here: MetricRuns
+) -> str | None:
+    """Why a re-execution's runs say nothing of a claim, None where they do."""
+    if runs.runs and not here.runs:
+        return (
+            "every run of the re-execution repeats a seed of the original, and with the seed its"
+            " luck: only other seeds tell whether the number is right"
+        )
+    reasons = [evidence.reuse(there, here)]
+    if claim.type not in ("threshold", "bound"):
+        reasons += [evidence.repetition(there, "original")]
+        reasons += [evidence.repetition(here, "re-execution")]
+    return next(filter(None, reasons), None)
+
+
+def _fresh(here: MetricRuns) -> tuple[SeedRule, MetricRuns]:
+    """The runs under fresh seeds, all where none is fresh."""
+    if any(run.seed_source == "fresh" for run in here.runs):
+        return "fresh", _only(here, lambda run: run.seed_source == "fresh")
+    return "all", here
 
 
 def _only(metric: MetricRuns, wanted: Callable[[Run], bool]) -> MetricRuns:
@@ -230,7 +258,7 @@ def _notes(
     relation: ImageRelation,
     pairs: tuple[Pair, ...],
 ) -> Iterator[Note]:
-    if (side := _pair_of(original, rerun)) is not None:
+    if (side := rounds.pair_of(original, rerun)) is not None:
         yield Note(
             code="pair",
             sentence=f"a pair: {len(side.order)} rounds by turns on one node under equal seeds;"
@@ -263,7 +291,7 @@ def _notes(
             code="containment-differs",
             sentence=f"the {loose} ran without a container, the other side in one",
         )
-    yield from _seed_notes(pairs)
+    yield from _seed_notes(original, rerun, pairs)
     yield from _record_notes(original, rerun)
 
 
@@ -275,32 +303,21 @@ def _record_notes(original: Record, rerun: Record) -> Iterator[Note]:
         yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
 
 
-def _seed_notes(pairs: tuple[Pair, ...]) -> Iterator[Note]:
-    shared: set[int] = set()
-    for pair in pairs:
-        if pair.original is None or pair.rerun is None or pair.claim is None:
-            continue
-        if pair.claim.type in ("exact", "ratio") or pair.claim.paired:
-            continue
-        seeds = {run.seed for run in pair.original.runs}
-        shared |= seeds & {run.seed for run in pair.rerun.runs}
-    if shared:
+def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Iterator[Note]:
+    own = {trial["seed"] for trial in summary.planned_trials(original.plan)}
+    shared = own & {trial["seed"] for trial in summary.planned_trials(rerun.plan)}
+    of_numbers = (pair for pair in pairs if pair.claim and pair.claim.type not in _BY_SEED)
+    if shared and any(pair.seeds == "all" for pair in of_numbers):
         yield Note(
             code="shared-seeds",
-            sentence=f"{len(shared)} seeds were used on both sides: repeated seeds are weaker"
-            " evidence than fresh ones",
+            sentence=f"{len(shared)} seeds were used on both sides: a repeated seed repeats its"
+            " luck, so these runs count for exact and paired claims alone",
         )
     for pair in pairs:
         for name, side in (("original", pair.original), ("re-execution", pair.rerun)):
-            if pair.claim is not None and side is not None and _repeats(side):
+            if pair.claim is not None and side is not None and evidence.repeats(side):
                 yield Note(
                     code="equal-values",
                     sentence=f"{pair.metric}: all {len(side.values)} runs of the {name} have the"
                     " same value under different seeds",
                 )
-
-
-def _repeats(side: MetricRuns) -> bool:
-    # counted quantities agree legitimately, and so does an error of exactly 0
-    alike = len(side.values) >= 3 and len(set(side.values)) == 1
-    return alike and side.values[0] != 0 and side.resolution == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capsule import summary
-from capsule.diff import Differences, Side, compare
+from capsule.diff import Differences, Side, compare, evidence, refuse
 from capsule.errors import UsageError
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
@@ -22,7 +22,7 @@ class Across:
         claims: The original's frozen claims on it, in their order.
         sides: The runs of each record that count as independent: all of the original's, of a
             re-execution only the fresh ones where it has any. None where a record has no such
-            metric.
+            metric, or is a copy of another one.
     """
 
     metric: str
@@ -69,15 +69,29 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
                 advice="every capsule counts once: a copy of a machine's runs is no new machine",
             )
     original, *reruns = records
-    pairs = tuple(
+    pairs = [
         compare(original, rerun, original_id=ids[0], rerun_id=rerun_id)
         for rerun, rerun_id in zip(reruns, ids[1:], strict=True)
-    )
+    ]
+    metrics = [summary.run_values(record) for record in records]
+    for index, reason in _copies(records):
+        pair = pairs[index - 1]
+        pairs[index - 1] = replace(pair, pairs=refuse(pair.pairs, reason))
+        metrics[index] = {}
     return Several(
         sides=(pairs[0].original, *(pair.rerun for pair in pairs)),
-        pairs=pairs,
-        metrics=tuple(_metrics(original.claims, list(map(summary.run_values, records)))),
+        pairs=tuple(pairs),
+        metrics=tuple(_metrics(original.claims, metrics)),
     )
+
+
+def _copies(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
+    """Each record that is a copy of an earlier one, and why it is."""
+    for index, record in enumerate(records):
+        for earlier in range(index):
+            if reason := evidence.copy(records[earlier], record):
+                yield index, f"{label(index)} is no re-execution beside {label(earlier)}: {reason}"
+                break
 
 
 def label(index: int) -> str:

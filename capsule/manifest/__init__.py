@@ -8,6 +8,7 @@ manifest.starter(name)               the text that `capsule init` writes
 from capsule.manifest.model import (
     CURVE_SPREADS,
     PRESETS,
+    SEED_RANGE,
     Author,
     Benchmark,
     Case,
@@ -36,6 +37,7 @@ from capsule.manifest.starter import starter
 __all__ = [
     "CURVE_SPREADS",
     "PRESETS",
+    "SEED_RANGE",
     "Author",
     "Benchmark",
     "Case",

@@ -34,6 +34,8 @@ Preset = Literal["strict", "middle", "default", "lenient"]
 # between-run standard deviations; what each preset means is told in docs/statistics
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
 CURVE_SPREADS = 3.0
+# below 2^31: many a program keeps its seed in a signed integer of 32 bits
+SEED_RANGE = (0, 2**31 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +247,8 @@ class Claim:
         primary: Secondary claims never change the capsule's verdict.
         looks: After how many re-run seeds it may be judged, increasing; empty for once.
         paired: Whether runs under equal seeds are compared one by one, for which a re-execution
-            repeats the original's seeds.
+            repeats the original's seeds. That tells what the machine does to these runs, never
+            whether the number is right.
         resolution: Replaces the metric's for this claim.
     """
 
@@ -261,6 +264,11 @@ class Claim:
     looks: tuple[int, ...] = ()
     paired: bool = False
     resolution: float | None = None
+
+    def answers_for(self, paired: Claim) -> bool:
+        """Whether it tells under fresh seeds what a paired claim on the same metric cannot."""
+        by_fresh_seeds = not self.paired and self.type not in ("exact", "ratio")
+        return by_fresh_seeds and (self.primary or not paired.primary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,6 +286,7 @@ class Manifest:
 
     Attributes:
         source: The file's bytes, kept in the capsule as they were.
+        seed_range: Lowest and highest seed that the benchmarks take; fresh ones are drawn from it.
         folder: Where relative paths start; None when it was read out of a capsule.
         narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
     """
@@ -297,4 +306,5 @@ class Manifest:
     mutable: tuple[str, ...]
     source: bytes
     folder: Path | None
+    seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)

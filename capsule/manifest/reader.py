@@ -16,6 +16,7 @@ from capsule.manifest import claims, narrow, rules, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
+    SEED_RANGE,
     Author,
     Benchmark,
     Command,
@@ -29,6 +30,8 @@ from capsule.manifest.subjects import Files
 
 MOST_BYTES = 1 << 18
 MOST_TRIALS = 100_000
+# more than anybody trains beforehand, and within what small generators take (0 to 31328)
+LEAST_SEEDS = 10_000
 
 
 def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
@@ -95,6 +98,7 @@ def read(
     benchmarks: tuple[Benchmark, ...] = ()
     if isinstance(raw, dict):
         rules.check(raw, folder, problems)
+        _check_seed_range(raw, problems)
         benchmarks = _benchmarks(raw, folder, subjects, problems)
     problems.stop(data.decode(), where)
     return _manifest(raw, benchmarks, data, folder)
@@ -210,6 +214,21 @@ def _generator_value(made: str, name: str, value: Any, here: str, problems: Prob
         problems.add(here, str(error))
 
 
+def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
+    if "seed_range" not in raw or problems.below("/seed_range") or problems.below("/seeds"):
+        return
+    low, high = _seed_range(raw)
+    if high - low + 1 < LEAST_SEEDS:
+        message = (
+            f"{low} to {high} is too narrow: whoever has tried them all knows what fresh seeds will"
+            f" give; at least {LEAST_SEEDS} seeds are needed"
+        )
+        problems.add("/seed_range", message)
+    for index, seed in enumerate(raw.get("seeds", ())):
+        if not low <= seed <= high:
+            problems.add(f"/seeds/{index}", f"{seed} lies outside seed_range, {low} to {high}")
+
+
 def _check_bounds(
     raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems
 ) -> None:
@@ -232,6 +251,7 @@ def _manifest(
         image=ImageSpec(**raw["image"]) if "image" in raw else None,
         resources=_resources(raw.get("resources", {})),
         seeds=tuple(map(int, raw["seeds"])),
+        seed_range=_seed_range(raw),
         determinism=raw.get("determinism", "default"),
         datasets=tuple(_dataset(name, spec) for name, spec in raw.get("datasets", {}).items()),
         benchmarks=benchmarks,
@@ -240,6 +260,11 @@ def _manifest(
         source=data,
         folder=folder,
     )
+
+
+def _seed_range(raw: Mapping[str, Any]) -> tuple[int, int]:
+    low, high = raw.get("seed_range", SEED_RANGE)
+    return int(low), int(high)
 
 
 def _resources(raw: Mapping[str, Any]) -> Resources:

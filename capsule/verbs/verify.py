@@ -42,13 +42,14 @@ def _add(parser: ArgumentParser) -> None:
         "--runs",
         type=verb.count,
         metavar="N",
-        help="number of fresh seeds; by default what confirms every claim with power 0.8, if "
-        "nothing changed, and at least as many as the original has",
+        help="number of fresh seeds; by default the first planned look: as many as the original "
+        "has, unless its author planned another",
     )
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="stop at the first of the manifest's planned looks that decides every claim",
+        help="go on to the further planned looks (twice as many fresh seeds, unless the author "
+        "planned others) until every claim is decided",
     )
     verb.add_json(parser)
 

@@ -52,12 +52,10 @@ _EXIT_CODES: Mapping[Word, int] = {"REPRODUCED": 0, "DIFFERENT": 1, "INCONCLUSIV
 def judge(differences: Differences) -> Verdict:
     """Judge every claim, then the capsule. A pure function: no clock, no chance, no order.
 
-    A claim with planned looks is judged at the level of such a look, which its number of re-run
-    seeds tells: a number that is not planned counts as a further look of a plan of five.
+    A claim is judged at the level of one of its planned looks, which its number of re-run seeds
+    tells: a number that is not planned counts as a further look of a plan of five.
     """
-    looks = (pair.claim.looks for pair in differences.pairs if pair.claim is not None)
-    plan = next(filter(None, looks), ())
-    judged = [claim.judge(pair, plan) for pair in differences.pairs]
+    judged = [claim.judge(pair) for pair in differences.pairs]
     claims = _with_holm([one for one in judged if one.claim is not None])
     word, sentence = _capsule([one for one in claims if one.decisive])
     return Verdict(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from capsule import stats
-from capsule.verdict.model import POWERS, Advice
+from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 
 _MOST = 500
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
@@ -16,6 +16,7 @@ _Two = tuple[int | None, int | None]
 
 
 def runs(
+    judged: Judged,
     a: stats.Runs | stats.Summary | None,
     b: stats.Runs,
     interval: stats.Interval,
@@ -23,7 +24,11 @@ def runs(
 ) -> Advice:
     """How many runs of the re-execution decide a claim, with the original as it is.
 
+    A planned look that is still to come is advised where it has the power, else a number that
+    nobody planned: each as it does at the level that so many runs will be judged at.
+
     Args:
+        judged: The open claim.
         a: The original's side, None for a constant.
         b: The re-execution's runs so far.
         interval: Their interval.
@@ -34,13 +39,64 @@ def runs(
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
         at_truth = replace(interval, estimate=truth)
-        low, high = (stats.runs_to_decide(a, b, at_truth, region, power=power) for power in POWERS)
+
+        def fewest(power: float, part: float) -> stats.Answer:
+            scaled = replace(at_truth, alpha=at_truth.alpha * part)
+            return stats.runs_to_decide(a, b, scaled, region, power=power)
+
+        low, high = (_at_its_level(judged, power, fewest) for power in POWERS)
         return low, high
 
     as_seen = answers(interval.estimate)
-    if a is None:  # no location is more likely than the one seen
-        return _advice(as_seen, None, b.n)
-    return _advice(as_seen, answers(0.0), b.n)
+    # of a constant no location is more likely than the one seen
+    advice = _advice(as_seen, None if a is None else answers(0.0), b.n)
+    return replace(advice, sentence=advice.sentence + _name_levels(judged, advice))
+
+
+def _at_its_level(
+    judged: Judged, power: float, fewest: Callable[[float, float], stats.Answer]
+) -> stats.Answer:
+    """The number of runs that decides, at the level of a planned look where it is one.
+
+    Args:
+        judged: The open claim.
+        power: Wanted.
+        fewest: Of the power, and by what the interval's level is multiplied: how many runs.
+    """
+    look = judged.look
+    if look is None:
+        return fewest(power, 1.0)
+    number = fewest(power, _planned_level(judged, look) / look.alpha)
+    if isinstance(number, int):
+        for runs in look.planned:
+            if runs >= number and runs > look.runs:
+                return runs
+    return fewest(power, _further_level(judged) / look.alpha)
+
+
+def _planned_level(judged: Judged, look: Look) -> float:
+    return stats.nominal_alpha(judged.alpha, len(look.planned))
+
+
+def _further_level(judged: Judged) -> float:
+    return stats.nominal_alpha(judged.alpha, FURTHER_LOOKS)
+
+
+def _name_levels(judged: Judged, advice: Advice) -> str:
+    """At which level the advised numbers of runs will be judged."""
+    if judged.look is None:
+        return ""
+    numbers = {number for number in (*advice.as_seen, *advice.if_equal) if number is not None}
+    looks = sorted(numbers & set(judged.look.planned))
+    parts = []
+    if looks:
+        named = " and ".join(map(str, looks))
+        level = f"{_planned_level(judged, judged.look):.3g}"
+        parts.append(f"{named} as planned look{'s' * (len(looks) > 1)}, judged at {level}")
+    if numbers - set(looks):
+        level = f"{_further_level(judged):.3g}"
+        parts.append(f"{'others' if looks else 'as no planned look'}, judged at {level}")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def pairs(

@@ -10,27 +10,22 @@ from capsule.diff import Pair
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict import bounds, distributions, failing, shapes, shifts, sides, wording
-from capsule.verdict.model import Judged, Look
+from capsule.verdict.model import FURTHER_LOOKS, Judged, Look
 
 _REPORT_ALPHA = 0.05
-_FURTHER_LOOKS = 5  # an unplanned look counts as one of a plan of so many
 # stands for a claimed metric that neither side has
 _NOTHING = MetricRuns(
     metric="", unit="1", direction="none", kind="portable", resolution=0.0, runs=()
 )
 
 
-def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
+def judge(pair: Pair) -> Judged:
     """Judge one claim, or report the ratio of a metric without one.
 
     Never raises for what a record can hold: every obstacle is an outcome with a sentence.
-
-    Args:
-        pair: The runs that are held against each other.
-        plan: The looks that the capsule plans for any of its claims.
     """
     claim = pair.claim
-    blank = _blank(pair, plan)
+    blank = _blank(pair)
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
@@ -43,13 +38,13 @@ def judge(pair: Pair, plan: tuple[int, ...] = ()) -> Judged:
     return failing.judge(blank, judge_values)
 
 
-def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:
+def _blank(pair: Pair) -> Judged:
     claim = pair.claim
     meaning = pair.original or pair.rerun or _NOTHING
     all_count = claim is not None and claim.type == "exact"
     original = sides.counts(pair.original, all_count=all_count)
     rerun = sides.counts(pair.rerun, all_count=all_count)
-    look = _look(claim, pair.rerun, plan) if claim is not None else None
+    look = _look(claim, pair.rerun) if claim is not None else None
     alpha = claim.alpha if claim is not None else _REPORT_ALPHA
     return Judged(
         metric=pair.metric,
@@ -75,26 +70,23 @@ def _blank(pair: Pair, plan: tuple[int, ...]) -> Judged:
     )
 
 
-def _look(claim: FrozenClaim, rerun: MetricRuns | None, plan: tuple[int, ...]) -> Look | None:
+def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
     """The look that so many re-run seeds are; a function of the two capsules, not of who looks."""
-    if claim.type in ("exact", "bound", "ratio") or claim.paired:
+    if claim.paired or not claim.looks:
         return None
     runs = len(rerun.runs) if rerun is not None else 0
-    planned = claim.looks
-    if not planned and runs in plan:
-        planned = plan  # a re-execution that stops early for other claims stops for this one too
-    if not planned:
-        return None
-    number = planned.index(runs) + 1 if runs in planned else None
-    looks = len(planned) if number else _FURTHER_LOOKS
+    number = claim.looks.index(runs) + 1 if runs in claim.looks else None
+    looks = len(claim.looks) if number else FURTHER_LOOKS
     return Look(
-        planned=planned, runs=runs, number=number, alpha=stats.nominal_alpha(claim.alpha, looks)
+        planned=claim.looks, runs=runs, number=number, alpha=stats.nominal_alpha(claim.alpha, looks)
     )
 
 
 def _obstacles(pair: Pair) -> Iterator[str]:
     """Why no values can be compared, most basic reason first."""
     there, here, claim = pair.original, pair.rerun, pair.claim
+    if pair.refused is not None:
+        yield pair.refused
     if there is None or here is None:
         yield f"the {'original' if there is None else 're-execution'} has no such metric"
         return

@@ -10,7 +10,7 @@ from typing import Literal
 from capsule import stats
 from capsule.errors import ManifestError
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
-from capsule.manifest import Claim, Margin
+from capsule.manifest import Claim, Margin, looks
 from capsule.manifest.paths import match
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
@@ -32,14 +32,20 @@ def freeze(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> tuple[
     Returns:
         One frozen claim for each claim and matching metric, in the order of claims, then of paths.
         Without a usable value on the original's side a relative or default margin stays open:
-        `margin_source` is then `none`, and the claim can only be INCONCLUSIVE.
+        `margin_source` is then `none`, and the claim can only be INCONCLUSIVE. Looks that nobody
+        planned are as many re-run seeds as the original has runs, then twice as many.
 
     Raises:
         ManifestError: A claim matches no metric, or asks for `noninferiority` of a metric without
             a direction.
     """
+    written = tuple(claims)
+    runs = max((len(metric.runs) for metric in metrics.values()), default=0)
+    plan = looks.plan(written, runs)
     return tuple(
-        _freeze_one(claim, metrics[path]) for claim in claims for path in _matching(claim, metrics)
+        _freeze_one(claim, metrics[path], plan)
+        for claim in written
+        for path in _matching(claim, metrics)
     )
 
 
@@ -55,7 +61,7 @@ def _matching(claim: Claim, metrics: Mapping[str, MetricRuns]) -> list[str]:
     return paths
 
 
-def _freeze_one(claim: Claim, metric: MetricRuns) -> FrozenClaim:
+def _freeze_one(claim: Claim, metric: MetricRuns, plan: tuple[int, ...]) -> FrozenClaim:
     scale, (lower, upper), source = _RULES[claim.type](claim, metric)
     return FrozenClaim(
         metric=metric.metric,
@@ -67,7 +73,7 @@ def _freeze_one(claim: Claim, metric: MetricRuns) -> FrozenClaim:
         alpha=claim.alpha,
         primary=claim.primary,
         pattern=claim,
-        looks=claim.looks,
+        looks=looks.of(claim, plan),
         paired=claim.paired,
         resolution=claim.resolution,
     )

@@ -28,6 +28,8 @@ Method = Literal[
     "none",
 ]
 POWERS = (0.8, 0.9)
+# a number of runs that nobody planned counts as a look of a plan of so many
+FURTHER_LOOKS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,7 @@ class Judged:
         p_zero: Of no shift at all, two-sided; information that decides nothing.
         superiority: Probability that a run of the re-execution is higher than one of the original,
             ties counted half; information that decides nothing.
-        look: None for a claim without planned looks.
+        look: None for a claim that is not looked at twice.
         sentence: The judgement in words.
         advice: What would decide an INCONCLUSIVE claim, None where nothing is known to.
     """
@@ -182,7 +184,8 @@ class Verdict:
         word: Of the capsule: REPRODUCED when all primary claims are (intersection-union, each at
             its own alpha); DIFFERENT when at least one is after Holm; else INCONCLUSIVE.
         sentence: Why, in one sentence.
-        claims: One judgement for each frozen claim, in the capsule's order.
+        claims: One judgement for each frozen claim, in the capsule's order; two for a paired claim
+            that stands alone, under equal seeds and under fresh ones.
         reported: Ratios of metrics that nobody claimed anything about.
         differences: The facts that were judged.
     """

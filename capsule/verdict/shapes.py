@@ -62,7 +62,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         return judged
     (a,), (b,) = (stats.runs_at(side, [decision.worst_step]) for side in bundles)
     region = stats.Region(lower=-claim.upper, upper=claim.upper)
-    advice = advising.runs(a, b, interval, region)
+    advice = advising.runs(judged, a, b, interval, region)
     return replace(
         judged, advice=replace(advice, sentence=f"at that step alone: {advice.sentence}")
     )

@@ -225,4 +225,4 @@ def _advise(
 ) -> Judged:
     if judged.word != "INCONCLUSIVE":
         return judged
-    return replace(judged, advice=advising.runs(a, b, interval, region(judged.region)))
+    return replace(judged, advice=advising.runs(judged, a, b, interval, region(judged.region)))

@@ -151,7 +151,7 @@ def _notes(
 ) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
-            lack = "such metric" if side is None else "run with a value"
+            lack = "such metric of its own" if side is None else "run with a value"
             yield Note(code="left-out", sentence=f"{label(index)} has no {lack} and is left out")
     if precision is None:
         return

@@ -160,7 +160,14 @@ def image_layer(field: str) -> Forge:
                 forge_json("data/capsule.json", set_in("claims", 0, field, to=value)),
                 "not judged as it was written",
             )
-            for field, value in {"alpha": 0.4, "looks": [3, 6], "paired": True}.items()
+            for field, value in {"alpha": 0.4, "paired": True}.items()
+        ),
+        *(
+            (
+                forge_json("data/capsule.json", set_in("claims", 0, "looks", to=looks)),
+                "not judged as it was planned",
+            )
+            for looks in ([], [3, 6])
         ),
         (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),

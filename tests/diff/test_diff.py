@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from capsule import diff, verdict
+from capsule.diff import several
 from capsule.diff.facts import Leaf
 from capsule.digest import Digest
 from capsule.manifest import Claim
 from capsule.origin import Verification
 from capsule.record import Record
 from capsule.summary import MetricRuns, run_values
+from capsule.verdict.several import judge_several
 from tests.support.judging import codes
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
@@ -93,12 +95,151 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair() -> None:
     )
 
 
-def test_seeds_used_twice_are_noted() -> None:
-    differences = diff.compare(original(), make_record())
+def test_seeds_used_twice_are_noted_and_their_runs_left_out() -> None:
+    differences = diff.compare(original(), make_record(seeds=(20, 21, 22, 23)))
     assert [note.sentence for note in differences.notes if note.code == "shared-seeds"] == [
-        "5 seeds were used on both sides: repeated seeds are weaker evidence than fresh ones"
+        "2 seeds were used on both sides: a repeated seed repeats its luck, so these runs count for"
+        " exact and paired claims alone"
     ]
+    assert seeds(differences.pairs[0].rerun) == (22, 23)
+    assert differences.pairs[0].refused is None
     assert "shared-seeds" not in codes(diff.compare(original(), rerun()))
+
+
+# what is no evidence
+
+
+def refusal(there: Record, here: Record) -> str:
+    """Why the claim on the loss can't be judged; it is INCONCLUSIVE for that reason."""
+    differences = diff.compare(there, here)
+    reason = differences.pairs[0].refused
+    assert reason is not None
+    outcome = verdict.judge(differences)
+    assert (outcome.word, outcome.claims[0].sentence) == ("INCONCLUSIVE", reason)
+    return reason
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"type": "equivalence", "margin": {"absolute": 9}},
+        {"type": "noninferiority", "margin": {"absolute": 9}},
+        {"type": "threshold", "at_most": 9},
+        {"type": "prediction", "margin": {"absolute": 9}},
+    ],
+)
+def test_equal_seeds_confirm_nothing(claim: Mapping[str, Any]) -> None:
+    there = original(asked=[{"metric": LOSS, **claim}])
+    assert "repeats a seed of the original" in refusal(there, make_record(verifies=ID))
+
+
+def test_a_run_is_no_evidence_of_itself() -> None:
+    for claim in ({"type": "exact"}, {"type": "equivalence", "margin": {"absolute": 9}}):
+        there = original(asked=[{"metric": LOSS, **claim}])
+        assert "both capsules are of the same run" in refusal(there, there)
+
+
+def test_a_copy_under_another_name_is_known_by_its_times() -> None:
+    times = {seed: (0.5, *(0.1 + seed / 1e3 + i / 1e7 for i in range(4))) for seed in SEEDS}
+    there = original(step_times=times)
+    copied = dict(zip(FRESH, times.values(), strict=True))
+    reason = refusal(there, rerun(step_times=copied))
+    assert "the clock said exactly the same in trial train/default/command/101 as in" in reason
+    assert "train/default/command/17, for step_time: one is a copy" in reason
+
+
+def test_one_trial_under_two_seeds_is_known_by_its_times() -> None:
+    times = dict.fromkeys(SEEDS, (0.5, 0.101, 0.102, 0.103, 0.104))
+    assert "one is a copy of the other" in refusal(original(step_times=times), rerun())
+
+
+def test_the_original_s_values_under_other_seeds_are_no_evidence() -> None:
+    values = [0.123456789012, 0.223456789013, 0.323456789014, 0.423456789015, 0.523456789016]
+    there = original(losses=dict(zip(SEEDS, values, strict=True)))
+    here = rerun(losses=dict(zip(FRESH, reversed(values), strict=True)))
+    assert "exactly the values of the original's under other seeds" in refusal(there, here)
+
+
+def test_rounded_values_may_come_twice() -> None:
+    there = original(losses=dict(zip(SEEDS, (0.76, 0.77, 0.75, 0.76, 0.77), strict=True)))
+    here = rerun(losses=dict(zip(FRESH, (0.77, 0.76, 0.76, 0.75, 0.77), strict=True)))
+    assert diff.compare(there, here).pairs[0].refused is None
+
+
+def test_runs_that_all_have_one_value_are_one_run() -> None:
+    alike = original(losses=dict.fromkeys(SEEDS, 0.25))
+    assert "all 5 runs of the original have the same value" in refusal(alike, rerun())
+    there = original(asked=[{"metric": LOSS, "type": "threshold", "at_most": 9}])
+    constant = rerun(losses=dict.fromkeys(FRESH, 0.25))
+    assert diff.compare(there, constant).pairs[0].refused is None
+
+
+def test_more_runs_than_seeds_are_no_evidence() -> None:
+    there, here = run_values(original())[LOSS], run_values(rerun())[LOSS]
+    twice = dataclasses.replace(here, runs=(*here.runs, here.runs[0]))
+    (pair,) = diff.pair_up(original().claims, {LOSS: there}, {LOSS: twice})
+    assert pair.refused == "the re-execution has 6 runs under 5 seeds: one seed, one run"
+
+
+def test_a_copy_among_several_re_executions_confirms_nothing() -> None:
+    first, second = rerun(), rerun(seeds=(201, 202, 203), fresh=(201, 202, 203))
+    whole = several.compare_several([original(), first, second], [None, None, None])
+    assert [pair.pairs[0].refused for pair in whole.pairs] == [None, None]
+    copied = several.compare_several([original(), first, first], [None, None, None])
+    assert copied.pairs[0].pairs[0].refused is None
+    reason = copied.pairs[1].pairs[0].refused
+    assert reason is not None
+    assert reason.startswith("C is no re-execution beside B: both capsules are of the same run")
+    assert judge_several(copied).word == "INCONCLUSIVE"
+    assert copied.metrics[0].sides[2] is None
+
+
+# pairs
+
+
+def paired(**other: Any) -> list[Mapping[str, Any]]:
+    """A paired claim on the loss, and another one if it is given."""
+    one = {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.5}, "paired": True}
+    return [one, {"metric": LOSS, **other}] if other else [one]
+
+
+def test_a_paired_claim_that_stands_alone_is_judged_under_fresh_seeds_too() -> None:
+    there = original(asked=paired())
+    here = rerun(seeds=SEEDS + FRESH, losses={seed: 1 + seed / 1e4 for seed in SEEDS + FRESH})
+    by_seed, fresh = diff.compare(there, here).pairs[:2]
+    assert (by_seed.seeds, seeds(by_seed.rerun)) == ("same", SEEDS)
+    assert (fresh.seeds, seeds(fresh.rerun)) == ("fresh", FRESH)
+    judged = verdict.judge(diff.compare(there, here))
+    assert [one.method for one in judged.claims] == ["paired", "envelope"]
+    assert judged.word == "REPRODUCED"
+
+
+def test_pairs_do_not_confirm_a_number_that_fresh_seeds_deny() -> None:
+    there = original(asked=paired())
+    lucky = {seed: 1 + seed / 1e4 for seed in SEEDS} | {seed: 9 + seed / 1e4 for seed in FRESH}
+    judged = verdict.judge(diff.compare(there, rerun(seeds=SEEDS + FRESH, losses=lucky)))
+    assert [one.word for one in judged.claims] == ["REPRODUCED", "DIFFERENT"]
+    assert judged.word == "DIFFERENT"
+    alone = verdict.judge(diff.compare(there, make_record(verifies=ID)))
+    assert [one.word for one in alone.claims] == ["REPRODUCED", "INCONCLUSIVE"]
+    assert alone.word == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("other", "count"),
+    [
+        ({"type": "equivalence", "margin": {"absolute": 2}}, 2),
+        ({"type": "threshold", "at_most": 2}, 2),
+        ({"type": "equivalence", "margin": {"absolute": 2}, "primary": False}, 3),
+        ({"type": "exact"}, 3),
+        ({"type": "ratio"}, 3),
+    ],
+)
+def test_a_claim_beside_the_pairs_answers_for_fresh_seeds(
+    other: Mapping[str, Any], count: int
+) -> None:
+    pairs = diff.compare(original(asked=paired(**other)), rerun(seeds=SEEDS + FRESH)).pairs
+    assert sum(pair.metric == LOSS for pair in pairs) == count
 
 
 def test_equal_values_under_different_seeds_are_noted() -> None:

@@ -89,7 +89,8 @@ def test_a_script_that_was_changed_is_different(author: User) -> None:
     manifest = write_manifest(author.folder)
     author.run("run", manifest, "--output", "a.capsule.zip")
     script.write_text(REPORT + 'report("loss", 3 + seed / 1e12)\n')
-    author.run("run", manifest, "--output", "b.capsule.zip")
+    other = write_manifest(author.folder, seeds=[6, 7, 8, 9, 10])
+    author.run("run", other, "--output", "b.capsule.zip")
     ended = author.run("diff", "a.capsule.zip", "b.capsule.zip")
     assert ended.returncode == 1
     assert ended.stdout.startswith("DIFFERENT")

@@ -266,6 +266,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
             "a claim of type bound finds the one run that breaks it",
         ),
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
+        (on_loss(paired=True), "claim the metric unpaired as well"),
     ],
 )
 def test_lint_warns(document: JsonObject, expected: str) -> None:

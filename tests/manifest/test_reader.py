@@ -77,6 +77,7 @@ def complaint(document: bytes | Json, folder: Path | None = None) -> str:
 def test_a_manifest_is_read_into_values() -> None:
     small = read(BASE)
     assert small.seeds == (17, 18, 4294967295)
+    assert small.seed_range == (0, 2**31 - 1)
     assert small.resources.walltime_seconds == 3600
     gemm, train = small.benchmarks
     assert [case.name for case in gemm.cases] == ["m64n64k32", "m128n64k32"]
@@ -147,6 +148,17 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     "no seeds": (variant(seeds=[]), ["/seeds", "at least 1"]),
     "negative seed": (variant(seeds=[-1]), ["/seeds/0: -1 is less than 0"]),
     "large seed": (variant(seeds=[2**32]), ["/seeds/0", "more than 4294967295"]),
+    "a range of one end": (variant(seed_range=[0]), ["/seed_range", "at least 2"]),
+    "a range below zero": (variant(seed_range=[-1, 2**31]), ["/seed_range/0: -1 is less than 0"]),
+    "a narrow range": (
+        variant(seeds=[17], seed_range=[1, 9999]),
+        ["/seed_range: 1 to 9999 is too narrow", "at least 10000 seeds"],
+    ),
+    "a range backwards": (variant(seeds=[17], seed_range=[90000, 0]), ["/seed_range", "narrow"]),
+    "a seed outside its range": (
+        variant(seeds=[17, 30000], seed_range=[0, 29999]),
+        ["/seeds/1: 30000 lies outside seed_range, 0 to 29999"],
+    ),
     "repeated seed": (variant(seeds=[3, 3.0]), ["/seeds/1: stands here a second time"]),
     "seed of the wrong type": (variant(seeds=["3"]), ['/seeds/0: "3" is not a whole number']),
     "no image": (variant(image={}), ["/image", "exactly one of reference and build"]),
@@ -203,7 +215,8 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
         "  line 4, /seeds/1: -2 is less than 0",
         "  line 6, /benchmarks/0/operator: unknown operator \"gem\"; did you mean 'gemm'?",
         '  line 8, /wong: unknown field "wong"; there are: $schema, name, title, authors, license, '
-        "paper, image, resources, seeds, determinism, datasets, benchmarks, claims, mutable",
+        "paper, image, resources, seeds, seed_range, determinism, datasets, benchmarks, claims, "
+        "mutable",
     ]
 
 

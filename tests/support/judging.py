@@ -97,8 +97,9 @@ def curves(
 
 
 def frozen(original: MetricRuns, **claim: Any) -> FrozenClaim:
+    """The claim as sealing freezes it, but judged in one look where it plans none itself."""
     (one,) = verdict.freeze([Claim(**{"metric": PATH, **claim})], {PATH: original})
-    return one
+    return dataclasses.replace(one, looks=one.pattern.looks)
 
 
 def judge_all(*pairs: Pair) -> Verdict:

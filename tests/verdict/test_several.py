@@ -198,7 +198,7 @@ def test_an_exact_claim_beside_another_does_not_matter() -> None:
 
 
 def test_a_side_without_values_is_left_out_and_named() -> None:
-    spread = the_spread(rerun(), rerun(failed=FRESH))
+    spread = the_spread(rerun(), rerun(noise=2, failed=FRESH))
     assert (known_precision(spread).sides, spread.mean) == (2, None)
     assert "fewer than three capsules have a value" in spread.mean_sentence
     assert "C has no run with a value and is left out" in [note.sentence for note in spread.notes]

@@ -1,0 +1,99 @@
+"""Which runs are evidence: none that repeats a seed and with it its luck, and none that is a copy.
+
+Nothing here is a proof of intent: a workload that ignores its seed looks like a copy, and says as
+little. An author who fabricates runs with care is not found out by this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from capsule.record import Record, Samples
+from capsule.summary import MetricRuns
+
+_TIMES = ("s", "ms", "us", "ns")
+# so many different numbers of a clock do not follow each other twice by chance
+_TELLING = 5
+# so many equal values are no accident
+_FEW = 3
+# a number that takes no more of them was rounded, and may come twice
+_DIGITS = 8
+
+
+def without_repeated_seeds(original: MetricRuns, rerun: MetricRuns) -> MetricRuns:
+    """The re-execution's runs but for those under seeds that the original used."""
+    used = {run.seed for run in original.runs}
+    return replace(rerun, runs=tuple(run for run in rerun.runs if run.seed not in used))
+
+
+def copy(one: Record, other: Record) -> str | None:
+    """Why two records are not of two runs: equal names, or times that never come twice."""
+    if one.uuid == other.uuid:
+        return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
+    seen: dict[tuple[str, tuple[float, ...]], tuple[int, str]] = {}
+    for place, record in enumerate((one, other)):
+        for line, series in _clock_readings(record):
+            first = seen.setdefault((line.metric, series), (place, line.trial))
+            if first != (place, line.trial):
+                metric = line.metric.rpartition("/")[2]
+                return (
+                    f"the clock said exactly the same in trial {line.trial} as in {first[1]}, for"
+                    f" {metric}: one is a copy of the other, and no evidence"
+                )
+    return None
+
+
+def repetition(metric: MetricRuns, side: str) -> str | None:
+    """Why the runs of one side are fewer than they look."""
+    seeds = {run.seed for run in metric.runs}
+    if len(seeds) < len(metric.runs):
+        return f"the {side} has {len(metric.runs)} runs under {len(seeds)} seeds: one seed, one run"
+    if repeats(metric):
+        return (
+            f"all {len(metric.values)} runs of the {side} have the same value under different"
+            " seeds, so they are one run; a metric that no seed changes can be claimed exact"
+        )
+    return None
+
+
+def repeats(metric: MetricRuns) -> bool:
+    """Whether every run has the same value, of a quantity that is not counted and not 0."""
+    # counted quantities agree legitimately, and so does an error of exactly 0
+    alike = len(metric.values) >= _FEW and len(set(metric.values)) == 1
+    return alike and metric.values[0] != 0 and metric.resolution == 0
+
+
+def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
+    """Why the re-execution's values are the original's, under other seeds."""
+    if {run.seed for run in original.runs} & {run.seed for run in rerun.runs}:
+        return None  # a workload that its seed decides gives the same under the same seed
+    different = set(rerun.values)
+    rounded = rerun.resolution > 0 or any(float(f"{one:.{_DIGITS}g}") == one for one in different)
+    enough = len(different) >= (_TELLING if rounded else _FEW)
+    values = enough and sorted(rerun.values) == sorted(original.values)
+    series = {_series(run.samples) for run in original.runs} - {None}
+    curves = any(_series(run.samples) in series for run in rerun.runs)
+    if not (values or curves):
+        return None
+    return (
+        "runs of the re-execution went through exactly the values of the original's under other"
+        " seeds: they are copies, or no seed changes them, and neither is evidence"
+    )
+
+
+def _clock_readings(record: Record) -> Iterator[tuple[Samples, tuple[float, ...]]]:
+    """What clocks said in each trial, where it is enough never to be the same twice."""
+    for line in record.samples:
+        timed = line.values if line.kind == "machine" and line.unit in _TIMES else ()
+        for series in (line.wall or (), timed):
+            if len(set(series)) >= _TELLING:
+                yield line, series
+
+
+def _series(samples: tuple[Samples, ...]) -> tuple[tuple[float, ...], ...] | None:
+    """All values of a run, where there are enough of them never to be the same twice."""
+    values = tuple(line.values for line in samples)
+    different = {value for one in values for value in one}
+    counted = any(line.resolution > 0 for line in samples)
+    return values if len(different) >= (_TELLING if counted else 2) else None

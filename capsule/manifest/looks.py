@@ -1,0 +1,31 @@
+"""After how many re-run seeds claims are judged: planned before anything of a re-run is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from capsule.manifest.model import Claim
+
+# what compares value by value, or decides nothing, is not looked at twice
+_WITHOUT = ("exact", "bound", "ratio")
+
+
+def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
+    """The looks of all claims of a capsule: as many as one of them plans, else two.
+
+    Args:
+        claims: As the author wrote them; those that plan looks plan the same ones.
+        runs: Of the original, whose number is the first look and twice that the second.
+
+    >>> plan([Claim(metric="a/b/c/d", type="equivalence")], 5)
+    (5, 10)
+    """
+    return next((claim.looks for claim in claims if claim.looks), (runs, 2 * runs))
+
+
+def of(claim: Claim, plan: tuple[int, ...]) -> tuple[int, ...]:
+    """What of a capsule's plan a claim has: all of it, or none where it is not looked at twice.
+
+    A paired claim has the looks of the fresh seeds that run beside its pairs.
+    """
+    return () if claim.type in _WITHOUT else plan
