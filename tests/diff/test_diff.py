@@ -194,6 +194,31 @@ def test_the_name_of_a_run_is_no_difference() -> None:
     assert differences.facts == ()
 
 
+def test_what_follows_from_a_seed_is_no_difference() -> None:
+    sides = [{"torch": {"variables": {"PYTHONHASHSEED": seed}}} for seed in ("17", "101")]
+    assert diff.compare(original(software=sides[0]), rerun(software=sides[1])).facts == ()
+
+
+def test_the_number_of_runs_is_no_difference_but_what_was_planned_is() -> None:
+    more = rerun(seeds=(*FRESH, 106), fresh=(*FRESH, 106))
+    assert diff.compare(original(), more).facts == ()
+    document = json.loads(json.dumps(more.plan).replace("default", "small"))
+    facts = diff.compare(original(), dataclasses.replace(more, plan=document)).facts
+    assert [(fact.topic, fact.pointer, fact.original) for fact in facts] == [
+        ("plan", "/train~1default~1command", "planned"),
+        ("plan", "/train~1small~1command", None),
+    ]
+
+
+@pytest.mark.parametrize(("size", "facts"), [(8_400_000_000, 0), (4 << 30, 1)])
+def test_the_memory_that_a_hypervisor_lends_is_no_difference(size: int, facts: int) -> None:
+    node = make_node()
+    assert node["class"]["memory"]["total_bytes"] == 8 << 30
+    node["class"] = {**node["class"], "memory": {"total_bytes": size}}
+    comparison = diff.compare(original(), rerun(nodes=(node,)))
+    assert len(comparison.facts) == facts
+
+
 def test_the_time_of_an_empty_call_is_no_difference() -> None:
     sides = [{"effective": {"torch": {"empty_call_ns": time}}, "threads": 2} for time in (70, 80)]
     comparison = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
