@@ -64,9 +64,10 @@ def judge_several(several: Several) -> SeveralVerdict:
     verdicts = [judge(pair) for pair in several.pairs]
     pairs = tuple(_with_holm(verdicts))
     word, sentence = _whole(pairs)
+    changed = "".join(f"; {pair.label} {_changes(pair)}" for pair in pairs if _changes(pair))
     return SeveralVerdict(
         word=word,
-        sentence=sentence,
+        sentence=f"{sentence}{changed}",
         sides=several.sides,
         pairs=pairs,
         metrics=tuple(spread.over(across, verdicts) for across in several.metrics),
@@ -107,6 +108,11 @@ def _least_part(verdict: Verdict) -> float | None:
         if claim.decisive and claim.word == "DIFFERENT" and claim.p_different_holm is not None
     ]
     return min(parts, default=None)
+
+
+def _changes(pair: JudgedPair) -> str:
+    """What a re-execution changed of the original's experiment."""
+    return ", ".join(note.sentence for note in pair.verdict.differences.changes)
 
 
 def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:

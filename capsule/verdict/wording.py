@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from capsule import stats
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
@@ -54,6 +55,11 @@ def count(n: int, thing: str, things: str = "") -> str:
     ('1 run', '3 runs', '2 passes')
     """
     return f"{n} {thing if n == 1 else things or f'{thing}s'}"
+
+
+def qualify(sentence: str, changes: Sequence[Note]) -> str:
+    """A verdict's sentence with what was changed of the experiment that it judges."""
+    return ", ".join((sentence, *(note.sentence for note in changes)))
 
 
 def limits(estimate: float | None, lower: float | None, upper: float | None, *, log: bool) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from capsule import diff, verdict
+from capsule.diff.changes import image_relation
 from capsule.diff.facts import Leaf
 from capsule.digest import Digest
 from capsule.manifest import Claim
@@ -141,7 +142,7 @@ def test_image_relation_is_the_strongest_identity(
 ) -> None:
     there = original()
     other = with_image(rerun(), **changes)
-    assert diff.image_relation(there, other) == expected
+    assert image_relation(there, other) == expected
     differences = diff.compare(there, other)
     assert ("images-differ" in codes(differences)) == (expected == "different")
 
@@ -155,7 +156,7 @@ def test_another_platform_of_one_index_is_the_same_index() -> None:
             record, index_digest=index, manifest_digest=own, config_digest=own, layers=()
         )
 
-    assert diff.image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
+    assert image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
 
 
 def test_mixed_containment_is_noted() -> None:
@@ -167,11 +168,53 @@ def test_mixed_containment_is_noted() -> None:
     assert {"image", "runtime"} <= topics(differences)
 
 
-def test_an_image_named_by_hand_is_noted() -> None:
-    differences = diff.compare(
-        original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
-    )
-    assert "image-override" in codes(differences)
+@pytest.mark.parametrize(
+    ("here", "code", "ending"),
+    [
+        (
+            with_image(
+                rerun(origin=Verification(of=ID, runs=5, image="docker://other")),
+                manifest_digest=None,
+                config_digest=Digest(hex="c" * 64),
+                layers=(),
+            ),
+            "another-image",
+            ", in another image (docker://other)",
+        ),
+        (rerun(image=False), "without-image", ", without the original's image"),
+        (
+            rerun(
+                origin=Verification(of=ID, runs=5, levels="own"),
+                levels={"digest": "sha256:0", "release": None},
+            ),
+            "another-program",
+            ", measured by the program of another version of capsule (--levels own)",
+        ),
+        (
+            rerun(origin=Verification(of=ID, runs=5, set={"/resources/threads": 4})),
+            "changed-manifest",
+            ", with /resources/threads set to 4",
+        ),
+    ],
+)
+def test_what_was_changed_of_the_experiment_ends_the_sentence_of_the_verdict(
+    here: Record, code: str, ending: str
+) -> None:
+    differences = diff.compare(original(), here)
+    assert code in [note.code for note in differences.changes]
+    assert ending in verdict.judge(differences).sentence
+
+
+def test_an_image_fetched_from_elsewhere_by_the_same_digest_is_no_other() -> None:
+    here = rerun(origin=Verification(of=ID, runs=5, image="docker://mirror"), runtime="apptainer")
+    assert diff.compare(original(), here).changes == ()
+
+
+def test_an_image_where_the_original_had_none_is_named() -> None:
+    there = original(image=False)
+    here = dataclasses.replace(rerun(), manifest=there.manifest)
+    (note,) = diff.compare(there, here).changes
+    assert note.sentence == "in an image, while the original ran without one"
 
 
 def test_a_note_of_both_sides_is_told_once() -> None:

@@ -127,7 +127,11 @@ def test_the_document_says_who_was_compared_and_how() -> None:
     document = document_of(judged())
     assert document["sides"]["original"]["id"] == ID
     assert document["sides"]["rerun"]["verifies"] == ID
-    assert document["image"] == "same-manifest"
+    assert (document["image"], document["changes"]) == ("same-manifest", [])
+    assert document["sides"]["original"]["authors"] == ["Ada Author", "Ben Author"]
+    changed = document_of(judged(image=False))
+    assert "without-image" in [note["code"] for note in changed["changes"]]
+    assert changed["sentence"].startswith("the only primary claim is reproduced, without the")
     (claim,) = document["claims"]
     assert (claim["verdict"], claim["method"], claim["seeds"]) == (
         "REPRODUCED",
