@@ -22,6 +22,7 @@ class Arguments(VerifyOptions):
     capsule: Path
     resume: Path | None = None
     json: bool = False
+    full: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -50,6 +51,7 @@ def _add(parser: ArgumentParser) -> None:
         action="store_true",
         help="stop at the first of the manifest's planned looks that decides every claim",
     )
+    verb.add_full(parser)
     verb.add_json(parser)
 
 
@@ -72,8 +74,8 @@ def _verify(arguments: Arguments, console: Console) -> int:
     if arguments.json:
         console.data(verb.text(report.verdict_to_json(judged)))
     else:
-        console.show(*report.draw_verdict(judged))
-        console.data(f"second capsule {rerun.path}\nid {rerun.id}")
+        console.show(*report.draw_verdict(judged, full=arguments.full))
+        console.data(f"second capsule {rerun.path}")
     return verdict.exit_code(judged)
 
 

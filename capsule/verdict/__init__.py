@@ -110,8 +110,10 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
         verb = "differs" if len(beyond_chance) == 1 else "differ"
         return "DIFFERENT", f"{len(beyond_chance)} of {counts} {verb} after Holm, first {named}"
     if all(one.word == "REPRODUCED" for one in primary):
-        return "REPRODUCED", f"all {counts} are reproduced" if len(primary) > 1 else (
-            "the only primary claim is reproduced"
+        return "REPRODUCED", (
+            f"{wording.every(len(primary), 'primary claims')} are reproduced"
+            if len(primary) > 1
+            else "the only primary claim is reproduced"
         )
     if len(primary) == 1 and not different:
         return "INCONCLUSIVE", "the only primary claim is neither reproduced nor different"

@@ -15,6 +15,7 @@ from capsule.diff.several import Several, label
 from capsule.verdict import _EXIT_CODES, judge, spread
 from capsule.verdict.model import Verdict, Word
 from capsule.verdict.spread import Spread
+from capsule.verdict.wording import every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +129,7 @@ def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:
             f" {len(pairs)} pairs: {named}"
         )
     if all(pair.word == "REPRODUCED" for pair in pairs):
-        return "REPRODUCED", f"all {len(pairs)} re-executions reproduce the original"
+        return "REPRODUCED", f"{every(len(pairs), 're-executions')} reproduce the original"
     reproduced = sum(pair.word == "REPRODUCED" for pair in pairs)
     chance = [pair.label for pair in pairs if pair.verdict.word == "DIFFERENT"]
     if chance:

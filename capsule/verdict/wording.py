@@ -38,11 +38,11 @@ def number(value: float | None, digits: int = 3) -> str:
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     power = int(exponent)
     if value == 0 or _SMALLEST_POWER <= power < _LARGEST_POWER:
-        return _trimmed(f"{value:.{max(0, digits - 1 - power)}f}")
-    return f"{_trimmed(mantissa)}e{power}"
+        return _trim(f"{value:.{max(0, digits - 1 - power)}f}")
+    return f"{_trim(mantissa)}e{power}"
 
 
-def _trimmed(digits: str) -> str:
+def _trim(digits: str) -> str:
     """Digits without the zeros that end a fraction."""
     short = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return "0" if short == "-0" else short
@@ -55,6 +55,15 @@ def count(n: int, thing: str, things: str = "") -> str:
     ('1 run', '3 runs', '2 passes')
     """
     return f"{n} {thing if n == 1 else things or f'{thing}s'}"
+
+
+def every(n: int, things: str) -> str:
+    """All of two things or more.
+
+    >>> every(2, "claims"), every(3, "claims")
+    ('both claims', 'all 3 claims')
+    """
+    return f"both {things}" if n == 2 else f"all {n} {things}"
 
 
 def qualify(sentence: str, changes: Sequence[Note]) -> str:
@@ -194,7 +203,7 @@ def exact(values: list[tuple[int, float, float]]) -> str:
         became = f"differs: {there!r} became {here!r}" if unequal else "is equal"
         return f"the only value that can be compared, under seed {seed}, {became}"
     if not unequal:
-        return f"all {len(values)} values are equal, seed by seed"
+        return f"{every(len(values), 'values')} are equal, seed by seed"
     verb = "differs" if len(unequal) == 1 else "differ"
     return (
         f"{len(unequal)} of {len(values)} values {verb}, first under seed {seed}:"

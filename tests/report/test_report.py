@@ -172,7 +172,7 @@ def test_the_document_tells_looks_advice_and_failures() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
-    shown = draw(report.draw_verdict(failing()), width)
+    shown = draw(report.draw_verdict(failing(), full=True), width)
     assert all(len(line) <= width for line in shown.splitlines())
     assert shown.startswith("DIFFERENT")
     for word in ("DIFFERENT", "INCONCLUSIVE", "REPORTED", "secondary", "contained"):
@@ -186,13 +186,13 @@ def test_colour_repeats_the_word() -> None:
 
 
 def test_the_gravest_claim_comes_first() -> None:
-    shown = draw(report.draw_verdict(failing()), 160)
+    shown = draw(report.draw_verdict(failing(), full=True), 160)
     table = shown[shown.index("Claims") :]
     assert table.index("DIFFERENT") < table.index("INCONCLUSIVE") < table.index("REPORTED")
 
 
 def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
-    shown = draw(report.draw_verdict(failing()), 160)
+    shown = draw(report.draw_verdict(failing(), full=True), 160)
     assert "no cause is implied" in shown
     assert "note: re-execution: no network isolation" in shown
     assert "fresh seeds, derived from the original's id" in shown
@@ -204,7 +204,7 @@ def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
 
 def test_a_long_list_of_differences_is_cut_and_says_so() -> None:
     software = {"distributions": {f"package{i}": "1" for i in range(50)}}
-    shown = draw(report.draw_verdict(judged(software=software)), 120)
+    shown = draw(report.draw_verdict(judged(software=software), full=True), 120)
     assert "package0" in shown
     assert "more differences: --json has them all" in shown
     assert shown.count("package") < 10
@@ -222,6 +222,10 @@ def test_a_strangers_strings_can_not_steer_the_terminal() -> None:
     node = make_node()
     node["class"] = {**node["class"], "cpu": {"model": "\x1b]0;owned\x07[red]CPU[/red]"}}
     for shown in (
+        draw(
+            report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J")), full=True),
+            120,
+        ),
         draw(report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J"))), 120),
         draw(report.draw_record(make_record(nodes=(node,), notes=noted("\x1b[2J")), ID), 120),
     ):
