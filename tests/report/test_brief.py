@@ -201,18 +201,18 @@ def test_a_machine_whose_runs_failed_says_so_in_its_line() -> None:
     ("claims", "seeds", "rate"),
     [
         ([WITHIN], FRESH, "either wrong verdict on a claim has a probability of at most 5 %"),
-        ([WITHIN], SEEDS, "nobody can state one of 1 claim on equal seeds of both sides"),
-        ([WITHIN], (101,), "nobody can state one of 1 claim on a single run of a side"),
+        ([WITHIN], SEEDS, "none can be stated for 1 claim on equal seeds of both sides"),
+        ([WITHIN], (101,), "none can be stated for 1 claim on a single run of a side"),
         (
             [Claim(metric=LOSS, type="exact")],
             SEEDS,
-            "nobody can state one of 1 exact claim",
+            "none can be stated for 1 exact claim",
         ),
         (
             [Claim(metric=LOSS, type="exact"), dataclasses.replace(WITHIN, alpha=0.01)],
             (*SEEDS, *FRESH),
-            "either wrong verdict on a claim has a probability of at most 1 %; nobody can state"
-            " one of 1 exact claim",
+            "either wrong verdict on a claim has a probability of at most 1 %; none can be"
+            " stated for 1 exact claim",
         ),
     ],
 )

@@ -78,7 +78,8 @@ def _in_full(one: Claimed) -> RenderableType:
     from rich.console import Group
 
     judged = one.judged
-    lines = [agreement.both_sides(one), judged.sentence]
+    values = judged.original.values + judged.rerun.values
+    lines = [*[agreement.both_sides(one)] * bool(values), judged.sentence]
     lines += [note.sentence for note in judged.notes]
     if judged.advice:
         lines.append(judged.advice.sentence)

@@ -34,10 +34,10 @@ def error_rate(claims: Iterable[Judged], wrong: str = _ON_A_CLAIM) -> str | None
     without = " and ".join(count(number, *_REASONS[name]) for name, number in reasons.items())
     levels = sorted({one.alpha for one in decisive if (one.metric, one.claim) not in excepted})
     if not levels:
-        return f"nobody can state one of {without}"
+        return f"none can be stated for {without}"
     rates = " or ".join(f"{number(100 * level)} %" for level in levels)
     sentence = f"{wrong} has a probability of at most {rates}"
-    return f"{sentence}; nobody can state one of {without}" if without else sentence
+    return f"{sentence}; none can be stated for {without}" if without else sentence
 
 
 def _no_rate(one: Judged) -> str | None:
