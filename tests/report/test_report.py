@@ -238,6 +238,22 @@ def test_a_strangers_strings_can_not_steer_the_terminal() -> None:
 # one record
 
 
+def test_a_new_capsule_shows_the_means_that_a_verdict_will_show() -> None:
+    losses = {17: 1.0, 18: 1.0, 19: 4.0}
+    record = make_record(seeds=(17, 18, 19), losses=losses)
+    sealed = draw(report.draw_sealed(record, ID), 120)
+    (line,) = [line for line in sealed.splitlines() if LOSS in line]
+    assert line.split()[:5] == [LOSS, "2", "1", "to", "4"]
+    assert "median" not in sealed
+    assert "median" not in draw(report.draw_record(record, ID), 120)
+    here = make_record(seeds=FRESH, fresh=FRESH, verifies=ID)
+    outcome = verdict.judge(diff.compare(record, here, original_id=ID))
+    full = draw(report.draw_verdict(outcome, full=True), 160)
+    (line,) = [line for line in full.splitlines() if LOSS in line]
+    assert line.split()[2] == "2"
+    assert "original 2 (3 runs)" in draw(report.draw_verdict(outcome), 160)
+
+
 def test_show_tells_what_ran_and_what_is_claimed() -> None:
     record = make_record()
     shown = draw(report.draw_record(record, ID), 120)
