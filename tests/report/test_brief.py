@@ -165,6 +165,36 @@ def test_published_numbers_stand_in_the_originals_place() -> None:
     assert "allowed +-0.2 (20 % of the published mean)" in shown
 
 
+@pytest.mark.parametrize(
+    ("claim", "ending"),
+    [
+        (
+            {"type": "equivalence"},
+            "original 1 (4 runs), here 1 (4 runs), allowed a margin of 0 (the original's 4 runs do"
+            " not differ from each other)",
+        ),
+        (
+            {"type": "equivalence", "margin": Margin(ratio=1.5)},
+            "allowed a factor of 1.5 (the author's margin)",
+        ),
+        (
+            {"type": "noninferiority", "margin": Margin(absolute=0.5)},
+            "allowed no worse than by 0.5 (the author's margin)",
+        ),
+        ({"type": "threshold", "at_most": 2.0}, "here 1 (4 runs), allowed at most 2"),
+    ],
+)
+def test_one_claim_says_what_was_allowed(claim: Mapping[str, Any], ending: str) -> None:
+    path = "a/x/torch/loss"
+    there, here = (metric([1.0] * 4, path=path, first_seed=first) for first in (1, 50))
+    (one,) = verdict.freeze([Claim(metric=path, **claim)], {path: there})
+    shown = draw(
+        judge_all(Pair(metric=path, claim=one, seeds="fresh", original=there, rerun=here)), 200
+    )
+    assert f"{ending}\n" in shown
+    assert "REPRODUCED  loss: original 1" in shown
+
+
 def test_everything_else_is_one_line() -> None:
     software = {"distributions": {"numpy": "2.2.0"}}
     shown = draw(judged(WITHIN, Claim(metric=LOSS, type="exact", primary=False), software=software))

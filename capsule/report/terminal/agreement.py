@@ -85,8 +85,8 @@ def word_claim(one: Claimed, name: str) -> str:
 
 def _margin_phrase(one: Claimed, original: MetricRuns) -> str:
     claim = one.claim
-    if claim.type in ("equivalence", "prediction") and (claim.upper or claim.scale == "log"):
-        sign = "+-" if claim.scale == "linear" else ""
+    if claim.type in ("equivalence", "prediction"):
+        sign = "+-" if claim.scale == "linear" and claim.upper else ""
         return f"allowed {sign}{margin(claim, original)}"
     return f"allowed {one.allowance}"
 
