@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from capsule.durations import duration
 from capsule.watch import Watch
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class _Follower(Watch):
 
     def image_pending(self, seconds: float) -> None:
         self._display.say(
-            f"the image is still being made ready, {_duration(seconds)} elapsed;"
+            f"the image is still being made ready, {duration(seconds)} elapsed;"
             " a first use pulls it, and Apptainer converts it"
         )
 
@@ -216,11 +217,11 @@ class _Lines:
             return
         self._last = now
         elapsed, ran = now - self._start, done - self._before
-        left = f", about {_duration(elapsed / ran * (self._total - done))} left" if ran else ""
-        self.say(f"[{done}/{self._total}] {_duration(elapsed)} elapsed{left}, running {trial}")
+        left = f", about {duration(elapsed / ran * (self._total - done))} left" if ran else ""
+        self.say(f"[{done}/{self._total}] {duration(elapsed)} elapsed{left}, running {trial}")
 
     def close(self, done: int) -> None:
-        elapsed = _duration(self._clock() - self._start)
+        elapsed = duration(self._clock() - self._start)
         self.say(f"[{done}/{self._total}] trials have an outcome, {elapsed} elapsed")
 
 
@@ -263,14 +264,3 @@ class _Bar:
     def close(self, done: int) -> None:
         self._progress.update(self._task, completed=done, description="")
         self._progress.stop()
-
-
-def _duration(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are some.
-
-    >>> _duration(42.4), _duration(3725)
-    ('0:42', '1:02:05')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -251,7 +251,8 @@ def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     assert "tiny/default/command/loss" in ended.stdout
     assert "1 of 1" in ended.stdout
     assert "nothing is claimed" in ended.stdout
-    assert "claimed metric" not in ended.stdout
+    assert "Claims" not in ended.stdout
+    assert "allowed" not in ended.stdout
 
 
 def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(

@@ -24,9 +24,13 @@ FIRST_FRESH = 1_000_000
 _SIDE = Side(
     id=None,
     uuid="",
+    title="",
+    authors=(),
     tool="",
     verifies=None,
     started="",
+    ended="",
+    machine="",
     runtime="host",
     contained=False,
     image=None,
@@ -145,5 +149,7 @@ def judge_all(
         for path, (claim, a, b) in claims.items()
     )
     return verdict.judge(
-        Differences(original=_SIDE, rerun=_SIDE, image="none", facts=(), pairs=pairs, notes=())
+        Differences(
+            original=_SIDE, rerun=_SIDE, image="none", changes=(), facts=(), pairs=pairs, notes=()
+        )
     )

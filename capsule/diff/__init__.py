@@ -5,20 +5,19 @@ States facts only; what they mean is decided by `capsule.verdict`, and nothing h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capsule import origin, summary
-from capsule.diff import evidence, facts, rounds
+from capsule import inventory, origin, summary
+from capsule.diff import changes, evidence, facts, rounds
+from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.notes import Note
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
 
-ImageRelation = Literal[
-    "same-manifest", "same-config", "same-tree", "same-index", "different", "none"
-]
 SeedRule = Literal["same", "fresh", "all", "pair"]
 # these compare run by run, or decide nothing
 _BY_SEED = ("exact", "ratio")
@@ -30,15 +29,21 @@ class Side:
 
     Attributes:
         id: The capsule's id, None when it has not been sealed.
+        authors: Their names.
+        machine: Its nodes in a few words.
         image: Digest by which the image is named, None for the `host` runtime.
         image_override: Reference given with `--image`.
     """
 
     id: str | None
     uuid: str
+    title: str
+    authors: tuple[str, ...]
     tool: str
     verifies: str | None
     started: str
+    ended: str
+    machine: str
     runtime: str
     contained: bool
     image: str | None
@@ -72,6 +77,7 @@ class Differences:
 
     Attributes:
         image: How the two images are related, the strongest identity that holds.
+        changes: What was changed of the experiment itself; ends the verdict's sentence.
         facts: What differs beside the numbers, by topic and pointer.
         pairs: One for each of the original's frozen claims, two for a paired one that stands alone
             (under equal seeds and under fresh ones), then one for each metric nobody claimed and
@@ -82,6 +88,7 @@ class Differences:
     original: Side
     rerun: Side
     image: ImageRelation
+    changes: tuple[Note, ...]
     facts: tuple[Fact, ...]
     pairs: tuple[Pair, ...]
     notes: tuple[Note, ...]
@@ -114,26 +121,11 @@ def compare(
         original=sides[0],
         rerun=sides[1],
         image=relation,
+        changes=changes.between(original, rerun) if side is None else (),
         facts=facts.between(original, rerun),
         pairs=pairs,
         notes=tuple(_notes(original, rerun, sides, relation, pairs)),
     )
-
-
-def image_relation(a: Record, b: Record) -> ImageRelation:
-    """The strongest identity that two records' images share; `none` when one ran without."""
-    if a.image is None or b.image is None:
-        return "none"
-    x, y = a.image, b.image
-    if x.manifest_digest is not None and x.manifest_digest == y.manifest_digest:
-        return "same-manifest"
-    if x.config_digest == y.config_digest:
-        return "same-config"
-    if x.layers and [layer.diff_id for layer in x.layers] == [layer.diff_id for layer in y.layers]:
-        return "same-tree"
-    if x.index_digest is not None and x.index_digest == y.index_digest:
-        return "same-index"
-    return "different"
 
 
 def _side(record: Record, capsule_id: str | None) -> Side:
@@ -141,14 +133,23 @@ def _side(record: Record, capsule_id: str | None) -> Side:
     return Side(
         id=capsule_id,
         uuid=record.uuid,
+        title=record.manifest.title,
+        authors=tuple(author.name for author in record.manifest.authors),
         tool=record.tool,
         verifies=record.verifies,
         started=record.started,
+        ended=record.ended,
+        machine=_machine(record),
         runtime=record.runtime,
         contained=record.contained,
         image=str(image.identity.digest) if image else None,
         image_override=record.image_override,
     )
+
+
+def _machine(record: Record) -> str:
+    kinds = Counter(map(inventory.describe, record.nodes))
+    return "; ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items())
 
 
 def pair_up(
@@ -274,11 +275,6 @@ def _notes(
         yield Note(
             code="of-another-original",
             sentence="the second capsule re-executed another capsule than the first",
-        )
-    if rerun.image_override is not None:
-        yield Note(
-            code="image-override",
-            sentence=f"the re-execution ran another image on request: {rerun.image_override}",
         )
     if relation == "different":
         yield Note(

@@ -27,8 +27,12 @@ Topic = Literal[
 _ORDER = {topic: place for place, topic in enumerate(get_args(Topic))}
 Leaf = str | int | float | bool | None
 
-_MEASURED = "/empty_call_ns"
-"""End of the pointer of what each process measures of itself, which is never the same."""
+_NEVER_THE_SAME = ("/empty_call_ns", "/variables/PYTHONHASHSEED", "/variables/CAPSULE_RUN")
+"""Ends of pointers to what each process measures of itself, or is given as its seed and name."""
+
+_BREATHES = "/total_bytes"
+"""End of pointers to the memory that a kernel manages, of which a hypervisor lends and takes."""
+_BREATH = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +50,16 @@ class Fact:
 
 
 def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
-    """Everything that differs, by topic in the order of `Topic`, then by pointer.
+    """Everything that differs and matters, by topic in the order of `Topic`, then by pointer.
 
-    Left out is what must differ: times, seeds, ids.
+    Left out is what must differ (times, seeds, ids, the number of runs), and memory that differs by
+    no more than one machine's own does from day to day.
     """
     topics: Sequence[tuple[Topic, Json, Json]] = (
         ("image", _image(original), _image(rerun)),
         ("runtime", _runtime(original), _runtime(rerun)),
         ("software", original.software, rerun.software),
-        ("environment", _environment(original), _environment(rerun)),
+        ("environment", original.environment, rerun.environment),
         ("levels", original.levels, rerun.levels),
         ("manifest", *_manifests(original, rerun)),
         ("plan", _plan(original), _plan(rerun)),
@@ -64,9 +69,9 @@ def between(original: Record, rerun: Record) -> tuple[Fact, ...]:
         fact
         for topic, a, b in topics
         for fact in _between(topic, a, b)
-        if not fact.pointer.endswith(_MEASURED)
+        if not fact.pointer.endswith(_NEVER_THE_SAME)
     ]
-    facts += _between_nodes(original, rerun)
+    facts += (fact for fact in _between_nodes(original, rerun) if not _is_breath(fact))
     return tuple(sorted(facts, key=lambda fact: (_ORDER[fact.topic], fact.pointer)))
 
 
@@ -91,6 +96,14 @@ def _between_nodes(original: Record, rerun: Record) -> Iterator[Fact]:
                 original=_leaf(x),
                 rerun=_leaf(y),
             )
+
+
+def _is_breath(fact: Fact) -> bool:
+    """Whether a node's memory is the same but for what its hypervisor lends it today."""
+    a, b = fact.original, fact.rerun
+    if not fact.pointer.endswith(_BREATHES) or not (isinstance(a, int) and isinstance(b, int)):
+        return False
+    return abs(a - b) <= _BREATH * max(a, b)
 
 
 def _leaf(value: Json) -> Leaf:
@@ -131,12 +144,6 @@ def _runtime(record: Record) -> Json:
     }
 
 
-def _environment(record: Record) -> Json:
-    variables = dict(record.environment.get("variables") or {})
-    variables.pop("CAPSULE_RUN", None)  # the run's own name
-    return {**record.environment, "variables": variables}
-
-
 def _manifests(original: Record, rerun: Record) -> tuple[Json, Json]:
     if original.manifest.source == rerun.manifest.source:
         return {}, {}
@@ -144,13 +151,12 @@ def _manifests(original: Record, rerun: Record) -> tuple[Json, Json]:
 
 
 def _plan(record: Record) -> Json:
-    """What was planned apart from seeds: how many trials each benchmark, case, framework has."""
-    counts: dict[str, int] = {}
-    for group in record.plan["groups"]:
-        for trial in group["trials"]:
-            unit = trial["id"].rsplit("/", 1)[0]
-            counts[unit] = counts.get(unit, 0) + 1
-    return counts
+    """What was planned apart from seeds and their number: each benchmark, case and framework."""
+    return {
+        trial["id"].rsplit("/", 1)[0]: "planned"
+        for group in record.plan["groups"]
+        for trial in group["trials"]
+    }
 
 
 def _datasets(record: Record) -> Json:

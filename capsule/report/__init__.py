@@ -1,7 +1,7 @@
 """Verdicts and records as text for people and as JSON for programs, a folder a medium.
 
-    report.draw_verdict(verdict)       a verdict as rich renderables
-    report.draw_several(verdict)       that of several re-executions
+    report.draw_verdict(verdict)       a verdict as rich renderables, short or full
+    report.draw_several(verdict)       that of several re-executions, alike
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
     report.draw_inventory(node, engines)  what a machine is
@@ -16,11 +16,10 @@ rich is imported only when something is drawn. A verdict is told by its word; co
 from capsule.report.documents.comparison import verdict_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
-from capsule.report.terminal.comparison import draw_verdict
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.sealed import draw_sealed, failure
-from capsule.report.terminal.several import draw_several
+from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
     "draw_inventory",

@@ -22,11 +22,13 @@ class Arguments:
     original: Path
     reruns: Sequence[Path]
     json: bool = False
+    full: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("original", type=Path, metavar="A")
     parser.add_argument("reruns", type=Path, metavar="B", nargs="+")
+    verb.add_full(parser)
     verb.add_json(parser)
 
 
@@ -40,13 +42,13 @@ def _diff(arguments: Arguments, console: Console) -> int:
         if arguments.json:
             console.data(verb.text(report.several_to_json(spread)))
         else:
-            console.show(*report.draw_several(spread))
+            console.show(*report.draw_several(spread, full=arguments.full))
         return several.exit_code(spread)
     judged = judgement.diff(arguments.original, first)
     if arguments.json:
         console.data(verb.text(report.verdict_to_json(judged)))
     else:
-        console.show(*report.draw_verdict(judged))
+        console.show(*report.draw_verdict(judged, full=arguments.full))
     return verdict.exit_code(judged)
 
 

@@ -74,6 +74,13 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def add_full(parser: ArgumentParser) -> None:
+    """Add `--full`."""
+    parser.add_argument(
+        "--full", action="store_true", help="print every claim and all that is not the same"
+    )
+
+
 def add_frameworks(parser: ArgumentParser) -> None:
     """Add `--frameworks`."""
     parser.add_argument(

@@ -22,6 +22,7 @@ class Arguments(VerifyOptions):
     capsule: Path
     resume: Path | None = None
     json: bool = False
+    full: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -51,6 +52,7 @@ def _add(parser: ArgumentParser) -> None:
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
         "planned others) until every claim is decided",
     )
+    verb.add_full(parser)
     verb.add_json(parser)
 
 
@@ -73,8 +75,8 @@ def _verify(arguments: Arguments, console: Console) -> int:
     if arguments.json:
         console.data(verb.text(report.verdict_to_json(judged)))
     else:
-        console.show(*report.draw_verdict(judged))
-        console.data(f"second capsule {rerun.path}\nid {rerun.id}")
+        console.show(*report.draw_verdict(judged, full=arguments.full))
+        console.data(f"second capsule {rerun.path}")
     return verdict.exit_code(judged)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from capsule import stats
 from capsule.diff import Differences
-from capsule.verdict import claim
+from capsule.verdict import claim, wording
 from capsule.verdict.freezing import freeze
 from capsule.verdict.model import (
     POWERS,
@@ -60,7 +60,7 @@ def judge(differences: Differences) -> Verdict:
     word, sentence = _capsule([one for one in claims if one.decisive])
     return Verdict(
         word=word,
-        sentence=sentence,
+        sentence=wording.qualify(sentence, differences.changes),
         claims=tuple(claims),
         reported=tuple(one for one in judged if one.claim is None),
         differences=differences,
@@ -105,15 +105,23 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
     ]
     if beyond_chance:
         named = beyond_chance[0].metric
-        return "DIFFERENT", f"{len(beyond_chance)} of {counts} differ after Holm, first {named}"
+        if len(primary) == 1:
+            return "DIFFERENT", f"the only primary claim differs: {named}"
+        verb = "differs" if len(beyond_chance) == 1 else "differ"
+        return "DIFFERENT", f"{len(beyond_chance)} of {counts} {verb} after Holm, first {named}"
     if all(one.word == "REPRODUCED" for one in primary):
-        return "REPRODUCED", f"all {counts} are reproduced" if len(primary) > 1 else (
-            "the only primary claim is reproduced"
+        return "REPRODUCED", (
+            f"{wording.every(len(primary), 'primary claims')} are reproduced"
+            if len(primary) > 1
+            else "the only primary claim is reproduced"
         )
+    if len(primary) == 1 and not different:
+        return "INCONCLUSIVE", "the only primary claim is neither reproduced nor different"
     reproduced = sum(one.word == "REPRODUCED" for one in primary)
     if different:
+        verb = "differs" if len(different) == 1 else "differ"
         return "INCONCLUSIVE", (
-            f"{len(different)} of {counts} differ, but not after Holm's correction for"
+            f"{len(different)} of {counts} {verb}, but not after Holm's correction for"
             f" {len(primary)} chances to err"
         )
     return "INCONCLUSIVE", f"{reproduced} of {counts} reproduced, none different"

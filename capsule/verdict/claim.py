@@ -119,7 +119,8 @@ def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
     complete = len(values) == len(pair.original.runs) == len(pair.rerun.runs)
     sentence = wording.exact(values)
     if same and not complete:
-        sentence += f", but {len(pair.original.runs) - len(values)} have no value on some side"
+        lost = len(pair.original.runs) - len(values)
+        sentence += f", but {wording.count(lost, 'run has', 'runs have')} no value on some side"
     return replace(
         blank,
         word="DIFFERENT" if not same else "REPRODUCED" if complete else "INCONCLUSIVE",

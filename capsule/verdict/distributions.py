@@ -74,8 +74,9 @@ def _series(metric: MetricRuns) -> list[Sequence[float]]:
 def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
     yield Note(
         code="independent-samples",
-        sentence=f"{len(a.values)} samples of the original are worth {a.effective:.3g} independent"
-        f" ones, {len(b.values)} of the re-execution {b.effective:.3g}",
+        sentence=f"{len(a.values)} samples of the original are worth"
+        f" {wording.number(a.effective)} independent ones, {len(b.values)} of the re-execution"
+        f" {wording.number(b.effective)}",
     )
     for name, side, runs in (
         ("original", a, pair.original),

@@ -15,6 +15,7 @@ from capsule.diff.several import Several, label
 from capsule.verdict import _EXIT_CODES, judge, spread
 from capsule.verdict.model import Verdict, Word
 from capsule.verdict.spread import Spread
+from capsule.verdict.wording import every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +65,10 @@ def judge_several(several: Several) -> SeveralVerdict:
     verdicts = [judge(pair) for pair in several.pairs]
     pairs = tuple(_with_holm(verdicts))
     word, sentence = _whole(pairs)
+    changed = "".join(f"; {pair.label} {_changes(pair)}" for pair in pairs if _changes(pair))
     return SeveralVerdict(
         word=word,
-        sentence=sentence,
+        sentence=f"{sentence}{changed}",
         sides=several.sides,
         pairs=pairs,
         metrics=tuple(spread.over(across, verdicts) for across in several.metrics),
@@ -109,6 +111,11 @@ def _least_part(verdict: Verdict) -> float | None:
     return min(parts, default=None)
 
 
+def _changes(pair: JudgedPair) -> str:
+    """What a re-execution changed of the original's experiment."""
+    return ", ".join(note.sentence for note in pair.verdict.differences.changes)
+
+
 def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:
     if not any(claim.decisive for claim in pairs[0].verdict.claims):
         return "INCONCLUSIVE", "the original makes no primary claim, so there is nothing to decide"
@@ -122,7 +129,7 @@ def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:
             f" {len(pairs)} pairs: {named}"
         )
     if all(pair.word == "REPRODUCED" for pair in pairs):
-        return "REPRODUCED", f"all {len(pairs)} re-executions reproduce the original"
+        return "REPRODUCED", f"{every(len(pairs), 're-executions')} reproduce the original"
     reproduced = sum(pair.word == "REPRODUCED" for pair in pairs)
     chance = [pair.label for pair in pairs if pair.verdict.word == "DIFFERENT"]
     if chance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from capsule import stats
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
@@ -19,19 +20,59 @@ SINGLE_RUN = (
     "a single run shows no spread of its own and is taken to scatter like the other side's runs,"
     " at a quarter of the error rate"
 )
+# powers of ten between which a number is written out
+_SMALLEST_POWER, _LARGEST_POWER = -4, 6
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number as people write it, short enough for a table.
 
+    Below a million the digits before the point are all there, also beyond `digits`: a percentage
+    of 99.96 is 100, and 2334 s are not 2.33e+03.
+
     >>> number(0.00456789), number(1234567.0), number(18.0), number(None)
-    ('0.00457', '1.23e+06', '18', 'none')
+    ('0.00457', '1.23e6', '18', 'none')
+    >>> number(99.96), number(2334.4), number(0.0000654)
+    ('100', '2334', '6.54e-5')
     """
     if value is None:
         return "none"
-    if math.isinf(value):
-        return "unbounded"
-    return f"{value:.{digits}g}"
+    if not math.isfinite(value):
+        return "unbounded" if math.isinf(value) else "not a number"
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power = int(exponent)
+    if value == 0 or _SMALLEST_POWER <= power < _LARGEST_POWER:
+        return _trim(f"{value:.{max(0, digits - 1 - power)}f}")
+    return f"{_trim(mantissa)}e{power}"
+
+
+def _trim(digits: str) -> str:
+    """Digits without the zeros that end a fraction."""
+    short = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if short == "-0" else short
+
+
+def count(n: int, thing: str, things: str = "") -> str:
+    """A number of things, in the singular where it is one.
+
+    >>> count(1, "run"), count(3, "run"), count(2, "pass", "passes")
+    ('1 run', '3 runs', '2 passes')
+    """
+    return f"{n} {thing if n == 1 else things or f'{thing}s'}"
+
+
+def every(n: int, things: str) -> str:
+    """All of two things or more.
+
+    >>> every(2, "claims"), every(3, "claims")
+    ('both claims', 'all 3 claims')
+    """
+    return f"both {things}" if n == 2 else f"all {n} {things}"
+
+
+def qualify(sentence: str, changes: Sequence[Note]) -> str:
+    """A verdict's sentence with what was changed of the experiment that it judges."""
+    return ", ".join((sentence, *(note.sentence for note in changes)))
 
 
 def limits(estimate: float | None, lower: float | None, upper: float | None, *, log: bool) -> str:
@@ -67,6 +108,8 @@ def _digits(values: list[float | None]) -> int:
 def margin(claim: FrozenClaim, original: MetricRuns) -> str:
     """The frozen margin as a number, and where it came from: never `within 2 sigma`."""
     end = claim.upper if claim.upper is not None else -(claim.lower or 0.0)
+    if end == 0 and claim.scale == "linear":
+        return f"a margin of 0 ({_why_zero(claim, original)})"
     if claim.margin_source == "spread":
         return f"{number(end)} ({_source(claim, original, end)})"
     author = claim.pattern.margin or Margin()
@@ -76,6 +119,19 @@ def margin(claim: FrozenClaim, original: MetricRuns) -> str:
         mean = "the published mean" if claim.pattern.published else "the original's mean"
         return f"{number(end)} ({number(100 * author.relative)} % of {mean})"
     return f"{number(end)} (the author's margin)"
+
+
+def _why_zero(claim: FrozenClaim, original: MetricRuns) -> str:
+    """What leaves no room for any shift at all."""
+    author = claim.pattern.margin or Margin()
+    if claim.margin_source == "spread":
+        if claim.pattern.published is not None:
+            return "the published standard deviation is 0"
+        return f"{_runs(claim, original)} do not differ from each other"
+    if author.relative is not None:
+        mean = "the published mean" if claim.pattern.published else "the original's mean"
+        return f"{number(100 * author.relative)} % of {mean}, which is 0"
+    return "the author's margin"
 
 
 def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
@@ -98,12 +154,17 @@ def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
 
 
 def fraction_error(metric: MetricRuns) -> float:
-    """The standard error of a fraction of the test set, 0 where the metric is none."""
+    """The standard error of a fraction of the test set, 0 where the metric is none.
+
+    Returns:
+        In the metric's unit: a fraction of `1`, or of 100 where the unit is `%`.
+    """
     values = independent(metric).values
-    if metric.test_set is None or not values or not 0 <= min(values) <= max(values) <= 1:
+    whole = 100.0 if metric.unit == "%" else 1.0
+    if metric.test_set is None or not values or not 0 <= min(values) <= max(values) <= whole:
         return 0.0
     mean = math.fsum(values) / len(values)
-    return math.sqrt(mean * (1 - mean) / metric.test_set)
+    return math.sqrt(mean * (whole - mean) / metric.test_set)
 
 
 def equivalence(
@@ -118,7 +179,7 @@ def equivalence(
         return f"{subject} is within {allowed}{inside}"
     if word == "DIFFERENT":
         return f"{subject} is beyond {allowed}"
-    return f"{subject} reaches across {allowed}"
+    return f"{subject} is confirmed neither within nor beyond {allowed}"
 
 
 def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) -> str:
@@ -141,11 +202,15 @@ def threshold(word: Word, shown: str, *, claim: FrozenClaim, log: bool) -> str:
 def exact(values: list[tuple[int, float, float]]) -> str:
     """What was found of a claim of equal values, given (seed, original, re-execution) a run."""
     unequal = [(seed, a, b) for seed, a, b in values if repr(a) != repr(b)]
+    seed, there, here = unequal[0] if unequal else values[0]
+    if len(values) == 1:
+        became = f"differs: {there!r} became {here!r}" if unequal else "is equal"
+        return f"the only value that can be compared, under seed {seed}, {became}"
     if not unequal:
-        return f"all {len(values)} values are equal, seed by seed"
-    seed, there, here = unequal[0]
+        return f"{every(len(values), 'values')} are equal, seed by seed"
+    verb = "differs" if len(unequal) == 1 else "differ"
     return (
-        f"{len(unequal)} of {len(values)} values differ, first under seed {seed}:"
+        f"{len(unequal)} of {len(values)} values {verb}, first under seed {seed}:"
         f" {there!r} became {here!r}"
     )
 
@@ -177,7 +242,7 @@ def curve(decision: stats.CurveDecision, shown: str, *, allowed: str, log: bool)
     if decision.word == "DIFFERENT":
         among = f"{decision.checkpoints} of {steps}"
         return f"{subject} is beyond {allowed}, after correction for {among}"
-    return f"{subject} reaches across {allowed}, of {steps}"
+    return f"{subject} is confirmed neither within nor beyond {allowed}, of {steps}"
 
 
 def look(look: Look, alpha: float) -> Note:

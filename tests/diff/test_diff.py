@@ -9,6 +9,7 @@ import pytest
 
 from capsule import diff, verdict
 from capsule.diff import several
+from capsule.diff.changes import image_relation
 from capsule.diff.facts import Leaf
 from capsule.digest import Digest
 from capsule.manifest import Claim
@@ -282,7 +283,7 @@ def test_image_relation_is_the_strongest_identity(
 ) -> None:
     there = original()
     other = with_image(rerun(), **changes)
-    assert diff.image_relation(there, other) == expected
+    assert image_relation(there, other) == expected
     differences = diff.compare(there, other)
     assert ("images-differ" in codes(differences)) == (expected == "different")
 
@@ -296,7 +297,7 @@ def test_another_platform_of_one_index_is_the_same_index() -> None:
             record, index_digest=index, manifest_digest=own, config_digest=own, layers=()
         )
 
-    assert diff.image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
+    assert image_relation(on(original(), "2"), on(rerun(), "3")) == "same-index"
 
 
 def test_mixed_containment_is_noted() -> None:
@@ -308,11 +309,53 @@ def test_mixed_containment_is_noted() -> None:
     assert {"image", "runtime"} <= topics(differences)
 
 
-def test_an_image_named_by_hand_is_noted() -> None:
-    differences = diff.compare(
-        original(), rerun(origin=Verification(of=ID, runs=5, image="docker://other"))
-    )
-    assert "image-override" in codes(differences)
+@pytest.mark.parametrize(
+    ("here", "code", "ending"),
+    [
+        (
+            with_image(
+                rerun(origin=Verification(of=ID, runs=5, image="docker://other")),
+                manifest_digest=None,
+                config_digest=Digest(hex="c" * 64),
+                layers=(),
+            ),
+            "another-image",
+            ", in another image (docker://other)",
+        ),
+        (rerun(image=False), "without-image", ", without the original's image"),
+        (
+            rerun(
+                origin=Verification(of=ID, runs=5, levels="own"),
+                levels={"digest": "sha256:0", "release": None},
+            ),
+            "another-program",
+            ", measured by the program of another version of capsule (--levels own)",
+        ),
+        (
+            rerun(origin=Verification(of=ID, runs=5, set={"/resources/threads": 4})),
+            "changed-manifest",
+            ", with /resources/threads set to 4",
+        ),
+    ],
+)
+def test_what_was_changed_of_the_experiment_ends_the_sentence_of_the_verdict(
+    here: Record, code: str, ending: str
+) -> None:
+    differences = diff.compare(original(), here)
+    assert code in [note.code for note in differences.changes]
+    assert ending in verdict.judge(differences).sentence
+
+
+def test_an_image_fetched_from_elsewhere_by_the_same_digest_is_no_other() -> None:
+    here = rerun(origin=Verification(of=ID, runs=5, image="docker://mirror"), runtime="apptainer")
+    assert diff.compare(original(), here).changes == ()
+
+
+def test_an_image_where_the_original_had_none_is_named() -> None:
+    there = original(image=False)
+    here = dataclasses.replace(rerun(), manifest=there.manifest)
+    (note,) = diff.compare(there, here).changes
+    assert note.sentence == "in an image, while the original ran without one"
 
 
 def test_a_note_of_both_sides_is_told_once() -> None:
@@ -333,6 +376,31 @@ def test_the_name_of_a_run_is_no_difference() -> None:
     sides = [{"variables": {"CAPSULE_RUN": name}, "threads": 2} for name in ("a", "b")]
     differences = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
     assert differences.facts == ()
+
+
+def test_what_follows_from_a_seed_is_no_difference() -> None:
+    sides = [{"torch": {"variables": {"PYTHONHASHSEED": seed}}} for seed in ("17", "101")]
+    assert diff.compare(original(software=sides[0]), rerun(software=sides[1])).facts == ()
+
+
+def test_the_number_of_runs_is_no_difference_but_what_was_planned_is() -> None:
+    more = rerun(seeds=(*FRESH, 106), fresh=(*FRESH, 106))
+    assert diff.compare(original(), more).facts == ()
+    document = json.loads(json.dumps(more.plan).replace("default", "small"))
+    facts = diff.compare(original(), dataclasses.replace(more, plan=document)).facts
+    assert [(fact.topic, fact.pointer, fact.original) for fact in facts] == [
+        ("plan", "/train~1default~1command", "planned"),
+        ("plan", "/train~1small~1command", None),
+    ]
+
+
+@pytest.mark.parametrize(("size", "facts"), [(8_400_000_000, 0), (4 << 30, 1)])
+def test_the_memory_that_a_hypervisor_lends_is_no_difference(size: int, facts: int) -> None:
+    node = make_node()
+    assert node["class"]["memory"]["total_bytes"] == 8 << 30
+    node["class"] = {**node["class"], "memory": {"total_bytes": size}}
+    comparison = diff.compare(original(), rerun(nodes=(node,)))
+    assert len(comparison.facts) == facts
 
 
 def test_the_time_of_an_empty_call_is_no_difference() -> None:

@@ -76,7 +76,7 @@ COMMANDS: dict[str, Here | There] = {
     # README
     QUICKSTART: Here(says="sealed quickstart-", needs=("torch",)),
     ".venv/bin/capsule verify quickstart-*.capsule.zip": Here(
-        before=(QUICKSTART,), says="REPRODUCED", needs=("torch",)
+        before=(QUICKSTART,), says=documented.shown("l2_error_ratio, 10 of "), needs=("torch",)
     ),
     OPERATORS: Here(command=OPERATORS_HERE, needs=("engines",)),
     "capsule verify operators-….capsule.zip --runtime docker": Here(

@@ -100,7 +100,14 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
     write_script(author.folder)
     manifest = write_manifest(author.folder, seeds=[1])
     author.run("run", manifest, "--output", "a.capsule.zip")
-    assert author.run("verify", "a.capsule.zip").returncode == 3
+    ended = author.run("verify", "a.capsule.zip")
+    assert ended.returncode == 3
+    assert "Claims" not in ended.stdout
+    (second,) = author.folder.glob("*.verification.zip")
+    assert f"second capsule {second.name}\n" in ended.stdout
+    full = author.run("diff", "a.capsule.zip", second, "--full").stdout
+    assert "Claims" in full
+    assert "mean, original" in full
 
 
 @pytest.mark.parametrize(

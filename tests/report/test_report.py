@@ -127,7 +127,11 @@ def test_the_document_says_who_was_compared_and_how() -> None:
     document = document_of(judged())
     assert document["sides"]["original"]["id"] == ID
     assert document["sides"]["rerun"]["verifies"] == ID
-    assert document["image"] == "same-manifest"
+    assert (document["image"], document["changes"]) == ("same-manifest", [])
+    assert document["sides"]["original"]["authors"] == ["Ada Author", "Ben Author"]
+    changed = document_of(judged(image=False))
+    assert "without-image" in [note["code"] for note in changed["changes"]]
+    assert changed["sentence"].startswith("the only primary claim is reproduced, without the")
     (claim,) = document["claims"]
     assert (claim["verdict"], claim["method"], claim["seeds"]) == (
         "REPRODUCED",
@@ -168,7 +172,7 @@ def test_the_document_tells_looks_advice_and_failures() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
-    shown = draw(report.draw_verdict(failing()), width)
+    shown = draw(report.draw_verdict(failing(), full=True), width)
     assert all(len(line) <= width for line in shown.splitlines())
     assert shown.startswith("DIFFERENT")
     for word in ("DIFFERENT", "INCONCLUSIVE", "REPORTED", "secondary", "contained"):
@@ -182,13 +186,13 @@ def test_colour_repeats_the_word() -> None:
 
 
 def test_the_gravest_claim_comes_first() -> None:
-    shown = draw(report.draw_verdict(failing()), 160)
+    shown = draw(report.draw_verdict(failing(), full=True), 160)
     table = shown[shown.index("Claims") :]
     assert table.index("DIFFERENT") < table.index("INCONCLUSIVE") < table.index("REPORTED")
 
 
 def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
-    shown = draw(report.draw_verdict(failing()), 160)
+    shown = draw(report.draw_verdict(failing(), full=True), 160)
     assert "no cause is implied" in shown
     assert "note: re-execution: no network isolation" in shown
     assert "fresh seeds, derived from the original's id" in shown
@@ -200,7 +204,7 @@ def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
 
 def test_a_long_list_of_differences_is_cut_and_says_so() -> None:
     software = {"distributions": {f"package{i}": "1" for i in range(50)}}
-    shown = draw(report.draw_verdict(judged(software=software)), 120)
+    shown = draw(report.draw_verdict(judged(software=software), full=True), 120)
     assert "package0" in shown
     assert "more differences: --json has them all" in shown
     assert shown.count("package") < 10
@@ -218,6 +222,10 @@ def test_a_strangers_strings_can_not_steer_the_terminal() -> None:
     node = make_node()
     node["class"] = {**node["class"], "cpu": {"model": "\x1b]0;owned\x07[red]CPU[/red]"}}
     for shown in (
+        draw(
+            report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J")), full=True),
+            120,
+        ),
         draw(report.draw_verdict(judged(nodes=(node,), notes=noted("\x1b[2J"))), 120),
         draw(report.draw_record(make_record(nodes=(node,), notes=noted("\x1b[2J")), ID), 120),
     ):
@@ -228,6 +236,22 @@ def test_a_strangers_strings_can_not_steer_the_terminal() -> None:
 
 
 # one record
+
+
+def test_a_new_capsule_shows_the_means_that_a_verdict_will_show() -> None:
+    losses = {17: 1.0, 18: 1.0, 19: 4.0}
+    record = make_record(seeds=(17, 18, 19), losses=losses)
+    sealed = draw(report.draw_sealed(record, ID), 120)
+    (line,) = [line for line in sealed.splitlines() if LOSS in line]
+    assert line.split()[:5] == [LOSS, "2", "1", "to", "4"]
+    assert "median" not in sealed
+    assert "median" not in draw(report.draw_record(record, ID), 120)
+    here = make_record(seeds=FRESH, fresh=FRESH, verifies=ID)
+    outcome = verdict.judge(diff.compare(record, here, original_id=ID))
+    full = draw(report.draw_verdict(outcome, full=True), 160)
+    (line,) = [line for line in full.splitlines() if LOSS in line]
+    assert line.split()[2] == "2"
+    assert "original 2 (3 runs)" in draw(report.draw_verdict(outcome), 160)
 
 
 def test_show_tells_what_ran_and_what_is_claimed() -> None:

@@ -46,6 +46,17 @@ def in_page(text: str) -> Iterator[str]:
             yield command
 
 
+def shown(start: str) -> str:
+    """What the README shows of an output, up to its first number that is measured.
+
+    Args:
+        start: How the line goes on after its first column.
+    """
+    match = re.search(rf"^ {{4}}(\w+ +{re.escape(start)}[^0-9]*)", PAGES[0].read_text(), re.M)
+    assert match is not None, start
+    return match[1]
+
+
 def examples(words: tuple[str, ...]) -> list[str]:
     """The examples of a verb's help."""
     _, _, epilog = usage(*words).rpartition("\nexample")

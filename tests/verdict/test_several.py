@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -265,10 +266,10 @@ def mixed(backwards: bool = False) -> SeveralVerdict:
     )
 
 
-def draw(outcome: SeveralVerdict, width: int) -> str:
+def draw(outcome: SeveralVerdict, width: int, *, full: bool = True) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width)
-    for item in report.draw_several(outcome):
+    for item in report.draw_several(outcome, full=full):
         console.print(item)
     return stream.getvalue()
 
@@ -310,7 +311,7 @@ def test_bytes_do_not_depend_on_the_order_of_runs() -> None:
 def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
     shown = draw(mixed(), width)
     assert all(len(line) <= width for line in shown.splitlines())
-    assert shown.startswith("DIFFERENT  1 of 2 re-executions differs")
+    assert re.match("DIFFERENT +1 of 2 re-executions differs", shown)
     flat = " ".join(shown.split())
     for words in ("A-B", "A-C", "C equivalence DIFFERENT", "s_R", "no mean:", "1 failed", "Holm"):
         assert words in flat
@@ -320,6 +321,26 @@ def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
 def test_a_note_of_two_pairs_is_told_once() -> None:
     shown = draw(judged(rerun(notes=noted("odd")), rerun(noise=2, notes=noted("odd"))), 120)
     assert "note: A-B, A-C: re-execution: odd" in shown
+
+
+def test_in_short_each_machine_and_each_metric_has_a_line() -> None:
+    shown = draw(judged(rerun(), rerun(noise=2), ids=IDS), 220, full=False)
+    heads = [line.split()[0] for line in shown.splitlines()]
+    assert heads == ["REPRODUCED", "title", "A,", "B", "C", "metric", "error"]
+    assert "both re-executions reproduce the original" in shown
+    assert "A 1 (5 runs), B 1.002 (5 runs), C 1.006 (5 runs); s_R 0.0118" in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_in_short_a_machine_that_differs_says_in_what(width: int) -> None:
+    shown = draw(mixed(), width, full=False)
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert re.match("DIFFERENT +1 of 2 re-executions differs", shown)
+    flat = " ".join(shown.split())
+    assert "C without the original's image" in flat
+    assert f"C DIFFERENT {LOSS}" in flat
+    assert "5 runs (1 failed)" in flat
+    assert len(shown.splitlines()) < len(draw(mixed(), width).splitlines())
 
 
 def test_importing_the_report_loads_neither_numbers_nor_drawing() -> None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 
 from capsule import __version__
+from capsule.diff import Side
 from capsule.jsons import Json
 from capsule.notes import Note
 from capsule.record import FrozenClaim
@@ -27,13 +28,22 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
         "verdict": verdict.word,
         "exit_code": exit_code(verdict),
         "sentence": verdict.sentence,
-        "sides": {"original": asdict(differences.original), "rerun": asdict(differences.rerun)},
+        "sides": {
+            "original": side_to_json(differences.original),
+            "rerun": side_to_json(differences.rerun),
+        },
         "image": differences.image,
+        "changes": notes_to_json(differences.changes),
         "claims": [_judgement(judged) for judged in verdict.claims],
         "reported": [_judgement(judged) for judged in verdict.reported],
         "differences": [asdict(fact) for fact in differences.facts],
         "notes": notes_to_json(differences.notes),
     }
+
+
+def side_to_json(side: Side) -> dict[str, Json]:
+    """One capsule of a comparison."""
+    return {**asdict(side), "authors": list(side.authors)}
 
 
 def notes_to_json(notes: tuple[Note, ...]) -> list[Json]:

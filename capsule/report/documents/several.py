@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from capsule import __version__, stats
 from capsule.diff.several import label
 from capsule.jsons import Json
-from capsule.report.documents.comparison import notes_to_json, round_digits, verdict_to_json
+from capsule.report.documents.comparison import (
+    notes_to_json,
+    round_digits,
+    side_to_json,
+    verdict_to_json,
+)
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict, exit_code
 from capsule.verdict.spread import Spread
@@ -28,7 +31,8 @@ def several_to_json(verdict: SeveralVerdict) -> dict[str, Json]:
         "exit_code": exit_code(verdict),
         "sentence": verdict.sentence,
         "sides": [
-            {"label": label(index), **asdict(side)} for index, side in enumerate(verdict.sides)
+            {"label": label(index), **side_to_json(side)}
+            for index, side in enumerate(verdict.sides)
         ],
         "pairs": [_pair(pair) for pair in verdict.pairs],
         "metrics": [_spread(metric) for metric in verdict.metrics],

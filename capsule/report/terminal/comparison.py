@@ -1,4 +1,4 @@
-"""A verdict on a terminal: the words first, then the numbers, then what else is not the same."""
+"""A whole verdict on a terminal: every claim, every number, and what else is not the same."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from capsule.diff import Differences, Side
+from capsule.diff import Differences
 from capsule.diff.facts import Fact
-from capsule.report.terminal.style import STYLES, Path, table, text, word
+from capsule.report.terminal.agreement import mean
+from capsule.report.terminal.brief import heading
+from capsule.report.terminal.facing import runtime, short
+from capsule.report.terminal.footing import error_rate
+from capsule.report.terminal.style import Path, table, text, word
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import number
 
@@ -24,21 +28,13 @@ _FAILURE_ROWS = 3
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "REPRODUCED": 2, "REPORTED": 3}
 
 
-def draw_verdict(verdict: Verdict) -> tuple[RenderableType, ...]:
-    """A verdict as rich renderables, to be printed one below the other.
+def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
+    """A verdict with all of its claims, as renderables to be printed one below the other.
 
-    Readable without colour and at 80 columns. Gravest claims come first; long lists end in how
-    many were left out, which the JSON form has.
+    Readable without colour and at 80 columns. Gravest claims come first; long lists of what nobody
+    claimed end in how many were left out, which the JSON form has.
     """
-    return tuple(_parts(verdict))
-
-
-def _parts(verdict: Verdict) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    yield Text.assemble(
-        (verdict.word, STYLES[verdict.word]), "  ", text(verdict.sentence), no_wrap=False
-    )
+    yield heading(verdict)
     if verdict.claims:
         yield _Judgements(verdict.claims, "Claims")
     if verdict.reported:
@@ -64,8 +60,8 @@ class _Judgements:
         rows = table(
             ("verdict", {"no_wrap": True}),
             ("metric", {"overflow": "fold", "ratio": 1}),
-            ("original", {"justify": "right", "no_wrap": True}),
-            ("re-run", {"justify": "right", "no_wrap": True}),
+            ("mean, original", {"justify": "right", "no_wrap": True}),
+            ("mean, re-run", {"justify": "right", "no_wrap": True}),
             ("runs", {"justify": "right"}),
             title=self._title,
         )
@@ -73,8 +69,8 @@ class _Judgements:
             rows.add_row(
                 word(one.word),
                 _body(one, ""),
-                text(_value(one.original, one.unit)),
-                text(_value(one.rerun, one.unit)),
+                text(mean(one.original, one.unit)),
+                text(mean(one.rerun, one.unit)),
                 _both_runs(one),
             )
         return rows
@@ -86,7 +82,7 @@ class _Judgements:
             title=self._title,
         )
         for one in self._judged:
-            values = f"{_value(one.original, one.unit)} -> {_value(one.rerun, one.unit)}"
+            values = f"mean {mean(one.original, one.unit)} -> {mean(one.rerun, one.unit)}"
             rows.add_row(word(one.word), _body(one, f"{values}, runs {_both_runs(one)}"))
         return rows
 
@@ -115,11 +111,6 @@ def _both_runs(one: Judged) -> str:
     return f"{_runs(one.original)} + {_runs(one.rerun)}"
 
 
-def _value(side: Counts, unit: str) -> str:
-    mean = number(side.mean, 4)
-    return mean if unit == "1" or side.mean is None else f"{mean} {unit}"
-
-
 def _runs(side: Counts) -> str:
     lost = [f"{side.failed} failed"] * bool(side.failed)
     lost += [f"{side.missing} missing"] * bool(side.missing)
@@ -139,9 +130,9 @@ def _beside(differences: Differences) -> Iterator[RenderableType]:
         ("re-run", {"overflow": "fold"}),
         title="What is not the same beside the numbers (no cause is implied)",
     )
-    for topic, what, there, here in _headlines(differences):
-        rows.add_row(topic, what, text(there), text(here))
-    others = [fact for fact in differences.facts if fact.topic not in ("image", "runtime")]
+    for topic, there, here in _headlines(differences):
+        rows.add_row(topic, "", text(there), text(here))
+    others = other_facts(differences)
     shown = list(_few(others))
     for fact in shown:
         rows.add_row(
@@ -150,26 +141,26 @@ def _beside(differences: Differences) -> Iterator[RenderableType]:
             text(_leaf(fact.original)),
             text(_leaf(fact.rerun)),
         )
-    yield rows
-    yield from _more(len(others) - len(shown), "differences")
+    if rows.row_count:
+        yield rows
+        yield from _more(len(others) - len(shown), "differences")
+    else:
+        yield text("Nothing else that was recorded differs between the two sides.")
     for note in differences.notes:
         yield text(f"note: {note.sentence}")
 
 
-def _headlines(differences: Differences) -> Iterator[tuple[str, str, str, str]]:
+def other_facts(differences: Differences) -> list[Fact]:
+    """What is not the same apart from image and runtime, which have lines of their own."""
+    return [fact for fact in differences.facts if fact.topic not in ("image", "runtime")]
+
+
+def _headlines(differences: Differences) -> Iterator[tuple[str, str, str]]:
     there, here = differences.original, differences.rerun
-    yield "capsule", "", _short(there.id or there.uuid), _short(here.id or here.uuid)
-    yield "image", differences.image, _short(there.image or "none"), _short(here.image or "none")
-    yield "runtime", "", _runtime(there), _runtime(here)
-
-
-def _short(name: str) -> str:
-    """Enough of a digest to tell it from another; `show` and the JSON form have all of it."""
-    return name.removeprefix("sha256:")[:12]
-
-
-def _runtime(side: Side) -> str:
-    return side.runtime if side.contained else f"{side.runtime}, not contained"
+    if there.image != here.image:
+        yield "image", short(there.image or "none"), short(here.image or "none")
+    if runtime(there) != runtime(here):
+        yield "runtime", runtime(there), runtime(here)
 
 
 def _few(facts: Iterable[Fact]) -> Iterator[Fact]:
@@ -196,10 +187,9 @@ def _footing(verdict: Verdict) -> Iterator[str]:
     }
     if used:
         yield "Seeds of the re-run: " + "; ".join(kinds[rule] for rule in sorted(used)) + "."
-    levels = sorted({one.alpha for one in verdict.claims if one.decisive})
-    if levels:
-        rates = " or ".join(f"{number(100 * level)} %" for level in levels)
-        yield f"Either wrong verdict on a claim has a probability of at most {rates}."
+    rate = error_rate(verdict.claims)
+    if rate:
+        yield f"Error rate: {rate}."
     yield from _failure_rates(verdict)
 
 

@@ -10,7 +10,7 @@ from capsule import inventory, stats, summary
 from capsule.record import Record
 from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
-from capsule.verdict import wording
+from capsule.verdict import sides, wording
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
     right = {"justify": "right", "no_wrap": True}
     rows = table(
         ("metric", {"overflow": "fold"}),
-        ("median", right),
+        ("mean", right),
         ("smallest", right),
         ("largest", right),
         ("cv of calls", right),
@@ -102,7 +102,7 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
         values = metric.values
         rows.add_row(
             Path(path),
-            number(summary.median(values), 4),
+            number(sides.counts(metric, all_count=False).mean, 4),
             number(min(values, default=None), 4),
             number(max(values, default=None), 4),
             _variation(metric),

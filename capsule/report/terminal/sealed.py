@@ -9,10 +9,11 @@ from capsule import summary
 from capsule.errors import ExecutionError
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
+from capsule.report.terminal.agreement import mean
 from capsule.report.terminal.contents import head
 from capsule.report.terminal.style import Path, table, text
 from capsule.summary import MetricRuns
-from capsule.verdict import wording
+from capsule.verdict import sides, wording
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _ROWS = 20
 _VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
-    ("median", {"justify": "right", "no_wrap": True}),
+    ("mean", {"justify": "right", "no_wrap": True}),
     ("smallest to largest", {"justify": "right", "no_wrap": True}),
     ("runs", {"justify": "right", "no_wrap": True}),
 )
@@ -43,7 +44,10 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
 def _draw_claims(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     rows = table(
-        ("claimed metric", {"overflow": "fold"}), *_VALUES, ("allowed", {"overflow": "fold"})
+        ("metric", {"overflow": "fold"}),
+        *_VALUES,
+        ("allowed", {"overflow": "fold"}),
+        title="Claims",
     )
     claims = sorted(record.claims, key=lambda claim: not claim.primary)
     for claim in claims[:_ROWS]:
@@ -68,7 +72,7 @@ def _draw_metrics(record: Record) -> Iterator[RenderableType]:
 def _values(runs: MetricRuns) -> tuple[str, str, str]:
     low, high = min(runs.values, default=None), max(runs.values, default=None)
     return (
-        number(summary.median(runs.values), 4) + ("" if runs.unit == "1" else f" {runs.unit}"),
+        mean(sides.counts(runs, all_count=False), runs.unit),
         f"{number(low, 3)} to {number(high, 3)}",
         f"{len(runs.values)} of {len(runs.runs)}",
     )

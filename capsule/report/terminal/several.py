@@ -7,9 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from capsule.diff import Side
-from capsule.diff.several import label
-from capsule.report.terminal.style import STYLES, Path, table, text, word
-from capsule.verdict.model import Counts, Judged
+from capsule.report.terminal.facing import runtime, short
+from capsule.report.terminal.several_brief import (
+    error_rate_of_several,
+    heading_of_several,
+    notes_of_pairs,
+    values_of,
+)
+from capsule.report.terminal.style import Path, table, text, word
+from capsule.verdict.model import Judged
 from capsule.verdict.several import JudgedPair, SeveralVerdict
 from capsule.verdict.spread import Spread
 from capsule.verdict.wording import number
@@ -18,26 +24,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def draw_several(verdict: SeveralVerdict) -> tuple[RenderableType, ...]:
+def draw_whole_of_several(verdict: SeveralVerdict) -> Iterator[RenderableType]:
     """Several re-executions judged, as rich renderables to be printed one below the other.
 
     Readable without colour and at 80 columns. What differs between two sides is only counted:
     `capsule diff` of those two lists it.
     """
-    return tuple(_parts(verdict))
-
-
-def _parts(verdict: SeveralVerdict) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    yield Text.assemble(
-        (verdict.word, STYLES[verdict.word]), "  ", text(verdict.sentence), no_wrap=False
-    )
+    yield heading_of_several(verdict)
     yield _pairs(verdict.pairs)
     if verdict.metrics:
         yield _metrics(verdict)
     yield _beside(verdict)
-    for note in _notes(verdict.pairs):
+    for note in notes_of_pairs(verdict.pairs):
         yield text(f"note: {note}")
     yield from (text(sentence, "dim") for sentence in _footing(verdict))
 
@@ -88,23 +86,10 @@ def _type(one: Judged) -> str:
 def _body(metric: Spread) -> RenderableType:
     from rich.console import Group
 
-    values = ", ".join(
-        f"{label(index)} {_value(counts, metric.unit)}"
-        for index, counts in enumerate(metric.counts)
-    )
+    values = values_of(metric)
     notes = (note.sentence for note in metric.notes)
     lines = (metric.precision_sentence, metric.mean_sentence, *notes)
     return Group(Path(metric.metric), text(values), *(text(line, "dim") for line in lines))
-
-
-def _value(counts: Counts | None, unit: str) -> str:
-    if counts is None:
-        return "none"
-    mean = number(counts.mean, 4)
-    value = mean if unit == "1" or counts.mean is None else f"{mean} {unit}"
-    lost = f", {counts.failed} failed" * bool(counts.failed)
-    lost += f", {counts.missing} missing" * bool(counts.missing)
-    return f"{value} ({counts.independent} runs{lost})"
 
 
 def _beside(verdict: SeveralVerdict) -> RenderableType:
@@ -127,32 +112,23 @@ def _beside(verdict: SeveralVerdict) -> RenderableType:
 
 
 def _side(side: Side, relation: str | None = None) -> tuple[str, str, str]:
-    image = (side.image or "none").removeprefix("sha256:")[:12]
+    image = short(side.image or "none")
+    differs = relation in ("different", "same-index", "same-tree")
     return (
-        (side.id or side.uuid)[:12],
-        image if relation in (None, "none") else f"{image} {relation}",
-        side.runtime if side.contained else f"{side.runtime}, not contained",
+        short(side.id or side.uuid),
+        f"{image} {relation}" if differs else image,
+        runtime(side),
     )
-
-
-def _notes(pairs: Sequence[JudgedPair]) -> Iterator[str]:
-    """The notes of all pairs, each once, with the pairs that it belongs to."""
-    owners: dict[str, list[str]] = {}
-    for pair in pairs:
-        for note in pair.verdict.differences.notes:
-            owners.setdefault(note.sentence, []).append(f"A-{pair.label}")
-    for sentence, named in owners.items():
-        yield f"{', '.join(named)}: {sentence}"
 
 
 def _footing(verdict: SeveralVerdict) -> Iterator[str]:
-    levels = sorted({pair.alpha for pair in verdict.pairs})
-    rates = " or ".join(f"{number(100 * level)} %" for level in levels)
     yield (
         "REPRODUCED asks for every pair, each at its own level, and needs no correction for their"
-        f" number. DIFFERENT is corrected by Holm: any wrong one among the pairs has a probability"
-        f" of at most {rates}."
+        " number. DIFFERENT is corrected by Holm over the pairs."
     )
+    rate = error_rate_of_several(verdict)
+    if rate:
+        yield f"Error rate: {rate}."
     if any(metric.precision for metric in verdict.metrics):
         widths = sorted({metric.alpha for metric in verdict.metrics if metric.precision})
         inside = " or ".join(f"{number(100 * (1 - 2 * alpha))} %" for alpha in widths)

@@ -43,12 +43,16 @@ def word(verdict: ClaimWord) -> Text:
     return text(verdict, STYLES[verdict])
 
 
-def grid() -> Table:
-    """Names and values without a rule, one below the other."""
+def grid(style: str = "bold") -> Table:
+    """Names and values without a rule, one below the other.
+
+    Args:
+        style: Of the names.
+    """
     from rich.table import Table
 
     drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(style="bold", no_wrap=True)
+    drawn.add_column(style=style, no_wrap=True)
     drawn.add_column(overflow="fold")
     return drawn
 

@@ -1,0 +1,178 @@
+"""Claims in one line each, or one line for all that say the same of one metric's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from capsule.record import FrozenClaim
+from capsule.summary import MetricRuns
+from capsule.verdict import Counts, Judged, Verdict
+from capsule.verdict.wording import count, margin, number, region
+
+_BENCHMARKS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A judged claim with the original's runs, which say where its margin comes from."""
+
+    claim: FrozenClaim
+    judged: Judged
+    original: MetricRuns | None
+
+    @property
+    def name(self) -> str:
+        """The metric without its benchmark, case and framework."""
+        return self.judged.metric.rpartition("/")[2]
+
+    @property
+    def benchmark(self) -> str:
+        """The first part of the metric's path."""
+        return self.judged.metric.partition("/")[0]
+
+    @property
+    def allowance(self) -> str:
+        """What the claim allows, in words."""
+        return region(self.claim, self.original)
+
+
+def list_claims(verdict: Verdict) -> tuple[Claimed, ...]:
+    """A verdict's claims, in its order."""
+    pairs = [pair for pair in verdict.differences.pairs if pair.claim is not None]
+    return tuple(
+        Claimed(claim=judged.claim, judged=judged, original=pair.original)
+        for judged, pair in zip(verdict.claims, pairs, strict=True)
+        if judged.claim is not None
+    )
+
+
+def group(claims: Iterable[Claimed]) -> tuple[tuple[Claimed, ...], ...]:
+    """Claims with one metric name and one rule together, in the order of their first."""
+    groups: dict[tuple[str, str, str], list[Claimed]] = {}
+    for one in claims:
+        # a constant is part of what such a group says; the margins of shifts are not
+        constant = one.allowance if one.claim.type in ("threshold", "distribution") else ""
+        groups.setdefault((one.name, one.claim.type, constant), []).append(one)
+    return tuple(map(tuple, groups.values()))
+
+
+def word_group(claims: Sequence[Claimed]) -> str:
+    """Reproduced claims of one group in a sentence, with the one nearest to what is allowed."""
+    worst = _WORST.get(claims[0].claim.type, _common_region)
+    return f"{claims[0].name}, {len(claims)} of {benchmarks(claims)}: {worst(claims)}"
+
+
+def benchmarks(claims: Sequence[Claimed]) -> str:
+    """The names of the benchmarks that claims are about, the first few of many."""
+    names = list(dict.fromkeys(one.benchmark for one in claims))
+    left = len(names) - _BENCHMARKS
+    return ", ".join(names) if left <= 0 else f"{', '.join(names[:_BENCHMARKS])} and {left} more"
+
+
+def word_claim(one: Claimed, name: str) -> str:
+    """One reproduced claim in a sentence: both sides, and what was allowed.
+
+    Args:
+        one: The claim.
+        name: What its metric is called.
+    """
+    judged, claim = one.judged, one.claim
+    if claim.type in ("exact", "distribution", "curve") or one.original is None:
+        return f"{name}: {judged.sentence}"
+    return f"{name}: {both_sides(one)}, {_margin_phrase(one, one.original)}"
+
+
+def _margin_phrase(one: Claimed, original: MetricRuns) -> str:
+    claim = one.claim
+    if claim.type in ("equivalence", "prediction"):
+        sign = "+-" if claim.scale == "linear" and claim.upper else ""
+        return f"allowed {sign}{margin(claim, original)}"
+    return f"allowed {one.allowance}"
+
+
+def both_sides(one: Claimed) -> str:
+    """The means of both sides, with their runs."""
+    judged, published = one.judged, one.claim.pattern.published
+    there = f"original {mean(judged.original, judged.unit)} ({runs(judged.original)})"
+    if published is not None:
+        there = f"published {number(published.mean, 4)}"
+    return f"{there}, here {mean(judged.rerun, judged.unit)} ({runs(judged.rerun)})"
+
+
+def mean(side: Counts, unit: str) -> str:
+    """The mean over a side's independent runs."""
+    shown = number(side.mean, 4)
+    return shown if unit == "1" or side.mean is None else f"{shown} {unit}"
+
+
+def runs(side: Counts) -> str:
+    """How many runs have a value, and how many of the others became of what."""
+    lost = [f"{side.failed} failed"] * bool(side.failed)
+    lost += [f"{side.missing} missing"] * bool(side.missing)
+    return ", ".join((count(side.values, "run"), *lost))
+
+
+def _nearest_constant(claims: Sequence[Claimed]) -> str:
+    pattern = claims[0].claim.pattern
+    known = [one.judged for one in claims if one.judged.rerun.mean is not None]
+    if not known:
+        return _common_region(claims)
+    ordered = sorted(known, key=lambda judged: judged.rerun.mean or 0.0)
+    low, high = (mean(judged.rerun, judged.unit) for judged in (ordered[0], ordered[-1]))
+    if pattern.at_least is not None and pattern.at_most is not None:
+        shown = f"{low} to {high}"
+    else:
+        shown = f"worst {high if pattern.at_least is None else low}"
+    return f"{shown}, {claims[0].allowance}"
+
+
+def _largest_shift(claims: Sequence[Claimed]) -> str:
+    share = max(_shares(claims), default=None)
+    if share is None:
+        return _common_region(claims)
+    return f"the largest shift is {number(100 * share, 2)} % of its margin"
+
+
+def _worst_shift(claims: Sequence[Claimed]) -> str:
+    share = max(_shares(claims), default=None)
+    if share is None:
+        return _common_region(claims)
+    if share <= 0:
+        return "none has a worse mean"
+    return f"the worst shift is {number(100 * share, 2)} % of its margin"
+
+
+def _shares(claims: Sequence[Claimed]) -> Iterator[float]:
+    """How much of each margin its shift takes; of a margin with one end only towards that end."""
+    for one in claims:
+        shift, (lower, upper) = one.judged.estimate, one.judged.region
+        if shift is not None:
+            shares = [shift / end for end in (lower, upper) if end]
+            if shares or shift == 0:
+                yield max(shares, default=0.0)
+
+
+def _largest_distance(claims: Sequence[Claimed]) -> str:
+    distance = max(one.judged.estimate or 0.0 for one in claims)
+    return f"worst distance {number(distance)}, {claims[0].allowance}"
+
+
+def _equal(_claims: Sequence[Claimed]) -> str:
+    return "all values are equal, seed by seed"
+
+
+def _common_region(claims: Sequence[Claimed]) -> str:
+    allowed = {one.allowance for one in claims}
+    return allowed.pop() if len(allowed) == 1 else "each as its claim allows"
+
+
+_WORST: Mapping[str, Callable[[Sequence[Claimed]], str]] = {
+    "equivalence": _largest_shift,
+    "prediction": _largest_shift,
+    "curve": _largest_shift,
+    "noninferiority": _worst_shift,
+    "threshold": _nearest_constant,
+    "distribution": _largest_distance,
+    "exact": _equal,
+}

@@ -1,0 +1,74 @@
+"""What is said of a judgement is true of it, whatever the runs are."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from capsule.manifest import Margin
+from capsule.verdict import wording
+from tests.support.judging import NEAR, frozen, judge, metric
+
+
+def test_an_only_value_is_no_plural() -> None:
+    same = judge(metric(NEAR[:1]), metric(NEAR[:1]), type="exact")
+    assert same.sentence == "the only value that can be compared, under seed 1, is equal"
+    other = judge(metric([0.5]), metric([0.25]), type="exact")
+    assert other.sentence.endswith("under seed 1, differs: 0.5 became 0.25")
+
+
+def test_an_open_claim_says_nothing_of_where_its_limits_lie() -> None:
+    judgement = judge(metric(NEAR), metric([1.0, 1.3], first_seed=50), type="equivalence")
+    assert judgement.word == "INCONCLUSIVE"
+    assert "is confirmed neither within nor beyond 0.0336 (2 sd" in judgement.sentence
+
+
+@pytest.mark.parametrize(
+    ("values", "claim", "reason"),
+    [
+        ([0.5] * 4, {}, "the original's 4 runs do not differ from each other"),
+        (
+            [-0.1, 0.1],
+            {"margin": Margin(relative=0.1)},
+            "10 % of the original's mean, which is 0",
+        ),
+    ],
+)
+def test_a_margin_of_nothing_says_why_it_is_one(
+    values: Sequence[float], claim: Mapping[str, Any], reason: str
+) -> None:
+    shifted = metric([value + 5 for value in values], first_seed=50)
+    judgement = judge(metric(values), shifted, type="equivalence", **claim)
+    assert judgement.sentence.endswith(f"a margin of 0 ({reason})")
+    assert wording.region(frozen(metric(values), type="equivalence", **claim), metric(values)) == (
+        f"within a margin of 0 ({reason})"
+    )
+
+
+def test_a_percentage_of_a_test_set_blurs_as_its_fraction_does() -> None:
+    part = frozen(metric([0.9] * 3, test_set=100), type="equivalence")
+    percent = metric([90.0] * 3, unit="%", test_set=100)
+    assert part.upper is not None
+    assert frozen(percent, type="equivalence").upper == pytest.approx(100 * part.upper)
+    judgement = judge(percent, metric([90.0] * 3, first_seed=9, unit="%"), type="equivalence")
+    assert "is within 3 (one standard error of 100 test examples)" in judgement.sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (99.96, "100"),
+        (2500.0, "2500"),
+        (2334.4, "2334"),
+        (123456.7, "123457"),
+        (1234567.0, "1.23e6"),
+        (0.00012345, "0.000123"),
+        (0.00009, "9e-5"),
+        (-0.5, "-0.5"),
+        (-0.0, "0"),
+        (math.inf, "unbounded"),
+    ],
+)
+def test_numbers_are_written_for_people(value: float, shown: str) -> None:
+    assert wording.number(value) == shown
