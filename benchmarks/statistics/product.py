@@ -7,14 +7,14 @@ takes thirty times as long; a row of the acceptance table holds the two against 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from capsule import verdict
 from capsule.diff import Differences, Pair, Side
 from capsule.manifest import Claim, Margin
-from capsule.record import FrozenClaim
+from capsule.record import FrozenClaim, Samples
 from capsule.stats import Decision, Interval, Region, Runs, decide, holm, p_beyond, shift
 from capsule.summary import MetricRuns, Run
 
@@ -71,6 +71,28 @@ def metric(
         resolution=resolution,
         runs=planned,
     )
+
+
+def sampled(series: Iterable[Sequence[float]], *, first_seed: int = 0) -> MetricRuns:
+    """Runs of one metric that hold several samples each, the last standing for the run."""
+    series = [tuple(map(float, samples)) for samples in series]
+    plain = metric([samples[-1] for samples in series], first_seed=first_seed)
+    together = []
+    for run, samples in zip(plain.runs, series, strict=True):
+        line = Samples(
+            metric=plain.metric,
+            trial=run.trial,
+            attempt=1,
+            seed=run.seed,
+            warmup=0,
+            values=samples,
+            unit=plain.unit,
+            direction=plain.direction,
+            kind=plain.kind,
+            resolution=plain.resolution,
+        )
+        together.append(replace(run, samples=(line,)))
+    return replace(plain, runs=tuple(together))
 
 
 def freeze_one(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:
@@ -138,16 +160,31 @@ def judge_all(
     claims: Mapping[str, tuple[FrozenClaim, Sequence[float | None], Sequence[float | None]]],
 ) -> verdict.Verdict:
     """A whole verdict by `verdict.judge`, of metric path to claim, original's and fresh values."""
-    pairs = tuple(
-        Pair(
-            metric=path,
-            claim=claim,
-            seeds="fresh",
-            original=metric(a, path=path),
-            rerun=metric(b, path=path, first_seed=FIRST_FRESH),
+    return _judge(
+        *(
+            _pair(claim, metric(a, path=path), metric(b, path=path, first_seed=FIRST_FRESH))
+            for path, (claim, a, b) in claims.items()
         )
-        for path, (claim, a, b) in claims.items()
     )
+
+
+def judge_one(
+    claim: FrozenClaim, a: Sequence[float | None], b: Sequence[float | None]
+) -> verdict.ClaimWord:
+    """The word of `verdict.judge` on one claim, of the original's values and fresh ones."""
+    return judge_pair(claim, metric(a), metric(b, first_seed=FIRST_FRESH))
+
+
+def judge_pair(claim: FrozenClaim, original: MetricRuns, rerun: MetricRuns) -> verdict.ClaimWord:
+    """The same of runs that are made already."""
+    return _judge(_pair(claim, original, rerun)).claims[0].word
+
+
+def _pair(claim: FrozenClaim, original: MetricRuns, rerun: MetricRuns) -> Pair:
+    return Pair(metric=claim.metric, claim=claim, seeds="fresh", original=original, rerun=rerun)
+
+
+def _judge(*pairs: Pair) -> verdict.Verdict:
     return verdict.judge(
         Differences(
             original=_SIDE, rerun=_SIDE, image="none", changes=(), facts=(), pairs=pairs, notes=()

@@ -34,6 +34,7 @@ from cells import (
     OneSided,
 )
 from exactness import Check
+from guards import Distribution, Failures, OneSet, Prediction
 from scipy import special
 
 REPETITIONS = 4000
@@ -97,6 +98,9 @@ def rows() -> list[Row]:
         *_power(),
         *_counted(),
         *_other_designs(),
+        *_one_set(),
+        *_predictions(),
+        *_failures(),
         *_many(),
         *_curves(),
         *_exact(),
@@ -191,6 +195,47 @@ def _mixed_cells(others: Sequence[str]) -> list[OneSided]:
         for shapes in (("normal", other), (other, "normal"))
         for direction in ("lower", "higher")
     ]
+
+
+def _one_set() -> Iterable[Row]:
+    words = ("REPRODUCED", "DIFFERENT")
+    for claim in ("threshold", "paired"):
+        cells = [OneSet(claim, n, s) for n in (3, 4, 5, 8, 10, 30) for s in SHAPES]
+        yield Row(f"{claim}, truth on the bound: either wrong verdict", cells, words, 7)
+    equal = [Distribution(*n, sd) for n in ((1, 1), (2, 2), (2, 5), (5, 5)) for sd in (0.5, 2.0)]
+    yield Row("distribution of equal populations: DIFFERENT", equal, ("DIFFERENT",), 6)
+
+
+def _predictions() -> Iterable[Row]:
+    words = ("REPRODUCED", "DIFFERENT")
+    name = "truth on the margin: either wrong verdict"
+    several = [Prediction(*n, s, t) for n in ((5, 3), (10, 5)) for s in SHAPES for t in (-2.0, 2.0)]
+    yield Row(f"prediction of several runs, {name}", several, words, 6)
+    uneven = [
+        Prediction(*n, s, t, 3.0)
+        for n in ((5, 3), (10, 5))
+        for s in populations.SYMMETRIC
+        for t in (-12.0, 12.0)
+    ]
+    yield Row(f"prediction of several runs, sd 1:3, symmetric, {name}", uneven, words, 7.5)
+    alone = [Prediction(n, 1, s, t) for n in (5, 10, 30) for s in SHAPES for t in (-6.0, 6.0)]
+    yield Row(f"prediction of a single run, {name}", alone, words, 6)
+    apart = [Prediction(n, 1, "normal", t, 3.0) for n in (5, 10, 30) for t in (-12.0, 12.0)]
+    yield Row(f"outside the promise: single run, sd 1:3, {name}", apart, words, None)
+
+
+def _failures() -> Iterable[Row]:
+    sizes = ((5, 5), (5, 6), (10, 10), (30, 30))
+    equal = [Failures(*n, 0.1, 0.1) for n in sizes]
+    yield Row("10 % of runs fail on both sides, no shift: REPRODUCED", equal, ("REPRODUCED",), 80,
+              at_least=True)  # fmt: skip
+    for n in sizes:
+        cells = [Failures(*n, 0.0, 0.2)]
+        name = f"0 and 20 % of runs fail, no shift, {n[0]}+{n[1]}: REPRODUCED"
+        yield Row(name, cells, ("REPRODUCED",), None)
+    margin = [Failures(n, n, rate, rate, 2.0, 2.0) for n in (5, 20) for rate in (0.1, 0.3)]
+    name = "runs fail on both sides, truth on the margin: either wrong verdict"
+    yield Row(name, margin, ("REPRODUCED", "DIFFERENT"), 6)
 
 
 def _many() -> Iterable[Row]:

@@ -54,6 +54,8 @@ def runs_to_decide(
         level, cost = interval.alpha, 1.0
         if isinstance(a, Runs):
             level, cost = _level(interval, b.n, n_a, n_b), _cost(n_a, n_b)
+        elif isinstance(a, Summary) and b.n == 1:
+            level = 2 * interval.alpha  # a single run has a quarter, more of them half
         sides = (sd_a, n_a), (sd_b, n_b)
         return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
 

@@ -112,7 +112,7 @@ class Judged:
         alpha: The claim's one-sided error rate.
         level: The same for this look.
         alpha_used: What the interval used: `level`, or a part of it where nothing guards against
-            skew, where a side is a single run, or where runs failed.
+            skew, where a side is a single run, or where runs failed and the word is DIFFERENT.
         p_reproduced: Against `alpha_used`.
         p_different: Against `alpha_used`.
         p_beyond: Of DIFFERENT by the whole rule, right far below `alpha` too: what is adjusted

@@ -141,6 +141,10 @@ def test_advice_for_a_summary_stays_at_half_the_level() -> None:
     assert isinstance(needed, int)
     assert isinstance(from_runs, int)
     assert needed >= from_runs
+    # from a single run on, which has a quarter, the same number is asked for
+    alone = runs([0.0])
+    at_quarter = known(summary_shift(a, alone, alpha=0.05))
+    assert runs_to_decide(a, alone, at_quarter, region) == runs_to_confirm(a, region, alpha=0.05)
 
 
 def test_an_original_of_too_few_runs_is_told_before_any_rerun() -> None:

@@ -1,0 +1,137 @@
+"""Cells of the acceptance table where one thing is missing: a second side, a spread, values.
+
+As those of `cells`: each can be sent to another process, and `measure(repetitions)` depends on
+nothing but the cell and the repetitions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import populations
+import product
+from cells import Figures, at, percent
+
+from capsule.manifest import Margin
+from capsule.stats import Region, decide, location, paired_shift
+
+_WIDE = 100.0  # a margin that values alone always keep
+
+
+@dataclass(frozen=True)
+class OneSet:
+    """The mean of one set of values with the truth on a bound: a `threshold`, or `paired` runs.
+
+    Either edge of the region is tried on the same values; a cell's figures are those of the worse.
+    """
+
+    claim: str
+    n: int
+    shape: str
+
+    def __str__(self) -> str:
+        return f"{self.claim}, {self.n} {self.shape}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        judge = {"threshold": location, "paired": paired_shift}[self.claim]
+        edges = Region(upper=populations.MEAN), Region(lower=populations.MEAN)
+        counts = [Counter[str](), Counter[str]()]
+        for values in populations.runs(random, self.shape, (repetitions, self.n)):
+            interval = judge(product.runs(values), alpha=product.ALPHA)
+            assert interval is not None
+            for edge, count in zip(edges, counts, strict=True):
+                count[decide(interval, edge).word] += 1
+        return percent(counts[0] | counts[1], repetitions)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A claim of `prediction` with the truth on a margin of `margin` sd."""
+
+    n_a: int
+    n_b: int
+    shape: str
+    truth: float
+    spread_b: float = 1.0
+
+    def __str__(self) -> str:
+        spreads = f", sd 1:{self.spread_b:g}" if self.spread_b != 1 else ""
+        return f"{self.n_a}+{self.n_b} {self.shape}{spreads}, {at(self.truth)}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        mean = populations.MEAN
+        a = populations.runs(random, self.shape, (repetitions, self.n_a))
+        b = populations.runs(random, self.shape, (repetitions, self.n_b))
+        b = mean + self.truth + self.spread_b * (b - mean)
+        margin = Margin(absolute=abs(self.truth))
+        claim = product.freeze_one(product.metric(a[0]), margin, type="prediction")
+        # from runs on both sides `prediction` is the shift's own interval
+        decisions = [product.decision(x, y, claim) for x, y in zip(a, b, strict=True)]
+        return percent(Counter(one.word for one in decisions if one), repetitions)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Equal populations whose runs lie `spread` standard deviations of their samples apart."""
+
+    n_a: int
+    n_b: int
+    spread: float
+    samples: int = 50
+    distance: float = 0.1
+
+    def __str__(self) -> str:
+        return f"{self.n_a}+{self.n_b} runs, {self.spread:g} sd apart"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a, b = self._runs(random, self.n_a), self._runs(random, self.n_b)
+            margin = Margin(distance=self.distance)
+            original = product.sampled(a)
+            claim = product.freeze_one(original, margin, type="distribution")
+            rerun = product.sampled(b, first_seed=product.FIRST_FRESH)
+            counts[product.judge_pair(claim, original, rerun)] += 1
+        return percent(counts, repetitions)
+
+    def _runs(self, random: np.random.Generator, n: int) -> np.ndarray:
+        centres = populations.MEAN + self.spread * random.standard_normal((n, 1))
+        return centres + random.standard_normal((n, self.samples))
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Runs that fail at the rates given, with a true shift of `truth` against `margin` sd."""
+
+    n_a: int
+    n_b: int
+    rate_a: float
+    rate_b: float
+    truth: float = 0.0
+    margin: float = _WIDE
+
+    def __str__(self) -> str:
+        shift = f", {at(self.truth)}" if self.truth else ""
+        rates = f"{100 * self.rate_a:g} and {100 * self.rate_b:g} % failing"
+        return f"{self.n_a}+{self.n_b}, {rates}{shift}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        claim = product.freeze_one(product.metric([0.0]), Margin(absolute=self.margin))
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a = self._side(random, self.n_a, self.rate_a, 0.0)
+            b = self._side(random, self.n_b, self.rate_b, self.truth)
+            counts[product.judge_one(claim, a, b)] += 1
+        return percent(counts, repetitions)
+
+    @staticmethod
+    def _side(random: np.random.Generator, n: int, rate: float, truth: float) -> list[float | None]:
+        values = populations.runs(random, "normal", (n,), at=truth)
+        failed = random.random(n) < rate
+        return [None if gone else value for value, gone in zip(values, failed, strict=True)]
