@@ -10,9 +10,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import numpy as np
-from scipy import special
-
 from capsule import stats
 
 _REPETITIONS = 20_000
@@ -42,6 +39,10 @@ def narrowest_spreads(n_a: int, n_b: int, *, alpha: float, power: float) -> floa
     """
     if n_a < 2 or n_b < 1:
         return math.inf
+    # to read a capsule needs neither
+    import numpy as np
+    from scipy import special
+
     random = np.random.default_rng([_SEED, n_a, n_b])
     shift = math.sqrt(1 / n_a + 1 / n_b) * np.abs(random.standard_normal(_REPETITIONS))
     own = random.chisquare(n_a - 1, _REPETITIONS) / (n_a - 1)

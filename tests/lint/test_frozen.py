@@ -38,9 +38,13 @@ def test_an_estimated_margin_takes_more_than_a_known_one() -> None:
     for n in (3, 5, 8):
         known = stats.narrowest_margin(n, n, alpha=0.05, power=0.8)
         assert narrowest_spreads(n, n, alpha=0.05, power=0.8) > 1.05 * known
-    needed = [runs_for_spreads(k, alpha=0.05, power=0.8) for k in (1, 1.5, 2, 2.8)]
-    assert needed == [22, 11, 7, 5]
-    assert stats.runs_for_margin(2, alpha=0.05, power=0.8) == 6
+    for k in (1, 1.5, 2, 2.8):
+        of_known = stats.runs_for_margin(k, alpha=0.05, power=0.8)
+        of_estimated = runs_for_spreads(k, alpha=0.05, power=0.8)
+        assert of_known is not None
+        assert of_estimated is not None
+        assert of_estimated >= of_known
+    assert runs_for_spreads(2, alpha=0.05, power=0.8) == 7
 
 
 @pytest.mark.parametrize(("n_a", "n_b"), [(1, 5), (1, 1), (5, 0)])
