@@ -1,7 +1,6 @@
 """The interval engine against scipy, and its properties."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Sequence
 from random import Random
@@ -21,12 +20,9 @@ from capsule.stats import (
     fisher_more,
     holm,
     location,
-    p_beyond,
-    permutation,
     runs_to_decide,
     shift,
 )
-from capsule.stats.interval import welch
 from capsule.stats.margin import c4
 from capsule.stats.ranks import critical_rank
 from capsule.stats.ranks import interval as rank_interval
@@ -217,40 +213,6 @@ def test_constants_with_a_resolution_are_uncertain_by_their_rounding() -> None:
     assert decide(interval, Region(lower=-1.5, upper=1.5)).word == "REPRODUCED"
 
 
-def test_an_exact_value_on_the_border_is_inside_in_any_unit() -> None:
-    one = known(location(runs([1.0, 1.0]), alpha=0.05))
-    assert decide(one, Region(upper=1.0)).word == "REPRODUCED"
-    assert decide(one, Region(lower=1.0000001)).word == "DIFFERENT"
-    for unit in (0.01, 1.0):
-        a, b = runs([75.9 * unit] * 3), runs([76.4 * unit] * 3)
-        margin = 0.5 * unit
-        exact = known(shift(a, b, alpha=0.05))
-        assert decide(exact, Region(lower=-margin, upper=margin)).word == "REPRODUCED"
-
-
-def test_an_interval_that_ends_on_the_border_is_neither_inside_nor_outside() -> None:
-    interval = known(shift(runs([1.0, 2.0, 3.0]), runs([1.0, 2.5, 3.0]), alpha=0.05))
-    ends = interval.lower, interval.upper
-    for nudge in (-1e-13, 0.0, 1e-13):
-        lower, upper = (end * (1 + nudge) for end in ends)
-        for region in (
-            Region(lower=lower), Region(upper=upper), Region(lower=upper), Region(upper=lower)
-        ):  # fmt: skip
-            assert decide(interval, region).word == "INCONCLUSIVE"
-    assert (
-        decide(interval, Region(lower=ends[0] * 1.001, upper=ends[1] * 1.001)).word == "REPRODUCED"
-    )
-
-
-@pytest.mark.parametrize("unit", [0.01, 0.1, 1.0, 3.0, 1e-7, 1e9])
-def test_counts_on_a_whole_step_have_one_word_in_every_unit(unit: float) -> None:
-    a, b = [18, 19, 19, 20, 21, 18, 20], [19, 19, 20, 20, 18, 21, 19]
-    for margin in (1, 2, 3):
-        whole = word(runs(a), runs(b), -margin, margin)
-        scaled = runs([value * unit for value in a]), runs([value * unit for value in b])
-        assert word(*scaled, -margin * unit, margin * unit) == whole
-
-
 def test_one_run_needs_twice_the_evidence_to_differ() -> None:
     a = runs([-1.0, 0.0, 1.0])
     barely = known(shift(a, runs([9.0]), alpha=0.05))
@@ -259,98 +221,6 @@ def test_one_run_needs_twice_the_evidence_to_differ() -> None:
     assert decide(barely, region).word == "INCONCLUSIVE"
     assert barely.alpha < decide(barely, region).p_different <= 2 * barely.alpha
     assert decide(known(shift(a, runs([12.0]), alpha=0.05)), region).word == "DIFFERENT"
-
-
-# relabelings
-
-
-def by_definition(
-    a: NDArray[np.float64], b: NDArray[np.float64], shifted: float
-) -> tuple[float, float]:
-    """p values of the studentized permutation test, every relabeling by scipy's Welch test."""
-    pooled = np.concatenate([a, b - shifted])
-    everything = set(range(len(pooled)))
-    statistics = []
-    for chosen in itertools.combinations(everything, len(a)):
-        others = sorted(everything - set(chosen))
-        test = scipy.stats.ttest_ind(pooled[others], pooled[list(chosen)], equal_var=False)
-        statistics.append(test.statistic)
-    seen = statistics[0]
-    low = np.mean([one <= seen + 1e-9 for one in statistics])
-    high = np.mean([one >= seen - 1e-9 for one in statistics])
-    return float(low), float(high)
-
-
-@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 5), (4, 3)])
-@pytest.mark.parametrize("digits", [0, 9])
-@pytest.mark.filterwarnings("ignore:Precision loss")
-def test_permutation_p_follows_its_definition_with_ties_and_without(
-    n_a: int, n_b: int, digits: int
-) -> None:
-    a, b = (np.round(side, digits) for side in draw(n_a, n_b, 3))
-    for shifted in (-2.0, 0.0, 3.0):
-        expected = by_definition(a, b, shifted)
-        assert permutation.p_value(runs(a), runs(b), shifted) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 6), (4, 4), (5, 5), (10, 3), (4, 9)])
-@pytest.mark.parametrize("seed", range(5))
-def test_limits_are_where_the_permutation_test_turns(n_a: int, n_b: int, seed: int) -> None:
-    a, b = (runs(side) for side in draw(n_a, n_b, seed))
-    start = 0.5  # standard errors: so near that the test itself sets both limits
-    below, above = known(permutation.reaches(a, b, 0.05, at_least=start))
-    error = welch(a, b)[0]
-    for reach, side, sign in ((above, 0, 1), (below, 1, -1)):
-        limit = b.mean - a.mean + sign * reach * error
-        assert reach > start
-        assert permutation.p_value(a, b, limit + sign * 1e-6 * error)[side] <= 0.05
-        assert permutation.p_value(a, b, limit - sign * 1e-6 * error)[side] > 0.05
-
-
-def test_relabelings_are_counted_up_to_ten_runs_a_side() -> None:
-    assert permutation.can_count(10, 10)
-    assert permutation.can_count(20, 5)
-    assert not permutation.can_count(10, 11)
-    assert not permutation.can_count(30, 5)
-    assert not permutation.can_count(1, 10)
-    a, b = draw(11, 10)
-    sides = runs(a), runs(b)
-    assert shift(*sides, alpha=0.05) == shift(*sides, alpha=0.05, relabel=False)
-
-
-def test_rounded_values_are_as_uncertain_in_every_relabeling() -> None:
-    a, b = [3.0, 3.0, 3.0, 4.0], [3.0, 3.0, 4.0, 4.0]
-    fine, coarse = (known(shift(runs(a, step), runs(b, step), alpha=0.05)) for step in (1e-6, 3.0))
-    assert coarse.lower < fine.lower
-    assert fine.upper < coarse.upper
-
-
-# far below the level
-
-
-@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (4, 8), (5, 5), (12, 12), (30, 5)])
-@pytest.mark.parametrize("moved", [3.0, 8.0])
-def test_a_p_for_corrected_levels_says_where_the_envelope_lies_outside(
-    n_a: int, n_b: int, moved: float
-) -> None:
-    a, b = draw(n_a, n_b)
-    b = (b - np.mean(b)) / 5 + np.mean(a) + moved
-    sides, region = (runs(a), runs(b)), Region(lower=-1, upper=1)
-    p = known(p_beyond(*sides, region))
-    for level in (0.8 * p, 1.25 * p):
-        interval = known(shift(*sides, alpha=level))
-        outside = decide(interval, region).word == "DIFFERENT"
-        if min(n_a, n_b) >= 5:
-            assert outside == (level > p)
-        elif level > p:
-            assert outside  # the fewer degrees of freedom only ever ask for more
-
-
-def test_a_corrected_p_needs_a_spread() -> None:
-    region = Region(lower=-1, upper=1)
-    assert p_beyond(runs([1.0]), runs([5.0, 6.0]), region) is None
-    assert p_beyond(runs([1.0, 1.0]), runs([5.0, 5.0]), region) is None
-    assert p_beyond(runs([1.0, 2.0]), runs([5.0, 5.0]), Region()) == 1.0
 
 
 # properties

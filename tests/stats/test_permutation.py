@@ -1,0 +1,109 @@
+"""The guard that counts relabelings, by its definition, and p values that corrections may use."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.typing import NDArray
+
+from capsule.stats import Region, decide, p_beyond, permutation, shift
+from capsule.stats.interval import welch
+from tests.stats.sides import known, runs
+
+
+def draw(n_a: int, n_b: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    random = np.random.default_rng([n_a, n_b, seed])
+    return random.normal(10, 2, n_a), random.normal(11, 5, n_b)
+
+
+# relabelings
+
+
+def by_definition(
+    a: NDArray[np.float64], b: NDArray[np.float64], shifted: float
+) -> tuple[float, float]:
+    """p values of the studentized permutation test, every relabeling by scipy's Welch test."""
+    pooled = np.concatenate([a, b - shifted])
+    everything = set(range(len(pooled)))
+    statistics = []
+    for chosen in itertools.combinations(everything, len(a)):
+        others = sorted(everything - set(chosen))
+        test = scipy.stats.ttest_ind(pooled[others], pooled[list(chosen)], equal_var=False)
+        statistics.append(test.statistic)
+    seen = statistics[0]
+    low = np.mean([one <= seen + 1e-9 for one in statistics])
+    high = np.mean([one >= seen - 1e-9 for one in statistics])
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 5), (4, 3)])
+@pytest.mark.parametrize("digits", [0, 9])
+@pytest.mark.filterwarnings("ignore:Precision loss")
+def test_permutation_p_follows_its_definition_with_ties_and_without(
+    n_a: int, n_b: int, digits: int
+) -> None:
+    a, b = (np.round(side, digits) for side in draw(n_a, n_b, 3))
+    for shifted in (-2.0, 0.0, 3.0):
+        expected = by_definition(a, b, shifted)
+        assert permutation.p_value(runs(a), runs(b), shifted) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (2, 6), (4, 4), (5, 5), (10, 3), (4, 9)])
+@pytest.mark.parametrize("seed", range(5))
+def test_limits_are_where_the_permutation_test_turns(n_a: int, n_b: int, seed: int) -> None:
+    a, b = (runs(side) for side in draw(n_a, n_b, seed))
+    start = 0.5  # standard errors: so near that the test itself sets both limits
+    below, above = known(permutation.reaches(a, b, 0.05, at_least=start))
+    error = welch(a, b)[0]
+    for reach, side, sign in ((above, 0, 1), (below, 1, -1)):
+        limit = b.mean - a.mean + sign * reach * error
+        assert reach > start
+        assert permutation.p_value(a, b, limit + sign * 1e-6 * error)[side] <= 0.05
+        assert permutation.p_value(a, b, limit - sign * 1e-6 * error)[side] > 0.05
+
+
+def test_relabelings_are_counted_up_to_ten_runs_a_side() -> None:
+    assert permutation.can_count(10, 10)
+    assert permutation.can_count(20, 5)
+    assert not permutation.can_count(10, 11)
+    assert not permutation.can_count(30, 5)
+    assert not permutation.can_count(1, 10)
+    a, b = draw(11, 10)
+    sides = runs(a), runs(b)
+    assert shift(*sides, alpha=0.05) == shift(*sides, alpha=0.05, relabel=False)
+
+
+def test_rounded_values_are_as_uncertain_in_every_relabeling() -> None:
+    a, b = [3.0, 3.0, 3.0, 4.0], [3.0, 3.0, 4.0, 4.0]
+    fine, coarse = (known(shift(runs(a, step), runs(b, step), alpha=0.05)) for step in (1e-6, 3.0))
+    assert coarse.lower < fine.lower
+    assert fine.upper < coarse.upper
+
+
+# far below the level
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (4, 8), (5, 5), (12, 12), (30, 5)])
+@pytest.mark.parametrize("moved", [3.0, 8.0])
+def test_a_p_for_corrected_levels_says_where_the_envelope_lies_outside(
+    n_a: int, n_b: int, moved: float
+) -> None:
+    a, b = draw(n_a, n_b)
+    b = (b - np.mean(b)) / 5 + np.mean(a) + moved
+    sides, region = (runs(a), runs(b)), Region(lower=-1, upper=1)
+    p = known(p_beyond(*sides, region))
+    for level in (0.8 * p, 1.25 * p):
+        interval = known(shift(*sides, alpha=level))
+        outside = decide(interval, region).word == "DIFFERENT"
+        if min(n_a, n_b) >= 5:
+            assert outside == (level > p)
+        elif level > p:
+            assert outside  # the fewer degrees of freedom only ever ask for more
+
+
+def test_a_corrected_p_needs_a_spread() -> None:
+    region = Region(lower=-1, upper=1)
+    assert p_beyond(runs([1.0]), runs([5.0, 6.0]), region) is None
+    assert p_beyond(runs([1.0, 1.0]), runs([5.0, 5.0]), region) is None
+    assert p_beyond(runs([1.0, 2.0]), runs([5.0, 5.0]), Region()) == 1.0
