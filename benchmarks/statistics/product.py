@@ -131,6 +131,11 @@ def judge_all(
         )
         for path, (claim, a, b) in claims.items()
     )
+    return judge_pairs(pairs)
+
+
+def judge_pairs(pairs: tuple[Pair, ...]) -> verdict.Verdict:
+    """A whole verdict of runs that are laid beside each other already."""
     return verdict.judge(
         Differences(original=_SIDE, rerun=_SIDE, image="none", facts=(), pairs=pairs, notes=())
     )

@@ -62,7 +62,9 @@ def test_a_kernel_that_is_wrong_fails_its_claims(author: User) -> None:
     kernel.write_text(kernel.read_text().replace("y[i] = x[i]", "y[i] = 1.001f * x[i]"))
     manifest = author.folder / "own-operator.json"
     document = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**document, "seeds": [100 + seed for seed in document["seeds"]]}))
+    manifest.write_text(
+        json.dumps({**document, "seeds": [100 + seed for seed in document["seeds"]]})
+    )
     author.run("run", manifest, "--frameworks", "numpy", "--output", "wrong.capsule.zip")
     verdict = author.json("diff", capsule, author.folder / "wrong.capsule.zip", code=1)
     wrong = {claim["metric"] for claim in verdict["claims"] if claim["verdict"] == "DIFFERENT"}
