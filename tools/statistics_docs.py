@@ -64,6 +64,11 @@ def simulated_parts(results: Mapping[Any, Figures], repetitions: int) -> dict[st
         f"{repetitions} repetitions a cell (standard error"
         f" {verdicts.standard_error(5, repetitions):.2f} points at 5 %), seed {populations.SEED}."
     )
+    fewer = selection.fewer(repetitions)
+    routes = (
+        f"{fewer} repetitions a cell (standard error"
+        f" {verdicts.standard_error(5, fewer):.2f} points at 5 %), seed {populations.SEED}."
+    )
     parts = {
         "acceptance": _acceptance(results),
         "rivals": _rivals(results),
@@ -72,7 +77,8 @@ def simulated_parts(results: Mapping[Any, Figures], repetitions: int) -> dict[st
         "power": _power(results, "REPRODUCED"),
         "power-different": _power(results, "DIFFERENT"),
     }
-    return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
+    stamped = {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
+    return {**stamped, "routes": f"{_routes(results)}\n\n{routes}"}
 
 
 def figures(page: str) -> dict[str, str]:
@@ -193,6 +199,11 @@ def _rivals(results: Mapping[Any, Figures]) -> str:
 def _selection(results: Mapping[Any, Figures]) -> str:
     head = ("margin", "fresh seeds", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
     return table(head, selection.fresh_table(results))
+
+
+def _routes(results: Mapping[Any, Figures]) -> str:
+    head = ("route", "margin", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
+    return table(head, selection.route_table(results))
 
 
 def _again(results: Mapping[Any, Figures]) -> str:

@@ -160,7 +160,7 @@ def judge_all(
     claims: Mapping[str, tuple[FrozenClaim, Sequence[float | None], Sequence[float | None]]],
 ) -> verdict.Verdict:
     """A whole verdict by `verdict.judge`, of metric path to claim, original's and fresh values."""
-    return _judge(
+    return judge_pairs(
         *(
             _pair(claim, metric(a, path=path), metric(b, path=path, first_seed=FIRST_FRESH))
             for path, (claim, a, b) in claims.items()
@@ -177,14 +177,15 @@ def judge_one(
 
 def judge_pair(claim: FrozenClaim, original: MetricRuns, rerun: MetricRuns) -> verdict.ClaimWord:
     """The same of runs that are made already."""
-    return _judge(_pair(claim, original, rerun)).claims[0].word
+    return judge_pairs(_pair(claim, original, rerun)).claims[0].word
 
 
 def _pair(claim: FrozenClaim, original: MetricRuns, rerun: MetricRuns) -> Pair:
     return Pair(metric=claim.metric, claim=claim, seeds="fresh", original=original, rerun=rerun)
 
 
-def _judge(*pairs: Pair) -> verdict.Verdict:
+def judge_pairs(*pairs: Pair) -> verdict.Verdict:
+    """A whole verdict of runs that are laid beside each other already."""
     return verdict.judge(
         Differences(
             original=_SIDE, rerun=_SIDE, image="none", changes=(), facts=(), pairs=pairs, notes=()

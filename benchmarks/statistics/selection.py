@@ -3,8 +3,9 @@
     python benchmarks/statistics/selection.py [--repetitions N] [--jobs N]
 
 Fresh seeds judged by the product's own decision, for several numbers of them and several margins,
-beside an honest author who publishes 3 seeds as they come; and the usual check, which trains the
-published seeds again on the same kind of machine and finds nearly the same numbers.
+beside an honest author who publishes 3 seeds as they come; the usual check, which trains the
+published seeds again on the same kind of machine and finds nearly the same numbers; and what the
+product says on each route that a re-run can take, pairs and seeds that are used twice included.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import populations
@@ -22,7 +23,10 @@ import product
 import rivals
 from cells import Figures
 
-from capsule.manifest import Margin
+from capsule import verdict
+from capsule.diff import pair_up
+from capsule.manifest import Claim, Margin
+from capsule.summary import MetricRuns
 
 LAUNCHED = 20
 PUBLISHED = 3
@@ -38,6 +42,35 @@ AUTHORS = ("luckiest 3 of 20", "3 as they come")
 RULE_T = "t-test (Welch), p > 0.05"
 OURS_AGAIN = "capsule's rule, if it took repeated seeds for evidence"
 WORDS = ("DIFFERENT", "INCONCLUSIVE", "REPRODUCED")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a route runs.
+
+    Attributes:
+        fresh: How many fresh seeds in all at each look, one after the other while the word is open.
+        again: Whether the published seeds run again.
+        paired: Whether the author claims pairs.
+    """
+
+    fresh: tuple[int, ...]
+    again: bool = False
+    paired: bool = False
+
+
+ROUTES: Mapping[str, Design] = {
+    "verify": Design(fresh=(3,)),
+    "verify --until-decided": Design(fresh=(3, 6)),
+    "verify --runs 20": Design(fresh=(20,)),
+    "verify, then 9, 12, 18 and 30 runs while open": Design(fresh=(3, 6, 9, 12, 18, 30)),
+    "verify of a paired claim": Design(fresh=(3,), again=True, paired=True),
+    "verify --until-decided of a paired claim": Design(fresh=(3, 6), again=True, paired=True),
+    "diff with a capsule of equal seeds": Design(fresh=(), again=True),
+    "the same of a paired claim": Design(fresh=(), again=True, paired=True),
+}
+# an author's margin of 2 sd is wider than the luck
+ROUTED = tuple(MARGINS)[:2]
 
 
 @dataclass(frozen=True)
@@ -84,6 +117,52 @@ class Again:
         return {**shares, OURS_AGAIN: 100 * words["REPRODUCED"] / repetitions}
 
 
+@dataclass(frozen=True)
+class Route:
+    """The published runs against what a route of the product draws, judged as it judges a capsule.
+
+    Whoever adds runs looks again, at the level of so many runs, until the word is no longer open.
+    """
+
+    author: str
+    margin: str
+    route: str
+
+    def measure(self, repetitions: int) -> Figures:
+        """Percentage of each word of the whole capsule, of a fourth of the repetitions."""
+        repetitions = fewer(repetitions)
+        random = populations.random(self)
+        design = ROUTES[self.route]
+        published = _publish(random, self.author, repetitions)
+        again = published + _SAME_SEED_SD * random.standard_normal(published.shape)
+        fresh = populations.runs(random, "normal", (repetitions, max(design.fresh, default=0)))
+        size = MARGINS[self.margin]
+        claim = Claim(
+            metric=product.PATH,
+            type="equivalence",
+            margin=None if size is None else Margin(absolute=size),
+            paired=design.paired,
+        )
+        counts: Counter[str] = Counter()
+        for a, b, c in zip(published, again, fresh, strict=True):
+            counts[self._judge(claim, product.metric(a), b if design.again else (), c)] += 1
+        return {word: 100 * counts[word] / repetitions for word in WORDS}
+
+    def _judge(
+        self, claim: Claim, original: MetricRuns, again: Sequence[float], fresh: Sequence[float]
+    ) -> str:
+        frozen = verdict.freeze([claim], {product.PATH: original})
+        word = "INCONCLUSIVE"
+        for runs in ROUTES[self.route].fresh or (0,):
+            drawn = product.metric(fresh[:runs], first_seed=product.FIRST_FRESH)
+            rerun = replace(drawn, runs=(*product.metric(again).runs, *drawn.runs))
+            sides = {product.PATH: original}, {product.PATH: rerun}
+            word = product.judge_pairs(*pair_up(frozen, *sides)).word
+            if word != "INCONCLUSIVE":
+                break
+        return word
+
+
 def _publish(random: np.random.Generator, author: str, repetitions: int) -> np.ndarray:
     launched = populations.runs(random, "normal", (repetitions, LAUNCHED))
     if author == AUTHORS[0]:
@@ -91,10 +170,11 @@ def _publish(random: np.random.Generator, author: str, repetitions: int) -> np.n
     return launched[:, :PUBLISHED]
 
 
-def cells() -> list[Fresh | Again]:
+def cells() -> list[Fresh | Again | Route]:
     """Everything that the tables need."""
     fresh = [Fresh(a, margin, n) for a in AUTHORS for margin in MARGINS for n in FRESH]
-    return [*fresh, *map(Again, AUTHORS)]
+    routes = [Route(a, margin, route) for a in AUTHORS for margin in ROUTED for route in ROUTES]
+    return [*fresh, *map(Again, AUTHORS), *routes]
 
 
 def fresh_table(figures: Mapping[object, Figures]) -> list[tuple[str, ...]]:
@@ -116,6 +196,22 @@ def again_table(figures: Mapping[object, Figures]) -> list[tuple[str, ...]]:
     ]
 
 
+def fewer(repetitions: int) -> int:
+    """How often a route is walked: whole verdicts take thirty times as long as decisions."""
+    return max(1, repetitions // 4)
+
+
+def route_table(figures: Mapping[object, Figures]) -> list[tuple[str, ...]]:
+    """Lines of route, margin, and for each author the three shares in percent."""
+    lines = []
+    for route in ROUTES:
+        for margin in ROUTED:
+            shares = [figures[Route(author, margin, route)] for author in AUTHORS]
+            words = (" / ".join(f"{share[word]:.1f}" for word in WORDS) for share in shares)
+            lines.append((route, margin, *words))
+    return lines
+
+
 def main() -> int:
     import verdicts
 
@@ -131,6 +227,10 @@ def main() -> int:
     print(f"\nthe published seeds trained again, noise {_SAME_SEED_SD} sd: confirmed, in percent")
     for rule, *shares in again_table(figures):
         print(f"{rule:54} {shares[0]:>10} {shares[1]:>10}")
+    walks = fewer(arguments.repetitions)
+    print(f"\nevery route, {' / '.join(WORDS)} in percent of {walks} repetitions")
+    for route, margin, *words in route_table(figures):
+        print(f"{route:48} {margin:36} {words[0]:>20}  {words[1]:>20}")
     print(f"\n{arguments.repetitions} repetitions a cell, seed {populations.SEED}")
     return 0
 

@@ -124,6 +124,13 @@ def test_luck_is_confirmed_by_its_own_seeds_and_hardly_ever_by_fresh_ones() -> N
     assert fair["DIFFERENT"] < 4 < 40 < fair["REPRODUCED"]
 
 
+@pytest.mark.parametrize("route", selection.ROUTES)
+@pytest.mark.parametrize("margin", selection.ROUTED)
+def test_luck_is_confirmed_by_no_route(route: str, margin: str) -> None:
+    figures = selection.Route(selection.AUTHORS[0], margin, route).measure(4 * 60)
+    assert figures["REPRODUCED"] < 7
+
+
 # the page
 
 

@@ -11,6 +11,7 @@ from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import count, margin, number, region
 
 _BENCHMARKS = 4
+_CONSTANTS = ("threshold", "bound", "distribution")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def group(claims: Iterable[Claimed]) -> tuple[tuple[Claimed, ...], ...]:
     groups: dict[tuple[str, str, str], list[Claimed]] = {}
     for one in claims:
         # a constant is part of what such a group says; the margins of shifts are not
-        constant = one.allowance if one.claim.type in ("threshold", "distribution") else ""
+        constant = one.allowance if one.claim.type in _CONSTANTS else ""
         groups.setdefault((one.name, one.claim.type, constant), []).append(one)
     return tuple(map(tuple, groups.values()))
 
@@ -127,6 +128,17 @@ def _nearest_constant(claims: Sequence[Claimed]) -> str:
     return f"{shown}, {claims[0].allowance}"
 
 
+def _worst_run(claims: Sequence[Claimed]) -> str:
+    """Of bounds, whose estimate is the value of their worst run."""
+    values = [one.judged.estimate for one in claims if one.judged.estimate is not None]
+    if not values:
+        return _common_region(claims)
+    worst = max(values) if claims[0].claim.pattern.at_least is None else min(values)
+    unit = claims[0].judged.unit
+    shown = number(worst, 4) if unit == "1" else f"{number(worst, 4)} {unit}"
+    return f"worst run {shown}, {claims[0].allowance}"
+
+
 def _largest_shift(claims: Sequence[Claimed]) -> str:
     share = max(_shares(claims), default=None)
     if share is None:
@@ -173,6 +185,7 @@ _WORST: Mapping[str, Callable[[Sequence[Claimed]], str]] = {
     "curve": _largest_shift,
     "noninferiority": _worst_shift,
     "threshold": _nearest_constant,
+    "bound": _worst_run,
     "distribution": _largest_distance,
     "exact": _equal,
 }

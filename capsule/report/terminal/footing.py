@@ -11,6 +11,10 @@ from capsule.verdict.wording import count, number
 _ON_A_CLAIM = "either wrong verdict on a claim"
 _REASONS = {
     "exact": ("exact claim", "exact claims"),
+    "bound": (
+        "hard bound, which chance does not decide",
+        "hard bounds, which chance does not decide",
+    ),
     "single": ("claim on a single run of a side", "claims on a single run of a side"),
     "equal": ("claim on equal seeds of both sides", "claims on equal seeds of both sides"),
 }
@@ -44,8 +48,8 @@ def _no_rate(one: Judged) -> str | None:
     """Why an error rate does not hold for a claim: it is about fresh runs that vary by chance."""
     claim = one.claim
     assert claim is not None
-    if claim.type == "exact":
-        return "exact"
+    if claim.type in ("exact", "bound"):
+        return claim.type
     standalone = claim.type == "threshold" or claim.pattern.published is not None
     sides = (one.rerun,) if standalone else (one.original, one.rerun)
     if any(side.independent < 2 for side in sides):
