@@ -20,9 +20,9 @@ from capsule.stats.runs import Runs
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
 
 # The mean of one skewed set of values: at five lognormal ones (log-sd 0.6) Student's t is wrong in
-# 14 % at all of alpha, in 9.4 % at half and in 6.3 % at a quarter of it. Signed ranks or exact sign
+# 14 % at all of alpha, in 9.4 % at half and in 5 % at a sixth of it. Signed ranks or exact sign
 # flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is missing.
-_ONE_SET = 0.25
+_ONE_SET = 1 / 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Interval:
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
         alpha: One-sided level in use: half the claim's where nothing guards the mean, a quarter
-            where a side is a single run, and for one set of values.
+            where a side is a single run, a sixth for one set of values.
         method: Which rule gave the limits.
         magnitude: Largest absolute value that went in: rounding errors are relative to it.
     """
@@ -129,7 +129,7 @@ def largest(a: Runs, b: Runs) -> float:
 def location(b: Runs, *, alpha: float) -> Interval | None:
     """The interval of one side's mean by Student's t, for a comparison with a constant.
 
-    At a quarter of the level, because nothing guards against skew here.
+    At a sixth of the level, because nothing guards against skew here.
 
     Returns:
         None with fewer than two runs.
@@ -178,7 +178,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     """The interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
-    looks at the data is one more chance to err. At a quarter of the level, because nothing guards
+    looks at the data is one more chance to err. At a sixth of the level, because nothing guards
     against skew here: two sides that scatter alike have symmetric differences, others may not.
 
     Args:
@@ -190,7 +190,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
 
     >>> interval = paired_shift(Runs.of({1: 0.1, 2: 0.3, 3: 0.2}), alpha=0.05)
     >>> interval.method, interval.df, round(interval.lower, 4), round(interval.upper, 4)
-    ('paired', 2, -0.1583, 0.5583)
+    ('paired', 2, -0.2416, 0.6416)
     """
     if differences.n < 2:
         return None

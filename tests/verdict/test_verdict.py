@@ -84,7 +84,7 @@ def test_a_ratio_margin_needs_positive_values() -> None:
 def test_a_threshold_judges_the_rerun_alone(values: Sequence[float], word: str) -> None:
     judgement = judge(metric(NEAR), metric(values, first_seed=50), type="threshold", at_most=3.0)
     assert (judgement.word, judgement.method) == (word, "one-sample")
-    assert judgement.alpha_used == 0.05 / 4
+    assert judgement.alpha_used == pytest.approx(0.05 / 6)
     assert "at most 3" in judgement.sentence
 
 
