@@ -1,15 +1,13 @@
-"""Pairs, predictions, distributions, curves, looks: claims beyond the shift of two sets of runs."""
+"""Pairs, predictions, distributions, curves: claims beyond the shift of two sets of runs."""
 
 import dataclasses
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import pytest
 
-from capsule import diff, stats, verdict
+from capsule import diff, verdict
 from capsule.diff import Pair
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import MetricRuns, run_values
@@ -17,7 +15,7 @@ from capsule.verdict import shapes
 from capsule.verdict.model import Judged
 from tests.support.judging import NEAR, PATH, codes, curves, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, make_record
-from tests.verdict.parts import advice, limits, look
+from tests.verdict.parts import advice, limits
 
 WIDE = (0.2, 1.7, 0.9, 2.4, 1.3)
 
@@ -292,105 +290,6 @@ def test_what_is_no_curve_is_said(rerun: MetricRuns, words: str) -> None:
     judgement = judge(bundle(1, 5), rerun, type="curve")
     assert words in judgement.sentence
     assert judgement.word == "INCONCLUSIVE"
-
-
-# looks
-
-
-@pytest.mark.parametrize(
-    ("runs", "number", "level"),
-    [(3, 1, 0.0232), (6, 2, 0.0232), (12, 3, 0.0232), (5, None, 0.0169)],
-)
-def test_a_look_is_judged_at_its_own_level(runs: int, number: int | None, level: float) -> None:
-    rerun = metric(noise(3, runs), first_seed=50)
-    judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6, 12))
-    own = look(judgement)
-    assert (own.number, own.runs, own.planned) == (number, runs, (3, 6, 12))
-    assert own.alpha == judgement.level == pytest.approx(level, abs=2e-4)
-    assert judgement.alpha_used == judgement.level
-    words = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
-    assert any(words in note.sentence for note in judgement.notes)
-
-
-def test_an_interrupted_or_failed_run_is_a_look_at_its_seed_all_the_same() -> None:
-    rerun = metric([*noise(3, 4), None, ...], first_seed=50)
-    judgement = judge(metric(noise(1, 5)), rerun, type="equivalence", looks=(3, 6))
-    assert (look(judgement).number, look(judgement).runs) == (2, 6)
-
-
-def plan_and_judge(n: int, claims: Sequence[Claim]) -> list[Judged]:
-    """Claims on five runs as they are sealed, judged by so many fresh ones."""
-    original, rerun = metric(noise(1, 5)), metric(noise(3, n), first_seed=50)
-    pairs = [
-        Pair(metric=PATH, claim=one, seeds="all", original=original, rerun=rerun)
-        for one in verdict.freeze(claims, {PATH: original})
-    ]
-    return list(judge_all(*pairs).claims)
-
-
-@pytest.mark.parametrize(
-    ("runs", "number", "level"), [(5, 1, 0.0304), (10, 2, 0.0304), (6, None, 0.0169)]
-)
-def test_looks_that_nobody_planned_are_the_original_s_runs_and_twice_as_many(
-    runs: int, number: int | None, level: float
-) -> None:
-    (one,) = plan_and_judge(runs, [Claim(metric=PATH, type="equivalence")])
-    assert (look(one).planned, look(one).number) == ((5, 10), number)
-    assert one.level == pytest.approx(level, abs=1e-4)
-
-
-def test_a_claim_without_looks_stops_with_the_others() -> None:
-    planned, follows, paired = plan_and_judge(
-        3,
-        [
-            Claim(metric=PATH, type="equivalence", looks=(3, 6)),
-            Claim(metric=PATH, type="noninferiority"),
-            Claim(metric=PATH, type="equivalence", paired=True),
-        ],
-    )
-    assert look(planned) == look(follows)
-    assert planned.level == follows.level < 0.05
-    assert (paired.look, paired.level) == (None, 0.05)
-
-
-def test_advice_names_the_level_that_the_advised_runs_are_judged_at() -> None:
-    def ask(there: Sequence[float], here: Sequence[float], **claim: Any) -> str:
-        judgement = judge(metric(there), metric(here, first_seed=50), type="equivalence", **claim)
-        return advice(judgement).sentence
-
-    coming = ask(noise(1, 5), noise(33, 5), looks=(5, 10))
-    assert "10 runs of the re-execution in all (now 5) decide this" in coming
-    assert coming.endswith("(10 as planned look, judged at 0.0304)")
-    ten = [*NEAR, *(value + 0.002 for value in NEAR)]
-    moved = [value + 0.004 for value in NEAR]
-    beyond = ask(ten, moved, looks=(5, 10), margin=Margin(absolute=0.022))
-    assert beyond.endswith("(as no planned look, judged at 0.0169)")
-
-
-def test_looks_beyond_the_plan_keep_the_error_rate_too() -> None:
-    """At 5 and 10 runs as planned, then whatever comes of it at 15, 20 and 30."""
-    random, wrong, repetitions = np.random.default_rng(8), 0, 1500
-    claim = Claim(metric=PATH, type="equivalence", margin=Margin(absolute=2.0))
-    levels = {runs: plan_and_judge(runs, [claim])[0].level for runs in (5, 10, 15, 20, 30)}
-    allowed = stats.Region(lower=-2.0, upper=2.0)
-    for _ in range(repetitions):
-        there = stats.Runs.of(dict(enumerate(random.standard_normal(5))))
-        here = 2 + random.standard_normal(30)
-        for runs, level in levels.items():
-            interval = stats.shift(there, stats.Runs.of(dict(enumerate(here[:runs]))), alpha=level)
-            assert interval is not None
-            word = stats.decide(interval, allowed).word
-            if word != "INCONCLUSIVE":
-                wrong += word == "REPRODUCED"
-                break
-    assert wrong / repetitions < 0.06  # each at its whole level: 0.08 and more
-
-
-def test_failures_are_held_against_the_level_of_the_look() -> None:
-    good, bad = metric(NEAR), metric([None] * 5, first_seed=50)
-    ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
-    assert judge(good, bad, **ask).word == "DIFFERENT"
-    assert judge(good, bad, **ask, looks=(5, 9)).word == "INCONCLUSIVE"
 
 
 # one run on each side
