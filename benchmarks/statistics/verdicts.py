@@ -147,17 +147,20 @@ def _power() -> Iterable[Row]:
 
 def _counted() -> Iterable[Row]:
     both = ("REPRODUCED", "DIFFERENT")
-    shapes, sizes = populations.COUNTS, (*SIZES, (10, 3), (5, 20))
+    sizes = ((3, 3), (5, 5), (6, 6), (10, 3), (3, 10), (30, 5), (5, 30))
     whole, less, more = (
-        [Counted(*n, s, steps, beside) for n in sizes for s in shapes for steps in (2, 3)]
+        [Counted(*n, s, 3, beside) for n in sizes for s in populations.COUNTS]
         for beside in (0.0, -0.5, 0.5)
     )
+    whole.append(Counted(5, 20, "skewed steps", 2))
     name = "counts, truth on a whole step"
     yield Row(f"{name}, margin there: either wrong verdict", whole, both, 6)
     yield Row(f"{name}, margin half a step less: REPRODUCED", less, ("REPRODUCED",), 6)
     yield Row(f"{name}, margin half a step more: DIFFERENT", more, ("DIFFERENT",), 6)
     power = [Counted(n, n, "rounded normal", 3) for n in (4, 6)]
-    yield Row("counts, margin 2 sd, no shift: REPRODUCED", power, ("equal",), None, pick=min)
+    yield Row(
+        "counts, margin 2 sd, no shift, 4+4 and 6+6: REPRODUCED", power, ("equal",), None, pick=min
+    )
 
 
 def _other_designs() -> Iterable[Row]:

@@ -15,12 +15,12 @@ import rivals
 import selection
 import statistics_docs
 import verdicts
-from cells import Capsules, Curves, Equivalence, Figures, Looks, OneSided
+from cells import Capsules, Counted, Curves, Equivalence, Family, Figures, Looks, OneSided
 from exactness import CHECKS, Check
 
 REPETITIONS = 300
 # these cost the most
-FEW = {Curves: 40, Capsules: 150}
+FEW = {Curves: 40, Capsules: 150, Counted: 100, Family: 100}
 PAGE = statistics_docs.PAGE.read_text()
 ROWS = {row.name: row for row in verdicts.rows()}
 
@@ -65,7 +65,7 @@ def measure(cell: Cell, measured: Measured) -> Figures:
 def thin_out(row: verdicts.Row) -> Sequence[Cell]:
     """Every cell, but of the longest rows every fifth: still all sizes and shapes."""
     cell = row.cells[0]
-    long = isinstance(cell, OneSided) or getattr(cell, "margin", 0) is None
+    long = isinstance(cell, (Counted, Family, OneSided)) or getattr(cell, "margin", 0) is None
     return row.cells[:: 5 if long else 1]
 
 
