@@ -11,7 +11,7 @@ from capsule.manifest import Scalar
 SEED_RULE = 2
 """Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
 
-JUDGE_RULE = 1
+JUDGE_RULE = 2
 """Number of the rules by which claims are frozen and judged; see docs/statistics."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from capsule import diff, verdict
 from capsule.diff import several
 from capsule.record import Record
+from capsule.summary import run_values
 from capsule.verdict.several import judge_several
 from tests.diff.test_diff import FRESH, ID, original, rerun
 from tests.support.records import LOSS, SEEDS, make_record
