@@ -4,8 +4,9 @@
     python -m tests.verdict.test_kept                         the same, names what differs
     python -m tests.verdict.test_kept --write FILE            write what this code says into FILE
 
-`runs.json` says what was claimed and what ran, `judgements.json` what commit c473676 made of it.
-Neither is ever written again for a change that is not meant to move a judgement.
+`runs.json` says what was claimed and what ran, `judgements.json` what the rules of `judge_rule` make
+of it; `changed.md` beside them lists the words that were others under earlier rules, and why.
+Nothing of it is ever written again for a change that is not meant to move a judgement.
 
 What depends on how records are built stands in `tests.support.kept`; what is taken out of a
 judgement, always by attribute, stands in the tables of names here.
@@ -360,7 +361,7 @@ def whole_document() -> dict[str, Any]:
     judgements = {name: judge_now(name) for name in SCENARIOS}
     return {
         "format": "kept-judgements/1",
-        "made_by": "commit c473676",
+        "made_by": "judge_rule 2",
         "made_with": versions(),
         "judgements": {name: figures for name, (figures, _) in judgements.items()},
         "sentences": {name: words for name, (_, words) in judgements.items()},
