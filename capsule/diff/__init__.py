@@ -281,6 +281,12 @@ def _notes(
             code="images-differ",
             sentence="the images differ: what is compared is not the same program",
         )
+    if original.judge_rule != origin.JUDGE_RULE:
+        yield Note(
+            code="older-rule",
+            sentence=f"the original's claims were frozen by rule {original.judge_rule}, and are"
+            f" judged by today's rule {origin.JUDGE_RULE}",
+        )
     if original.contained != rerun.contained:
         loose = "original" if rerun.contained else "re-execution"
         yield Note(

@@ -373,3 +373,10 @@ def test_another_manifest_is_compared_field_by_field() -> None:
     changed = dataclasses.replace(here.manifest, source=json.dumps(document).encode())
     (fact,) = diff.compare(original(), dataclasses.replace(here, manifest=changed)).facts
     assert (fact.topic, fact.pointer, fact.rerun) == ("manifest", "/title", "Another")
+
+
+def test_claims_of_an_older_rule_are_judged_by_todays_and_the_report_says_so() -> None:
+    differences = diff.compare(original(judge_rule=1), rerun())
+    (note,) = (note for note in differences.notes if note.code == "older-rule")
+    assert "judged by today's rule 2" in note.sentence
+    assert "older-rule" not in codes(diff.compare(original(), rerun()))

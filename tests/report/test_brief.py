@@ -231,7 +231,7 @@ def test_a_machine_whose_runs_failed_says_so_in_its_line() -> None:
     ("claims", "seeds", "rate"),
     [
         ([WITHIN], FRESH, "either wrong verdict on a claim has a probability of at most 5 %"),
-        ([WITHIN], SEEDS, "none can be stated for 1 claim on equal seeds of both sides"),
+        ([WITHIN], SEEDS, "none can be stated for 1 claim without runs to compare"),
         ([WITHIN], (101,), "none can be stated for 1 claim on a single run of a side"),
         (
             [Claim(metric=LOSS, type="exact")],

@@ -4,8 +4,8 @@
     python -m tests.verdict.test_kept                         the same, names what differs
     python -m tests.verdict.test_kept --write FILE            write what this code says into FILE
 
-`runs.json` says what was claimed and what ran, `judgements.json` what the rules of `judge_rule` make
-of it; `changed.md` beside them lists the words that were others under earlier rules, and why.
+`runs.json` says what was claimed and what ran, `judgements.json` what today's `judge_rule` makes of
+it; `changed.md` beside them lists the words that were others under earlier rules, and why.
 Nothing of it is ever written again for a change that is not meant to move a judgement.
 
 What depends on how records are built stands in `tests.support.kept`; what is taken out of a

@@ -15,6 +15,7 @@ _REASONS = {
         "hard bound, which chance does not decide",
         "hard bounds, which chance does not decide",
     ),
+    "none": ("claim without runs to compare", "claims without runs to compare"),
     "single": ("claim on a single run of a side", "claims on a single run of a side"),
     "equal": ("claim on equal seeds of both sides", "claims on equal seeds of both sides"),
 }
@@ -52,6 +53,8 @@ def _no_rate(one: Judged) -> str | None:
         return claim.type
     standalone = claim.type == "threshold" or claim.pattern.published is not None
     sides = (one.rerun,) if standalone else (one.original, one.rerun)
+    if not all(side.independent for side in sides):
+        return "none"
     if any(side.independent < 2 for side in sides):
         return "single"
     shared = set(one.original.seeds) & set(one.rerun.seeds)
