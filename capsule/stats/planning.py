@@ -44,7 +44,7 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
         Infinity when no margin does: with one run on each side, or none on one.
 
     >>> round(narrowest_margin(5, 5, alpha=0.05, power=0.8), 1)
-    2.2
+    2.1
     """
     fewer, more = sorted((n_a, _UNLIMITED if n_b is None else n_b))
     if fewer < 1 or more < 2:

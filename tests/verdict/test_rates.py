@@ -162,8 +162,8 @@ def test_the_acceptance_table_of_the_page_is_whole_and_kept() -> None:
         number = re.match(r"-?[0-9.e-]+", figure)
         assert number, figure
         # worst of many cells: its interval may reach over the limit, but not lie beyond
-        spread = 2 * verdicts.standard_error(float(number[0]), repetitions) + 0.5
-        allowance = spread if "%" in figure else 0.0
+        share = "%" in figure
+        allowance = 0.5 + 2 * verdicts.standard_error(float(number[0]), repetitions) if share else 0
         kept = ROWS[name].passes(float(number[0]), allowance)
         assert kept, f"{name}: {figure} against {limit}"
 
