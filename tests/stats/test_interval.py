@@ -315,8 +315,10 @@ def test_the_envelope_holds_the_estimate_and_widens_with_confidence(
     narrow = known(shift(runs(a), runs(b), alpha=alpha))
     assert narrow.lower <= narrow.estimate <= narrow.upper
     if wide.method == narrow.method:
-        assert wide.lower <= narrow.lower
-        assert narrow.upper <= wide.upper
+        # limits that relabelings give are sought to twelve digits
+        slack = 1e-9 * narrow.magnitude
+        assert wide.lower <= narrow.lower + slack
+        assert narrow.upper <= wide.upper + slack
 
 
 @FAST

@@ -40,7 +40,8 @@ def test_a_site_that_prefers_the_host_runs_no_strangers_capsule_on_it(
     assert ended.returncode == 4, ended.stderr
     assert "--allow-host" in ended.stderr
     assert list(stranger.folder.iterdir()) == []
-    allowed = stranger.run("verify", with_image, "--trust", "--runs", "1", "--allow-host", **host)
+    words = ("verify", with_image, "--trust", "--runs", "1", "--allow-host", "--full")
+    allowed = stranger.run(*words, **host)
     assert allowed.returncode == 3, allowed.stderr
     assert "nothing was contained" in allowed.stdout
 
