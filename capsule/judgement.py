@@ -34,6 +34,10 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
     """
     if not reruns:
         raise UsageError("a capsule is compared with one other or more, and none is named")
+    # Every judgement needs it. Imported by whoever calls it first, deep inside, it takes a third
+    # longer: there Python maps and unmaps a piece of its stack at every other call.
+    import scipy.special  # noqa: F401
+
     with ExitStack() as stack:
         paths = map(Path, (original, *reruns))
         capsules = [stack.enter_context(archive.read(path)) for path in paths]

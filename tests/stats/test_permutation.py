@@ -1,6 +1,7 @@
 """The guard that counts relabelings, by its definition, and p values that corrections may use."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -72,6 +73,22 @@ def test_relabelings_are_counted_up_to_ten_runs_a_side() -> None:
     a, b = draw(11, 10)
     sides = runs(a), runs(b)
     assert shift(*sides, alpha=0.05) == shift(*sides, alpha=0.05, relabel=False)
+
+
+@pytest.mark.parametrize("shifted", [1e3, 1e6, 1e12, 1e200])
+def test_however_far_off_the_labels_seen_are_as_extreme_as_themselves(shifted: float) -> None:
+    a, b = (runs(side) for side in draw(4, 5))
+    rarest = 1 / math.comb(9, 4)
+    assert permutation.p_value(a, b, shifted) == (1.0, rarest)[::-1]
+    assert permutation.p_value(a, b, -shifted) == (1.0, rarest)
+
+
+def test_a_few_runs_beside_very_many_are_relabeled_too() -> None:
+    a, b = draw(2, 400)
+    low, high = permutation.p_value(runs(a), runs(b), 0.0)
+    assert 0 < low < 1
+    assert 0 < high < 1
+    assert low + high >= 1
 
 
 def test_rounded_values_are_as_uncertain_in_every_relabeling() -> None:

@@ -88,6 +88,12 @@ def test_every_claim_on_anything_has_an_outcome_and_a_sentence(
     assert report.draw_verdict(outcome)
 
 
+def unequal_failures(judged: verdict.Judged) -> bool:
+    """Whether one side failed more often, of all its runs, than the other."""
+    a, b = judged.original, judged.rerun
+    return a.failed * (b.failed + b.values) != b.failed * (a.failed + a.values)
+
+
 @examples(100)
 @given(sides, sides)
 def test_swapping_the_sides_of_a_shift_mirrors_its_interval(
@@ -103,7 +109,10 @@ def test_swapping_the_sides_of_a_shift_mirrors_its_interval(
         verdict.judge(dataclasses.replace(empty, pairs=(pair,))).claims[0]
         for pair in (forwards, backwards)
     )
-    assert one.word == other.word
+    if unequal_failures(one):  # one run more that fails is odd sooner than one less
+        assert {one.word, other.word} != {"REPRODUCED", "DIFFERENT"}
+    else:
+        assert one.word == other.word
     if one.estimate is not None:
         mirrored = limits(other)
         assert limits(one) == (-mirrored.estimate, -mirrored.upper, -mirrored.lower)
