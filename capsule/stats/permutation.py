@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -53,9 +54,9 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
     # of B's being lower than by that much where it lies above what is seen, higher where below
     side = 1 if apart >= 0 else -1
     far, number = min(abs(apart), _FARTHEST), math.comb(a.n + b.n, a.n)
-    relabelings = _extreme(a, b, far, side)
-    beyond = int(relabelings.as_extreme(far, side).sum())
-    nearer = relabelings.size - int(relabelings.as_extreme(-far, -side).sum())
+    (relabelings,) = _extreme(a, b, far, [side])
+    beyond = int((relabelings.lack(far, side) <= 0).sum())
+    nearer = int((relabelings.lack(-far, -side) > 0).sum())
     low, high = (beyond / number, (number - nearer) / number)[:: side * sign]
     return low, high
 
@@ -79,54 +80,72 @@ def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, 
     if allowed == 0:
         return None
     a, b, sign = _in_order(a, b)
-    limits = []
-    for side in (-1, 1):
-        relabelings = _extreme(a, b, at_least, side)
-        seen = relabelings.only(relabelings.as_extreme(at_least, side))
-        limits.append(_reach(seen, allowed, at_least, side))
+    sides = [-1, 1]
+    limits = [
+        _reach(relabelings, allowed, at_least, side)
+        for side, relabelings in zip(sides, _extreme(a, b, at_least, sides), strict=True)
+    ]
+    if a.values == b.values:  # rounding must not tell two equal sides from each other
+        limits = [max(limits)] * 2
     below, above = limits[::sign]
     return below, above
 
 
 def _reach(relabelings: _Relabelings, allowed: int, at_least: float, side: int) -> float:
-    """Where no more than so many relabelings, of those at the start, are as extreme as is seen."""
+    """Where no more than so many relabelings are as extreme as is seen.
+
+    By false position (Illinois) on what the first lacks that is one too many. Those that are as
+    extreme at both ends, or at neither, are not looked at again.
+    """
     if relabelings.size <= allowed:
         return at_least
-    low, high = at_least, 2 * at_least
-    while high < _FARTHEST and relabelings.as_extreme(high, side).sum() > allowed:
-        low, high = high, 2 * high
+    low, high = at_least, at_least
+    at_low = at_high = _order(relabelings.lack(high, side), allowed)
+    if at_high > 0:
+        return high
+    while at_high <= 0:
+        if high >= _FARTHEST:
+            return high
+        low, at_low, high = high, at_high, 2 * high
+        at_high = _order(relabelings.lack(high, side), allowed)
+    moved = ""
     while high - low > _TIE * high:
-        middle = (low + high) / 2
-        extreme = relabelings.as_extreme(middle, side)
-        number = int(extreme.sum())
-        if number > allowed:
-            low, relabelings = middle, relabelings.only(extreme)
-        else:  # these are as extreme wherever the limit is, only the others need another look
-            high, relabelings = middle, relabelings.only(~extreme)
-            allowed -= number
+        step = _TIE * high / 2
+        middle = high - (high - low) * at_high / (at_high - at_low)
+        middle = min(max(middle, low + step), high - step)
+        lacking = relabelings.lack(middle, side)
+        lack = _order(lacking, allowed)
+        if lack <= 0:
+            low, at_low, at_high = middle, lack, at_high / 2 if moved == "low" else at_high
+            moved, relabelings = "low", relabelings.only(lacking <= 0)
+        else:
+            high, at_high, at_low = middle, lack, at_low / 2 if moved == "high" else at_low
+            moved, relabelings = "high", relabelings.only(lacking > 0)
+            allowed -= len(lacking) - relabelings.size
     return high
+
+
+def _order(lacking: _Floats, rank: int) -> float:
+    """The value that so many others come before."""
+    return float(np.partition(lacking, rank)[rank])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Relabelings:
-    """Ways of dealing out the runs of both sides, as sums that tell Welch's t at any shift.
+    """Ways of dealing out the runs of both sides, by what tells Welch's t of each at any shift.
 
-    All in standard errors, and each side's values less their mean. Under a shift the squares within
-    a side are `within - 2 * tilt * shift + bend * shift ** 2`: with the labels seen `tilt` and
-    `bend` are 0 to the digit, however large the shift.
+    Under a shift of `d` the means of the two sides are `apart - slope * d` apart, and the squared
+    standard error of either is `error - d * tilt + d * d * bend`, at least that of rounding. All in
+    standard errors of the labels seen, for which `tilt` and `bend` are 0 to the digit: however
+    large the shift, they are as extreme as themselves.
 
     Attributes:
-        n_a: How many runs A has.
-        n_b: How many runs B has.
-        floor: The least variance of a run, that of rounding.
-        sums: Six rows, a column for each relabeling: how many of B's runs are still called B's;
-            the sum of the values called B's, of those called A's it is the negative; the squares
-            within A and within B; the tilts of both.
+        floors: The least squared standard error of A and of B.
+        sums: A column for each relabeling; rows are `apart`, `slope`, and `error`, `tilt` and
+            `bend` of A and of B.
     """
 
-    n_a: int
-    n_b: int
-    floor: float
+    floors: tuple[float, float]
     sums: _Floats
 
     @property
@@ -134,26 +153,26 @@ class _Relabelings:
         """How many there are."""
         return len(self.sums[0])
 
-    def as_extreme(self, apart: float, side: int) -> NDArray[np.bool_]:
-        """Which have a statistic no nearer to 0 than that seen, where B lies `apart` off.
+    def lack(self, apart: float, side: int) -> _Floats:
+        """What each lacks to be as far from 0 as the statistic seen, where B lies `apart` off.
 
         Args:
             apart: In standard errors; positive where it is more so than seen.
             side: 1 where B is held to be higher by that much, -1 where lower.
+
+        Returns:
+            In standard errors; 0 or less where it is as extreme.
         """
-        stay, total, within_a, within_b, tilt_a, tilt_b = self.sums
-        shift, gone = side * apart, self.n_b - stay
-        bend_a, bend_b = gone - gone * gone / self.n_a, stay - stay * stay / self.n_b
-        within_a = within_a + shift * (shift * bend_a - 2 * tilt_a)
-        within_b = within_b + shift * (shift * bend_b - 2 * tilt_b)
+        shift = side * apart
+        means, slope, error_a, tilt_a, bend_a, error_b, tilt_b, bend_b = self.sums
         error = np.sqrt(
-            np.maximum(within_a / (self.n_a - 1), self.floor) / self.n_a
-            + np.maximum(within_b / (self.n_b - 1), self.floor) / self.n_b
+            np.maximum(error_a - shift * (tilt_a - shift * bend_a), self.floors[0])
+            + np.maximum(error_b - shift * (tilt_b - shift * bend_b), self.floors[1])
         )
         # how far the side called B's lies to that side; that seen is -apart with an error of 1
-        moved = shift * (stay / self.n_b - gone / self.n_a)
-        beyond = side * (total * (1 / self.n_a + 1 / self.n_b) - moved)
-        return np.asarray(beyond <= _TIE * (abs(apart) + 1) * (error + 1) - apart * error)
+        beyond = side * (means - shift * slope)
+        lacking: _Floats = beyond + apart * error - _TIE * (abs(apart) + 1) * (error + 1)
+        return lacking
 
     def only(self, chosen: NDArray[np.bool_]) -> _Relabelings:
         """Some of them."""
@@ -169,7 +188,7 @@ def _standard_error(a: Runs, b: Runs) -> float:
     return math.hypot(a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n))
 
 
-def _extreme(a: Runs, b: Runs, apart: float, side: int) -> _Relabelings:
+def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Relabelings]:
     """All relabelings that may be as extreme as those seen where B lies `apart` off, and others.
 
     Most are not, and are told by one sum. Squares about the common mean are the same for all of
@@ -181,7 +200,10 @@ def _extreme(a: Runs, b: Runs, apart: float, side: int) -> _Relabelings:
         a: The original's runs.
         b: The re-execution's runs.
         apart: In standard errors, 0 or more.
-        side: 1 where B is held to be higher by that much, -1 where lower.
+        sides: 1 where B is held to be higher by that much, -1 where lower.
+
+    Returns:
+        For each side those that may be.
     """
     unit = _standard_error(a, b)
     x, y = ([(value - side.mean) / unit for value in side.values] for side in (a, b))
@@ -193,25 +215,35 @@ def _extreme(a: Runs, b: Runs, apart: float, side: int) -> _Relabelings:
     least = apart * math.sqrt(in_all / (largest + between * apart * apart))
     least -= _SLACK * (apart + 1) * (1 + math.sqrt(in_all) + math.sqrt(floor))
     all_of_b = _sums(y, b.n)[0]  # 0 but for rounding
-    columns = []
-    for moved in range(min(a.n, b.n) + 1):
-        from_a, from_b, stay = _sums(x, moved), _sums(y, b.n - moved), b.n - moved
+    blocks: list[list[_Floats]] = [[] for _ in sides]
+    for gone in range(min(a.n, b.n) + 1):
+        stay = b.n - gone
+        from_a, from_b = _sums(x, gone), _sums(y, stay)
         totals = np.add.outer(from_a[0], from_b[0])
-        farthest = between * (apart * (stay / b.n - moved / a.n) - least)
-        rows, cols = np.nonzero(totals <= farthest if side > 0 else totals >= -farthest)
-        total, of_b = totals[rows, cols], from_b[0][cols]
-        square = from_a[1][rows] + from_b[1][cols]
-        within_a = squares - square - total * total / a.n
-        within_b = square - total * total / b.n
-        tilt_a = all_of_b - of_b + moved / a.n * total
-        tilt_b = of_b - stay / b.n * total
-        stays = np.full(len(total), float(stay))
-        columns.append(np.array((stays, total, within_a, within_b, tilt_a, tilt_b)))
-    return _Relabelings(n_a=a.n, n_b=b.n, floor=floor, sums=np.concatenate(columns, axis=1))
+        slope = stay / b.n - gone / a.n
+        farthest = between * (apart * slope - least)
+        for side, chosen in zip(sides, blocks, strict=True):
+            far = totals <= farthest if side > 0 else totals >= -farthest
+            rows, columns = np.divmod(np.flatnonzero(far), totals.shape[1])
+            total, of_b = totals[rows, columns], from_b[0][columns]
+            square = from_a[1][rows] + from_b[1][columns]
+            sums = np.empty((8, len(total)))
+            sums[0], sums[1] = total / between, slope
+            sums[2] = squares - square - total * total / a.n
+            sums[3] = 2 * (all_of_b - of_b + gone / a.n * total)
+            sums[4] = gone - gone * gone / a.n
+            sums[5] = square - total * total / b.n
+            sums[6] = 2 * (of_b - stay / b.n * total)
+            sums[7] = stay - stay * stay / b.n
+            sums[2:5] /= a.n * (a.n - 1)
+            sums[5:] /= b.n * (b.n - 1)
+            chosen.append(sums)
+    floors = (floor / a.n, floor / b.n)
+    return [_Relabelings(floors=floors, sums=np.concatenate(chosen, axis=1)) for chosen in blocks]
 
 
 def _sums(values: list[float], size: int) -> tuple[_Floats, _Floats]:
-    """Sum and sum of squares of every choice of so many values, of a side less its mean."""
+    """Sum and sum of squares of every choice of so many values of a side."""
     if len(values) < 2 * size < 2 * len(values):  # the others are fewer, and their sum is known
         total, squares = _sums(values, len(values) - size)
         return -total, math.fsum(value * value for value in values) - squares
