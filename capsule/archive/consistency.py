@@ -137,6 +137,17 @@ def _plan_faults(
             yield f"trial {name} has seed {trial['seed']}"
         if trial["seed_source"] == "manifest" and trial["seed"] not in record.manifest.seeds:
             yield f"trial {name} has a seed that the manifest does not"
+    yield from _control_faults(record, trials)
+
+
+def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
+    controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
+    if controls and record.verifies is None:
+        yield f"trial {controls[0]} is a control run, and nothing is verified"
+    subjects = [name.rpartition("/")[0] for name in controls]
+    yield from (
+        f"{name} has a second control run" for name in set(subjects) if subjects.count(name) > 1
+    )
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

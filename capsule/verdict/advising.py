@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from capsule import stats
+from capsule.diff.inability import Fault
 from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 
 _MOST = 500
@@ -169,6 +170,20 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
         sentence=f"{low} runs of the re-execution in all (now {n_b}) make up for these failures"
         f" with power 0.8{_higher((low, high))}, if further ones fail as often as the original's",
     )
+
+
+def mend(fault: Fault) -> Advice:
+    """What makes a claim that could not be run one that can be."""
+    sentences: Mapping[Fault, str] = {
+        "seeds": "nothing to be gained by more runs: the author's manifest has to say which seeds"
+        ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'
+        " every seed below 2^31",
+        "machine": "nothing to be gained by more runs: mend what the failed runs lack here, as"
+        " their logs in the capsule tell, and verify again",
+        "unknown": "`capsule verify` makes a control run under a seed of the original's, which"
+        " tells whether the seeds or the machine is at fault",
+    }
+    return Advice(answer="mend", sentence=sentences[fault])
 
 
 def _advice(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from capsule import stats
+from capsule.diff import Pair
+from capsule.diff.inability import Inability, last_lines
 from capsule.notes import Note
 from capsule.verdict import advising, wording
 from capsule.verdict.model import Judged
@@ -13,7 +15,18 @@ from capsule.verdict.model import Judged
 _SHARE = 0.25  # of a claim's error rate, where a run failed; the values keep the rest
 
 
-def judge(blank: Judged, judge_values: Callable[[Judged], Judged]) -> Judged:
+def leave_open(blank: Judged, inability: Inability) -> Judged:
+    """What could not be run is never DIFFERENT: it says nothing of the number."""
+    return replace(
+        blank,
+        failure=inability.last_line,
+        fault=inability.fault,
+        sentence=wording.inability(inability, blank.seeds),
+        advice=advising.mend(inability.fault),
+    )
+
+
+def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -> Judged:
     """The judgement of values by their own rule, and of how often either side gave none.
 
     Values and failures are two chances to be called DIFFERENT, so where a run failed on either
@@ -25,10 +38,10 @@ def judge(blank: Judged, judge_values: Callable[[Judged], Judged]) -> Judged:
     if judged.word == "DIFFERENT":
         share = (1 - _SHARE) * blank.level
         judged = replace(judge_values(replace(blank, level=share)), level=blank.level)
-    return _weigh(judged)
+    return _weigh(judged, pair)
 
 
-def _weigh(judged: Judged) -> Judged:
+def _weigh(judged: Judged, pair: Pair) -> Judged:
     failed_a, failed_b = judged.original.failed, judged.rerun.failed
     n_a, n_b = judged.original.values + failed_a, judged.rerun.values + failed_b
     failures = wording.failures(failed_a, n_a, failed_b, n_b)
@@ -45,6 +58,7 @@ def _weigh(judged: Judged) -> Judged:
             alpha_used=share,
             p_reproduced=None,
             p_different=p,
+            failure=_last_line(pair),
             sentence=f"{failures}; {judged.sentence}",
             advice=None,
         )
@@ -53,9 +67,21 @@ def _weigh(judged: Judged) -> Judged:
         return replace(
             judged,
             word="INCONCLUSIVE",
+            failure=_last_line(pair),
             sentence=vetoed,
             advice=advising.failures(failed_a, n_a, failed_b, n_b),
         )
+    if not (judged.original.values and judged.rerun.values):
+        judged = replace(judged, failure=_last_line(pair))
     if failed_a * n_b == failed_b * n_a:
         return judged
     return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=failures)))
+
+
+def _last_line(pair: Pair) -> str | None:
+    """What failed re-runs ended with most often, or those of the original where none failed."""
+    for side in (pair.rerun, pair.original):
+        lines = list(last_lines(side)) if side is not None else []
+        if lines:
+            return max(lines, key=lines.count)
+    return None

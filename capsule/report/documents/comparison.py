@@ -72,6 +72,8 @@ def _judgement(judged: Judged) -> dict[str, Json]:
         "p_zero": round_digits(judged.p_zero),
         "superiority": round_digits(judged.superiority),
         "look": _look(judged.look) if judged.look else None,
+        "failure": judged.failure,
+        "fault": judged.fault,
         "seeds": judged.seeds,
         "original": counts_to_json(judged.original),
         "rerun": counts_to_json(judged.rerun),
