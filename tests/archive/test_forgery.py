@@ -179,6 +179,21 @@ def image_layer(field: str) -> Forge:
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
             "exclude each other",
         ),
+        (
+            forge_json(
+                "data/records/plan.json",
+                set_in("groups", 0, "trials", 0, "seed_source", to="control"),
+            ),
+            "plan's digest",
+        ),
+        (
+            forge_text(
+                "data/results/attempts.jsonl",
+                b'"seed_source":"manifest"',
+                b'"seed_source":"control"',
+            ),
+            "another seed source",
+        ),
         (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
         (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "another trial"),
         (forge_text(SAMPLES, b"final_loss", b"final_lost"), "no such metric"),

@@ -12,6 +12,7 @@ from capsule.diff.inability import Inability
 from capsule.manifest import Margin
 from capsule.record import Reason
 from capsule.summary import MetricRuns
+from capsule.verdict import Judged
 from tests.support.judging import NEAR, Outcome, codes, judge, metric
 from tests.support.records import make_attempt
 from tests.verdict.parts import advice, limits
@@ -142,6 +143,61 @@ def test_failures_that_decide_show_how_most_of_them_ended() -> None:
 )
 def test_the_last_line_of_a_failure_is_the_exception_s(message: str, line: str) -> None:
     assert make_attempt(1, outcome="failed", reason="exit", message=message).last_line == line
+
+
+def claimed(original: tuple[int, int], rerun: tuple[int, int], margin: float) -> Judged:
+    """Runs and failures of either side, under a margin for the rates."""
+    there, here = metric(failing(*original)), metric(failing(*rerun), first_seed=500)
+    return judge(there, here, type="equivalence", margin=WIDE_MARGIN, failure_margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("original", "rerun", "margin", "word", "method"),
+    [
+        ((14, 0), (14, 0), 0.2, "REPRODUCED", "envelope"),
+        ((13, 0), (14, 0), 0.2, "INCONCLUSIVE", "envelope"),
+        ((14, 0), (13, 0), 0.2, "INCONCLUSIVE", "envelope"),
+        ((40, 4), (40, 6), 0.3, "REPRODUCED", "envelope"),
+        # without a margin these rates are hardly chance, and forbid it
+        ((60, 0), (60, 3), 0.2, "REPRODUCED", "envelope"),
+        ((60, 8), (60, 0), 0.3, "REPRODUCED", "envelope"),
+        ((10, 0), (10, 6), 0.1, "DIFFERENT", "failures"),
+        ((10, 6), (10, 0), 0.1, "DIFFERENT", "failures"),
+        # clearly unequal, and no farther apart than the author allows
+        ((30, 0), (30, 9), 0.4, "INCONCLUSIVE", "envelope"),
+    ],
+)
+def test_a_claimed_margin_is_what_rates_of_failure_are_held_to(
+    original: tuple[int, int], rerun: tuple[int, int], margin: float, word: str, method: str
+) -> None:
+    judgement = claimed(original, rerun, margin)
+    assert (judgement.word, judgement.method) == (word, method)
+
+
+def test_a_margin_that_is_not_confirmed_yet_says_how_many_runs_do_it() -> None:
+    judgement = claimed((30, 0), (10, 0), 0.1)
+    assert "0 of 30 original runs failed, 0 of 10 re-executed ones" in judgement.sentence
+    assert "rates closer than 0.1 are not confirmed" in judgement.sentence
+    assert (advice(judgement).answer, advice(judgement).if_equal) == ("runs", (29, 29))
+    followed = claimed((30, 0), (29, 0), 0.1)
+    assert followed.word == "REPRODUCED"
+    assert followed.p_reproduced == pytest.approx(0.9**29, rel=1e-3)
+
+
+def test_a_margin_that_the_original_is_too_small_for_says_so() -> None:
+    judgement = claimed((10, 0), (40, 0), 0.1)
+    assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "original-too-few")
+    assert "too few runs to tell how often they fail" in advice(judgement).sentence
+
+
+def test_rates_beyond_the_margin_are_told_with_how_the_runs_ended() -> None:
+    here = ended(metric(failing(10, 6), first_seed=50), "OSError: disk")
+    judgement = judge(
+        metric(failing(10, 0)), here, type="equivalence", margin=WIDE_MARGIN, failure_margin=0.1
+    )
+    assert "6 of 10 re-executed ones: rates farther apart than 0.1" in judgement.sentence
+    assert judgement.failure == "OSError: disk"
+    assert judgement.alpha_used == pytest.approx(0.0125)
 
 
 def test_values_are_different_at_their_share_where_a_run_failed() -> None:

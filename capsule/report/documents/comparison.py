@@ -115,6 +115,7 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
         "looks": list(claim.looks),
         "paired": claim.paired,
         "resolution": claim.resolution,
+        "failure_margin": claim.pattern.failure_margin,
         "published": asdict(claim.pattern.published) if claim.pattern.published else None,
     }
 
