@@ -141,13 +141,21 @@ def _plan_faults(
 
 
 def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
+    """Runs that count nowhere, where none was called for."""
     controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
     if controls and record.verifies is None:
         yield f"trial {controls[0]} is a control run, and nothing is verified"
+    failed = {
+        attempt.trial.rpartition("/")[0]
+        for attempt in record.attempts
+        if attempt.seed_source == "fresh" and attempt.outcome == "failed"
+    }
     subjects = [name.rpartition("/")[0] for name in controls]
-    yield from (
-        f"{name} has a second control run" for name in set(subjects) if subjects.count(name) > 1
-    )
+    for subject in sorted(set(subjects)):
+        if subjects.count(subject) > 1:
+            yield f"{subject} has a second control run"
+        if subject not in failed:
+            yield f"{subject} has a control run, and no fresh one of it failed"
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

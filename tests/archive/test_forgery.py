@@ -220,6 +220,28 @@ def test_a_forgery_whose_hashes_fit_contradicts_itself(
     assert named in str(caught.value)
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_runs_are_not_hidden_as_controls(tmp_path: Path, files: Files, runs: int) -> None:
+    """What counts nowhere is no place for runs that somebody would rather not count."""
+    plan = json.loads(files["data/records/plan.json"])
+    for group in plan["groups"][:runs]:
+        group["trials"][0]["seed_source"] = "control"
+    capsule = json.loads(files["data/capsule.json"])
+    capsule["plan"] = str(digest.of_json(plan))
+    documents = {"data/records/plan.json": plan, "data/capsule.json": capsule}
+    texts = {name: json.dumps(document).encode() for name, document in documents.items()}
+    name = "data/results/attempts.jsonl"
+    source = b'"seed_source":"manifest"'
+    assert source in files[name]
+    texts[name] = files[name].replace(source, b'"seed_source":"control"', runs)
+    with pytest.raises(DamagedError) as caught:
+        read_files(rehash(files | texts), tmp_path)
+    complaint = str(caught.value)
+    assert "is a control run, and nothing is verified" in complaint
+    assert "has a control run, and no fresh one of it failed" in complaint
+    assert ("has a second control run" in complaint) == (runs > 1)
+
+
 def test_forging_nothing_is_accepted(tmp_path: Path, files: Files) -> None:
     assert rehash(files) == files
     assert read_files(rehash(files), tmp_path).record == make_record()

@@ -158,3 +158,18 @@ def test_a_verification_killed_in_its_control_run_makes_no_second_one(author: Us
     assert len({one["trial"] for one in attempts}) == 6
     (claim,) = author.json("diff", capsule, rerun, code=3)["claims"]
     assert claim["fault"] == "seeds"
+
+
+def test_a_margin_for_failures_is_kept_to_and_lint_says_what_it_takes(author: User) -> None:
+    claim = {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.5}}
+    wide, narrow = {**claim, "failure_margin": 0.6}, {**claim, "failure_margin": 0.1}
+    capsule = published(author, f"{REPORT}{VALUE}", claims=[wide, narrow])
+    linted = author.run("lint", "tiny.json")
+    assert "5 seeds never confirm a failure margin of 0.1" in " ".join(linted.stdout.split())
+    assert "failure margin of 0.6" not in linted.stdout
+    verdict, _, _ = verify(author, capsule)
+    reproduced, open_claim = verdict["claims"]
+    assert (reproduced["verdict"], reproduced["claim"]["failure_margin"]) == ("REPRODUCED", 0.6)
+    assert "0 of 5 re-executed ones: rates closer than 0.6" in reproduced["sentence"]
+    assert (open_claim["verdict"], open_claim["claim"]["failure_margin"]) == ("INCONCLUSIVE", 0.1)
+    assert open_claim["advice"]["answer"] == "original-too-few"
