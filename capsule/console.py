@@ -103,6 +103,9 @@ class _Display(Protocol):
     def open(self, total: int, done: int) -> None:
         """Trials start, `done` of them were finished before."""
 
+    def grow(self, total: int) -> None:
+        """There are more trials than there were: so many."""
+
     def say(self, text: str) -> None:
         """One sentence, which stays."""
 
@@ -178,13 +181,20 @@ class _Follower(Watch):
         self._begun = 0
         self._done += attempt.outcome != "interrupted"
         self._display.move(self._done, self._trial)
-        words = attempt.message.strip().splitlines()
-        ending = f": {words[-1]}" if words else ""
+        ending = f": {attempt.last_line}" if attempt.last_line else ""
         # one line for a process that took all of its trials along, not one a trial
         complaint = f"{attempt.group} {attempt.reason}{ending}"
         if attempt.outcome != "completed" and complaint != self._complaint:
             self._complaint = complaint
             self._display.say(f"{attempt.trial} {attempt.outcome} ({attempt.reason}){ending}")
+
+    def control(self, trials: Sequence[str]) -> None:
+        self._total += len(trials)
+        self._display.grow(self._total)
+        self._display.say(
+            f"every re-run failed alike: a control run of {trials[0]}, with a seed of the"
+            " original's, tells whether the fresh seeds or this machine is at fault"
+        )
 
     def look(self, runs: int, verdict: Verdict) -> None:
         self._display.say(f"look after {runs} runs: {verdict.word}, {verdict.sentence}")
@@ -207,6 +217,9 @@ class _Lines:
         self._before = done
         self._start = self._clock()
         self._last = self._start - _LINE_EVERY_SECONDS
+
+    def grow(self, total: int) -> None:
+        self._total = total
 
     def say(self, text: str) -> None:
         print(_clean(text), file=self._stream, flush=True)
@@ -253,6 +266,9 @@ class _Bar:
     def open(self, total: int, done: int) -> None:
         self._task = self._progress.add_task("starting", total=total, completed=done)
         self._progress.start()
+
+    def grow(self, total: int) -> None:
+        self._progress.update(self._task, total=total)
 
     def say(self, text: str) -> None:
         # a command line that is wrapped by us cannot be copied

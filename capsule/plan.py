@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any, Literal
@@ -27,9 +27,21 @@ from capsule.manifest.benchmarks import subject_to_json
 from capsule.manifest.paths import match, matches
 from capsule.manifest.paths import metric_paths as _paths_of
 
-__all__ = ["Group", "Plan", "Trial", "fresh_seeds", "make", "match", "metric_paths", "to_json"]
+__all__ = [
+    "Group",
+    "Plan",
+    "SeedSource",
+    "Trial",
+    "add_controls",
+    "first",
+    "fresh_seeds",
+    "make",
+    "match",
+    "metric_paths",
+    "to_json",
+]
 
-SeedSource = Literal["manifest", "fresh"]
+SeedSource = Literal["manifest", "fresh", "control"]
 _SOURCES: tuple[SeedSource, SeedSource] = ("manifest", "fresh")
 
 
@@ -41,7 +53,8 @@ class Trial:
         id: `benchmark/case/framework/seed`, unique in a plan and the same in every plan of the
             manifest that has this seed.
         seed: Unsigned 32-bit; a fresh one lies in the manifest's range.
-        seed_source: `manifest` for the author's seed, `fresh` for one derived at verification.
+        seed_source: `manifest` for the author's seed, `fresh` for one derived at verification,
+            `control` for the author's where it tells only why every fresh one failed.
     """
 
     id: str
@@ -144,11 +157,45 @@ def first(plan: Plan, runs: int) -> Plan:
     """
     fresh = list(dict.fromkeys(t.seed for g in plan.groups for t in g.trials if _is_fresh(t)))
     kept = set(fresh[:runs])
-    groups = tuple(
-        group for group in plan.groups if not _is_fresh(group.trials[0]) or group.seed in kept
+    return _with_groups(
+        plan,
+        [group for group in plan.groups if not _is_fresh(group.trials[0]) or group.seed in kept],
     )
+
+
+def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
+    """The plan, and after it runs that are no evidence: they tell why fresh seeds all failed.
+
+    A control runs with the trials that its benchmark, case and framework ran with under the first
+    fresh seed. Those of them that the plan has already are not added again.
+
+    Args:
+        plan: Of a verification.
+        trial_ids: `benchmark/case/framework/seed`, with a seed of the original's.
+    """
+    known = {trial.id for group in plan.groups for trial in group.trials}
+    wanted = sorted(set(trial_ids) - known)
+    controls: dict[str, Group] = {}
+    for trial_id in wanted:
+        subject, _, seed = trial_id.rpartition("/")
+        group, trial = next(
+            (group, trial)
+            for group in plan.groups
+            for trial in group.trials
+            if _is_fresh(trial) and trial.id.rpartition("/")[0] == subject
+        )
+        control = replace(trial, id=trial_id, seed=int(seed), seed_source="control")
+        name = f"{group.id}-control-{seed}"
+        start = controls.get(name, replace(group, id=name, seed=control.seed, trials=()))
+        controls[name] = replace(start, trials=(*start.trials, control))
+    return _with_groups(plan, [*plan.groups, *controls.values()])
+
+
+def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
     return replace(
-        plan, groups=groups, digest=digest.of_json(_json(plan.manifest, groups, plan.verifies))
+        plan,
+        groups=tuple(groups),
+        digest=digest.of_json(_json(plan.manifest, groups, plan.verifies)),
     )
 
 

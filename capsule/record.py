@@ -11,7 +11,7 @@ from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.notes import Note
 from capsule.origin import JUDGE_RULE, Origin, image_override, original_id
-from capsule.plan import Plan, to_json
+from capsule.plan import Plan, SeedSource, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
 Reason = Literal[
@@ -28,6 +28,8 @@ Reason = Literal[
     "lost",  # interrupted: the host process died; found by resume
     "engine",  # interrupted: the engine failed before the workload started
 ]
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ class Attempt:
         attempt: 1 for the first try.
         group: Id of the process start, shared by trials that ran in one process.
         seed: The trial's seed.
-        seed_source: `manifest` or `fresh`.
+        seed_source: `manifest`, `fresh` or `control`.
         outcome: `completed` and `failed` are final; `interrupted` is tried again.
         reason: None when completed.
         message: The workload's last words or the exception, at most 2000 characters.
@@ -74,7 +76,7 @@ class Attempt:
     attempt: int
     group: str
     seed: int
-    seed_source: Literal["manifest", "fresh"]
+    seed_source: SeedSource
     outcome: Outcome
     reason: Reason | None = None
     message: str = ""
@@ -85,6 +87,16 @@ class Attempt:
     ranks: int = 1
     nodes: tuple[int, ...] = (0,)
     evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def last_line(self) -> str:
+        """What says most of its message: the exception a traceback ends in, else its last line."""
+        lines = [line for line in self.message.splitlines() if line.strip()]
+        for place in range(len(lines) - 1, -1, -1):
+            if lines[place].startswith(_TRACEBACK):
+                after = (line for line in lines[place + 1 :] if not line[0].isspace())
+                return next(after, lines[-1]).strip()
+        return lines[-1].strip() if lines else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from capsule import session as sessions
 from capsule import verdict
 from capsule.archive import Capsule
+from capsule.diff import inability
 from capsule.errors import UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
@@ -90,12 +91,35 @@ def perform(
     for runs in sessions.remaining_looks(session, looks):
         part = sessions.look(session, runs, looks.index(runs) + 1)
         execution = sessions.perform(part, watch)
+        if trials := _controls(original, part, execution, watch):
+            session = sessions.add_controls(session, trials)
+            part = sessions.add_controls(part, trials)
+            execution = sessions.perform(part, watch)
         judged = judge(original, sessions.assemble(part, execution), None)
         watch.look(runs, judged)
         if runs == looks[-1] or _is_decided(judged):
             return part, execution
-    return session, sessions.perform(session, watch)
+    execution = sessions.perform(session, watch)
+    if trials := _controls(original, session, execution, watch):
+        session = sessions.add_controls(session, trials)
+        execution = sessions.perform(session, watch)
+    return session, execution
+
+
+def _controls(
+    original: Capsule, session: Session, execution: Execution, watch: Watch
+) -> tuple[str, ...]:
+    """The trials that tell what is at fault where every re-run of a benchmark failed alike."""
+    trials = inability.controls(original.record, sessions.assemble(session, execution))
+    if trials:
+        watch.control(trials)
+    return trials
 
 
 def _is_decided(judged: Verdict) -> bool:
-    return all(claim.word != "INCONCLUSIVE" for claim in judged.claims if claim.decisive)
+    """Whether no primary claim waits for more runs: none that failed alike is helped by them."""
+    return all(
+        claim.word != "INCONCLUSIVE" or claim.fault is not None
+        for claim in judged.claims
+        if claim.decisive
+    )

@@ -168,8 +168,11 @@ def take_up(
     processes = resolved.runtime.reap(cut_off.setup.uuid)
     if processes:
         watch.leftovers(processes)
-    loop.recover(cut_off.workspace, cut_off.plan)
-    return _session(cut_off.workspace, cut_off.plan, cut_off.setup, resolved, claims)
+    planned = {group.id for group in cut_off.plan.groups}
+    added = [start for start in cut_off.workspace.log.starts if start.group not in planned]
+    plan = planning.add_controls(cut_off.plan, [name for start in added for name in start.trials])
+    loop.recover(cut_off.workspace, plan)
+    return _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
 
 
 def perform(session: Session, watch: Watch) -> Execution:
@@ -218,6 +221,11 @@ def look(session: Session, runs: int, number: int) -> Session:
     assert isinstance(origin, Verification)
     setup = replace(session.setup, origin=replace(origin, look=number))
     return replace(session, plan=planning.first(session.plan, runs), setup=setup)
+
+
+def add_controls(session: Session, trials: Sequence[str]) -> Session:
+    """The same run, and after it a run of each of these trials that is evidence of nothing."""
+    return replace(session, plan=planning.add_controls(session.plan, trials))
 
 
 def assemble(session: Session, execution: Execution) -> Record:

@@ -36,6 +36,7 @@ class Run:
         trajectory: Lowest seed of all runs that went through exactly the same values: together
             they are one independent run. None when no other run did.
         not_finite: The first NaN or infinity among its values, of a run that has no value for it.
+        failure: The attempt that ended it, where that failed.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class Run:
     samples: tuple[Samples, ...] = ()
     trajectory: int | None = None
     not_finite: float | None = None
+    failure: Attempt | None = None
 
     @property
     def series(self) -> Samples | None:
@@ -55,7 +57,11 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRuns:
-    """All planned runs of one metric path, sorted by seed."""
+    """All planned runs of one metric path, sorted by seed.
+
+    Attributes:
+        controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
+    """
 
     metric: str
     unit: str
@@ -65,6 +71,7 @@ class MetricRuns:
     per: Per = "call"
     runs: tuple[Run, ...]
     test_set: int | None = None
+    controls: tuple[Run, ...] = ()
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -203,6 +210,7 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     few = _VERY_FEW if sum(length for length in lengths if length > _VERY_FEW) > _FEW else _FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     runs: dict[str, tuple[Metric, list[Run]]] = {}
+    controls: dict[str, list[Run]] = {}
     for trial in planned_trials(record.plan):
         benchmark, case, framework, _ = trial["id"].split("/")
         attempt = final.get(trial["id"])
@@ -210,11 +218,13 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             path = f"{benchmark}/{case}/{framework}/{metric.name}"
             lines = samples.get((trial["id"], attempt.attempt, path), []) if attempt else []
             run = _run(trial, attempt, tuple(lines), few)
-            if path in runs:
+            if trial["seed_source"] == "control":
+                controls.setdefault(path, []).append(run)
+            elif path in runs:
                 runs[path][1].append(run)
             else:
                 runs[path] = (metric, [run])
-    return {path: _metric_runs(path, *runs[path]) for path in sorted(runs)}
+    return {path: _metric_runs(path, *runs[path], controls.get(path, ())) for path in sorted(runs)}
 
 
 def _run(
@@ -231,6 +241,7 @@ def _run(
         value=value,
         samples=() if value is None else samples,
         not_finite=_not_finite(samples) if value is None else None,
+        failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
     )
 
 
@@ -239,7 +250,9 @@ def _not_finite(samples: tuple[Samples, ...]) -> float | None:
     return next((value for value in values if not math.isfinite(value)), None)
 
 
-def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:
+def _metric_runs(
+    path: str, metric: Metric, runs: Sequence[Run], controls: Sequence[Run]
+) -> MetricRuns:
     return MetricRuns(
         metric=path,
         unit=metric.unit,
@@ -249,6 +262,7 @@ def _metric_runs(path: str, metric: Metric, runs: list[Run]) -> MetricRuns:
         per=metric.per,
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
         test_set=metric.test_set,
+        controls=tuple(controls),
     )
 
 

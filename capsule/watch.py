@@ -49,6 +49,9 @@ class Watch:
     def attempt(self, attempt: Attempt) -> None:
         """An attempt at a trial ended."""
 
+    def control(self, trials: Sequence[str]) -> None:
+        """Every re-run of some benchmarks failed alike: each is run once under an original seed."""
+
     def look(self, runs: int, verdict: Verdict) -> None:
         """A planned look at the first `runs` fresh seeds."""
 

@@ -287,3 +287,27 @@ def test_a_look_is_the_beginning_of_the_whole_plan() -> None:
     assert [group.id for group in looks[2].groups] == [group.id for group in whole.groups]
     assert looks[2].digest == whole.digest
     assert all(group in looks[1].groups for group in looks[0].groups)
+
+
+def test_controls_come_last_and_leave_a_look_s_own_groups_alone() -> None:
+    whole = plan.make(manifest_of([GEMM]), verifies="0" * 64, runs=4)
+    first = whole.groups[0].trials[0]
+    control = f"{first.id.rpartition('/')[0]}/{SEEDS[0]}"
+    grown = plan.add_controls(whole, [control])
+    assert grown.groups[: len(whole.groups)] == whole.groups
+    (start,) = grown.groups[len(whole.groups) :]
+    (trial,) = start.trials
+    assert (trial.id, trial.seed, trial.seed_source) == (control, SEEDS[0], "control")
+    assert (trial.case, trial.benchmark) == (first.case, first.benchmark)
+    assert grown.digest != whole.digest
+    # added again it is the same, and so is what a shorter look makes of it
+    assert plan.add_controls(grown, [control]) == grown
+    assert plan.first(grown, 2) == plan.add_controls(plan.first(whole, 2), [control])
+
+
+def test_controls_of_one_process_start_share_one() -> None:
+    whole = plan.make(manifest_of([GEMM]), verifies="0" * 64, runs=2)
+    together = whole.groups[0]
+    ids = [f"{trial.id.rpartition('/')[0]}/{SEEDS[0]}" for trial in together.trials]
+    (start,) = plan.add_controls(whole, ids).groups[len(whole.groups) :]
+    assert sorted(trial.id for trial in start.trials) == sorted(ids)

@@ -137,6 +137,25 @@ def _plan_faults(
             yield f"trial {name} has seed {trial['seed']}"
         if trial["seed_source"] == "manifest" and trial["seed"] not in record.manifest.seeds:
             yield f"trial {name} has a seed that the manifest does not"
+    yield from _control_faults(record, trials)
+
+
+def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
+    """Runs that count nowhere, where none was called for."""
+    controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
+    if controls and record.verifies is None:
+        yield f"trial {controls[0]} is a control run, and nothing is verified"
+    failed = {
+        attempt.trial.rpartition("/")[0]
+        for attempt in record.attempts
+        if attempt.seed_source == "fresh" and attempt.outcome == "failed"
+    }
+    subjects = [name.rpartition("/")[0] for name in controls]
+    for subject in sorted(set(subjects)):
+        if subjects.count(subject) > 1:
+            yield f"{subject} has a second control run"
+        if subject not in failed:
+            yield f"{subject} has a control run, and no fresh one of it failed"
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import inventory, origin, summary
-from capsule.diff import changes, evidence, facts, rounds
+from capsule.diff import changes, evidence, facts, inability, rounds
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
+from capsule.diff.inability import Inability
 from capsule.notes import Note
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
@@ -61,6 +62,7 @@ class Pair:
         original: The original's runs in use; None when it has no such metric.
         rerun: The re-execution's runs in use; None when it has no such metric.
         refused: Why these runs are no evidence, None where they are.
+        inability: Why no run of the re-execution could be made, None where one could.
     """
 
     metric: str
@@ -69,6 +71,7 @@ class Pair:
     original: MetricRuns | None
     rerun: MetricRuns | None
     refused: str | None = None
+    inability: Inability | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +192,7 @@ def _rounds(
                 seeds="pair" if claim is not None else "all",
                 original=there[metric],
                 rerun=here[metric],
+                inability=inability.find(there[metric], here[metric], here[metric]),
             )
 
 
@@ -200,7 +204,9 @@ def refuse(pairs: Iterable[Pair], reason: str) -> tuple[Pair, ...]:
 def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None) -> Pair:
     rule: SeedRule = "all"
     refused: str | None = None
+    unable: Inability | None = None
     if there is not None and here is not None:
+        whole = there, here
         if claim.type == "exact":
             rule = "same"
             common = {run.seed for run in there.runs} & {run.seed for run in here.runs}
@@ -220,8 +226,15 @@ def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None)
             if claim.type == "bound":
                 # a bound that one run breaks is broken, under whatever seed
                 here = runs
+        unable = inability.find(whole[0], here, whole[1])
     return Pair(
-        metric=claim.metric, claim=claim, seeds=rule, original=there, rerun=here, refused=refused
+        metric=claim.metric,
+        claim=claim,
+        seeds=rule,
+        original=there,
+        rerun=here,
+        refused=refused,
+        inability=unable,
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from capsule import stats
 from capsule.lint.outlook import outlook
+from capsule.manifest import looks
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.paths import match, matches
 
@@ -50,6 +52,7 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
                 " each: a claim of type bound finds the one run that breaks it"
             )
         yield from _margin_warnings(claim, [metric for _, metric in matched], manifest)
+        yield from _failure_warnings(claim, manifest)
         beside = (one for one in manifest.claims if match(one.metric, claim.metric))
         if claim.paired and not any(other.answers_for(claim) for other in beside):
             yield (
@@ -57,6 +60,21 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
                 " the number is right, so fresh seeds will be judged by the same margin; claim the"
                 " metric unpaired as well, with a margin for fresh seeds"
             )
+
+
+def _failure_warnings(claim: Claim, manifest: Manifest) -> Iterator[str]:
+    if claim.failure_margin is None:
+        return
+    seeds = len(manifest.seeds)
+    planned = looks.of(claim, looks.plan(manifest.claims, seeds))
+    alpha = stats.nominal_alpha(claim.alpha, len(planned) or 1)
+    runs = stats.runs_without_failure(claim.failure_margin, alpha=alpha)
+    if runs is None or seeds < runs:
+        needed = "more than 500 seeds" if runs is None else f"{runs} seeds"
+        yield (
+            f"{claim.metric}: {seeds} seeds never confirm a failure margin of"
+            f" {claim.failure_margin:g}, even where no run fails: use {needed}, or a wider margin"
+        )
 
 
 def _is_ratio(benchmark: Benchmark, metric: Metric) -> bool:

@@ -29,6 +29,7 @@ def claim(raw: Mapping[str, Any]) -> Claim:
         looks=tuple(map(int, raw.get("looks", ()))),
         paired=raw.get("paired", False),
         resolution=_number(raw.get("resolution")),
+        failure_margin=_number(raw.get("failure_margin")),
     )
 
 

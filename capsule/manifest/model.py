@@ -250,6 +250,8 @@ class Claim:
             repeats the original's seeds. That tells what the machine does to these runs, never
             whether the number is right.
         resolution: Replaces the metric's for this claim.
+        failure_margin: How far the two sides' rates of failed runs may be apart, in absolute terms;
+            None for the rule that forbids only what is hardly chance.
     """
 
     metric: str
@@ -264,6 +266,7 @@ class Claim:
     looks: tuple[int, ...] = ()
     paired: bool = False
     resolution: float | None = None
+    failure_margin: float | None = None
 
     def answers_for(self, paired: Claim) -> bool:
         """Whether it tells under fresh seeds what a paired claim on the same metric cannot."""

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from capsule.stats.pooling import Pool, pool
     from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
     from capsule.stats.ranks import superiority
+    from capsule.stats.rates import (
+        p_past,
+        p_within,
+        runs_to_confirm_rate,
+        runs_without_failure,
+    )
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
     from capsule.stats.samples import samples_beside, samples_for_distance
@@ -58,6 +64,8 @@ __all__ = [
     "narrowest_margin",
     "nominal_alpha",
     "p_beyond",
+    "p_past",
+    "p_within",
     "paired_shift",
     "pool",
     "precision",
@@ -65,8 +73,10 @@ __all__ = [
     "runs_at",
     "runs_for_margin",
     "runs_to_confirm",
+    "runs_to_confirm_rate",
     "runs_to_decide",
     "runs_to_lift",
+    "runs_without_failure",
     "samples_beside",
     "samples_for_distance",
     "shift",
@@ -106,6 +116,8 @@ _HOMES = {
     "narrowest_margin": "planning",
     "nominal_alpha": "looks",
     "p_beyond": "multiplicity",
+    "p_past": "rates",
+    "p_within": "rates",
     "paired_shift": "interval",
     "pool": "pooling",
     "precision": "reproducibility",
@@ -113,8 +125,10 @@ _HOMES = {
     "runs_at": "curves",
     "runs_for_margin": "planning",
     "runs_to_confirm": "power",
+    "runs_to_confirm_rate": "rates",
     "runs_to_decide": "power",
     "runs_to_lift": "failures",
+    "runs_without_failure": "rates",
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",

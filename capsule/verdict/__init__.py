@@ -106,17 +106,25 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
     if beyond_chance:
         named = beyond_chance[0].metric
         if len(primary) == 1:
-            return "DIFFERENT", f"the only primary claim differs: {named}"
+            return "DIFFERENT", f"the only primary claim differs: {named}{_failure(primary)}"
         verb = "differs" if len(beyond_chance) == 1 else "differ"
-        return "DIFFERENT", f"{len(beyond_chance)} of {counts} {verb} after Holm, first {named}"
+        return "DIFFERENT", (
+            f"{len(beyond_chance)} of {counts} {verb} after Holm, first"
+            f" {named}{_failure(beyond_chance[:1])}"
+        )
     if all(one.word == "REPRODUCED" for one in primary):
         return "REPRODUCED", (
             f"{wording.every(len(primary), 'primary claims')} are reproduced"
             if len(primary) > 1
             else "the only primary claim is reproduced"
         )
+    unable = [one for one in primary if one.fault is not None]
+    if unable and not different:
+        return "INCONCLUSIVE", _word_unable(unable, len(primary))
     if len(primary) == 1 and not different:
-        return "INCONCLUSIVE", "the only primary claim is neither reproduced nor different"
+        return "INCONCLUSIVE", (
+            f"the only primary claim is neither reproduced nor different{_failure(primary)}"
+        )
     reproduced = sum(one.word == "REPRODUCED" for one in primary)
     if different:
         verb = "differs" if len(different) == 1 else "differ"
@@ -124,4 +132,25 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
             f"{len(different)} of {counts} {verb}, but not after Holm's correction for"
             f" {len(primary)} chances to err"
         )
-    return "INCONCLUSIVE", f"{reproduced} of {counts} reproduced, none different"
+    return "INCONCLUSIVE", (
+        f"{reproduced} of {counts} reproduced, none different{_failure(primary)}"
+    )
+
+
+def _failure(claims: Sequence[Judged]) -> str:
+    """How the failed runs ended, where they decide one of these claims."""
+    lines = [one.failure for one in claims if one.failure is not None]
+    return f"; failed runs ended with: {wording.quote(lines[0])}" if lines else ""
+
+
+def _word_unable(unable: Sequence[Judged], primary: int) -> str:
+    """Why claims are open whose runs all failed, with what the first of them ended with."""
+    first = unable[0]
+    claims = (
+        "the only primary claim" if primary == 1 else f"{len(unable)} of {primary} primary claims"
+    )
+    assert first.fault is not None
+    return (
+        f"{claims} could not be judged, as every re-run failed: {wording.fault(first.fault)}"
+        f"{_failure(unable)}"
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from capsule import stats
+from capsule.diff.inability import Fault
 from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 
 _MOST = 500
@@ -169,6 +170,55 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
         sentence=f"{low} runs of the re-execution in all (now {n_b}) make up for these failures"
         f" with power 0.8{_higher((low, high))}, if further ones fail as often as the original's",
     )
+
+
+def failure_margin(
+    judged: Judged, failed_a: int, n_a: int, failed_b: int, n_b: int, *, margin: float
+) -> Advice:
+    """How many runs of the re-execution confirm that failures are as rare as in the original.
+
+    Args:
+        judged: The claim, whose values are reproduced.
+        failed_a: The original's failures.
+        n_a: The original's runs.
+        failed_b: The re-execution's failures so far.
+        n_b: The re-execution's runs so far.
+        margin: How far the two rates may be apart.
+    """
+
+    def fewest(power: float, part: float) -> stats.Answer:
+        return stats.runs_to_confirm_rate(
+            failed_a, n_a, failed_b, n_b, margin=margin, alpha=judged.level * part, power=power
+        )
+
+    low, high = (_at_its_level(judged, power, fewest) for power in POWERS)
+    if not isinstance(low, int):
+        sentence = f"{_TOO_FEW}too few runs to tell how often they fail"
+        if low == "on-the-margin":
+            sentence = f"more than {_MOST} runs would be needed to tell how often they fail"
+        return Advice(answer=low, sentence=sentence)
+    numbers = _numbers((low, high))
+    advice = Advice(
+        answer="runs",
+        if_equal=numbers,
+        sentence=f"{low} runs of the re-execution in all (now {n_b}) confirm the failure margin"
+        f" with power 0.8{_higher(numbers)}, if further ones fail as often as the original's",
+    )
+    return replace(advice, sentence=advice.sentence + _name_levels(judged, advice))
+
+
+def mend(fault: Fault) -> Advice:
+    """What makes a claim that could not be run one that can be."""
+    sentences: Mapping[Fault, str] = {
+        "seeds": "nothing to be gained by more runs: the author's manifest has to say which seeds"
+        ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'
+        " every seed below 2^31",
+        "machine": "nothing to be gained by more runs: mend what the failed runs lack here, as"
+        " their logs in the capsule tell, and verify again",
+        "unknown": "`capsule verify` makes a control run under a seed of the original's, which"
+        " tells whether the seeds or the machine is at fault",
+    }
+    return Advice(answer="mend", sentence=sentences[fault])
 
 
 def _advice(

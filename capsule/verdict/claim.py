@@ -30,12 +30,15 @@ def judge(pair: Pair) -> Judged:
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)
 
+    if pair.inability is not None and pair.refused is None:
+        return failing.leave_open(blank, pair.inability)
+
     def judge_values(at: Judged) -> Judged:
         if (breach := bounds.find_breach(at, pair)) is not None:
             return breach
         return replace(at, sentence=obstacle) if obstacle else _RULES[claim.type](at, pair, claim)
 
-    return failing.judge(blank, judge_values)
+    return failing.judge(blank, pair, judge_values)
 
 
 def _blank(pair: Pair) -> Judged:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from capsule import stats
+from capsule.diff import Pair
+from capsule.diff.inability import Inability, last_lines
 from capsule.notes import Note
 from capsule.verdict import advising, wording
 from capsule.verdict.model import Judged
@@ -13,29 +15,33 @@ from capsule.verdict.model import Judged
 _SHARE = 0.25  # of a claim's error rate, where a run failed; the values keep the rest
 
 
-def judge(blank: Judged, judge_values: Callable[[Judged], Judged]) -> Judged:
+def leave_open(blank: Judged, inability: Inability) -> Judged:
+    """What could not be run is never DIFFERENT: it says nothing of the number."""
+    return replace(
+        blank,
+        failure=inability.last_line,
+        fault=inability.fault,
+        sentence=wording.inability(inability, blank.seeds),
+        advice=advising.mend(inability.fault),
+    )
+
+
+def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -> Judged:
     """The judgement of values by their own rule, and of how often either side gave none.
 
     Values and failures are two chances to be called DIFFERENT, so where a run failed on either
     side each has its own share of the level. REPRODUCED needs both and shares nothing.
     """
     judged = judge_values(blank)
-    if not blank.original.failed and not blank.rerun.failed:
+    margin = pair.claim.pattern.failure_margin if pair.claim is not None else None
+    failed = blank.original.failed or blank.rerun.failed
+    if not failed and margin is None:
         return judged
-    if judged.word == "DIFFERENT":
+    if failed and judged.word == "DIFFERENT":
         share = (1 - _SHARE) * blank.level
         judged = replace(judge_values(replace(blank, level=share)), level=blank.level)
-    return _weigh(judged)
-
-
-def _weigh(judged: Judged) -> Judged:
-    failed_a, failed_b = judged.original.failed, judged.rerun.failed
-    n_a, n_b = judged.original.values + failed_a, judged.rerun.values + failed_b
-    failures = wording.failures(failed_a, n_a, failed_b, n_b)
-    p = 2 * min(
-        stats.fisher_more(failed_a, n_a, failed_b, n_b),
-        stats.fisher_more(failed_b, n_b, failed_a, n_a),
-    )
+    rates = _Rates.of(judged)
+    p = rates.p_different(margin)
     share = _SHARE * judged.level
     if p <= share and p / share < judged.p_against_alpha:
         return replace(
@@ -45,17 +51,101 @@ def _weigh(judged: Judged) -> Judged:
             alpha_used=share,
             p_reproduced=None,
             p_different=p,
-            sentence=f"{failures}; {judged.sentence}",
+            failure=_last_line(pair),
+            sentence=f"{rates.compare(margin)}; {judged.sentence}",
             advice=None,
         )
-    if judged.word == "REPRODUCED" and stats.veto(failed_a, n_a, failed_b, n_b):
-        vetoed = f"{judged.sentence}, but {failures}: rates so unequal are not reproduced"
+    if margin is not None:
+        return _confirm(judged, pair, rates, margin)
+    return _allow(judged, pair, rates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rates:
+    """How many runs of either side failed, of those that have an outcome."""
+
+    failed_a: int
+    n_a: int
+    failed_b: int
+    n_b: int
+
+    @classmethod
+    def of(cls, judged: Judged) -> _Rates:
+        a, b = judged.original, judged.rerun
+        return cls(
+            failed_a=a.failed, n_a=a.values + a.failed, failed_b=b.failed, n_b=b.values + b.failed
+        )
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return self.failed_a, self.n_a, self.failed_b, self.n_b
+
+    def p_different(self, margin: float | None) -> float:
+        """Of rates farther apart than the margin, or of unequal ones where none is claimed."""
+        if margin is not None:
+            return stats.p_past(*self.counts, margin)
+        return 2 * min(
+            stats.fisher_more(*self.counts),
+            stats.fisher_more(self.failed_b, self.n_b, self.failed_a, self.n_a),
+        )
+
+    def compare(self, margin: float | None) -> str:
+        """How often either side failed, beyond a margin where one is claimed."""
+        beyond = "" if margin is None else f": rates farther apart than {wording.number(margin)}"
+        return wording.failures(*self.counts) + beyond
+
+
+def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged:
+    """REPRODUCED only where the rates are shown to be closer than the author's margin."""
+    if judged.word != "REPRODUCED":
+        return _note(judged, pair, rates)
+    p = stats.p_within(*rates.counts, margin)
+    failures = wording.failures(*rates.counts)
+    limit = wording.number(margin)
+    if judged.p_reproduced is not None and judged.alpha_used is not None:
+        # each has its own level, and the worse of the two decides
+        part = max(judged.p_reproduced / judged.alpha_used, p / judged.level)
+        judged = replace(judged, p_reproduced=min(1.0, part * judged.alpha_used))
+    if p <= judged.level:
+        sentence = f"{judged.sentence}; {failures}: rates closer than {limit}"
+        return replace(judged, sentence=sentence)
+    return replace(
+        judged,
+        word="INCONCLUSIVE",
+        failure=_last_line(pair),
+        sentence=f"{judged.sentence}, but {failures}: rates closer than {limit} are not confirmed",
+        advice=advising.failure_margin(judged, *rates.counts, margin=margin),
+    )
+
+
+def _allow(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
+    """REPRODUCED unless the rates are so unequal that it is hardly chance."""
+    if judged.word == "REPRODUCED" and stats.veto(*rates.counts):
+        failures = wording.failures(*rates.counts)
         return replace(
             judged,
             word="INCONCLUSIVE",
-            sentence=vetoed,
-            advice=advising.failures(failed_a, n_a, failed_b, n_b),
+            failure=_last_line(pair),
+            sentence=f"{judged.sentence}, but {failures}: rates so unequal are not reproduced",
+            advice=advising.failures(*rates.counts),
         )
-    if failed_a * n_b == failed_b * n_a:
+    return _note(judged, pair, rates)
+
+
+def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
+    """The same judgement beside how often either side failed."""
+    if not (judged.original.values and judged.rerun.values):
+        judged = replace(judged, failure=_last_line(pair))
+    if rates.failed_a * rates.n_b == rates.failed_b * rates.n_a:
         return judged
-    return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=failures)))
+    sentence = wording.failures(*rates.counts)
+    return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=sentence)))
+
+
+def _last_line(pair: Pair) -> str | None:
+    """What failed re-runs ended with most often, or those of the original where none failed."""
+    for side in (pair.rerun, pair.original):
+        lines = list(last_lines(side)) if side is not None else []
+        if lines:
+            return max(lines, key=lines.count)
+    return None

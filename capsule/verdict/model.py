@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from capsule.diff import Differences, SeedRule
+from capsule.diff.inability import Fault
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
 from capsule.record import FrozenClaim
@@ -83,13 +84,14 @@ class Advice:
     Attributes:
         answer: `runs` or `samples` when more of them on the re-execution's side decide it;
             `original-too-few` when no number does, as the original has too few; `on-the-margin`
-            when the estimate lies so near the margin that more than 500 would be needed.
+            when the estimate lies so near the margin that more than 500 would be needed; `mend`
+            when nothing could be run, and no number of runs helps before that is mended.
         as_seen: How many in all, if the estimate is the truth; None where no number does.
         if_equal: How many in all, if there is no shift at all.
         sentence: The same in words.
     """
 
-    answer: Literal["runs", "samples", "original-too-few", "on-the-margin"]
+    answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend"]
     as_seen: tuple[int | None, int | None] = (None, None)
     if_equal: tuple[int | None, int | None] = (None, None)
     sentence: str
@@ -122,6 +124,8 @@ class Judged:
         superiority: Probability that a run of the re-execution is higher than one of the original,
             ties counted half; information that decides nothing.
         look: None for a claim that is not looked at twice.
+        failure: What failed runs ended with, where they decide the word or forbid REPRODUCED.
+        fault: Of a claim that could not be run: what stands in its way; None for any other.
         sentence: The judgement in words.
         advice: What would decide an INCONCLUSIVE claim, None where nothing is known to.
     """
@@ -152,6 +156,8 @@ class Judged:
     p_zero: float | None = None
     superiority: float | None = None
     look: Look | None = None
+    failure: str | None = None
+    fault: Fault | None = None
     sentence: str = ""
     advice: Advice | None = None
     notes: tuple[Note, ...] = ()

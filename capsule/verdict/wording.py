@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 from capsule import stats
+from capsule.diff import SeedRule
+from capsule.diff.inability import Fault, Inability
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Margin
 from capsule.notes import Note
@@ -20,6 +22,9 @@ SINGLE_RUN = (
     "a single run shows no spread of its own and is taken to scatter like the other side's runs,"
     " at a quarter of the error rate"
 )
+# of a log or of a list, what a sentence still holds
+_LONGEST_QUOTE = 160
+_LISTED = 3
 # powers of ten between which a number is written out
 _SMALLEST_POWER, _LARGEST_POWER = -4, 6
 
@@ -218,6 +223,62 @@ def exact(values: list[tuple[int, float, float]]) -> str:
 def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> str:
     """How often either side failed."""
     return f"{failed_a} of {n_a} original runs failed, {failed_b} of {n_b} re-executed ones"
+
+
+def inability(inability: Inability, seeds: SeedRule) -> str:
+    """Why nothing was judged: every re-run failed, and what a control run says of it."""
+    n = len(inability.seeds)
+    runs = "the only re-run failed" if n == 1 else f"{every(n, 're-runs')} failed alike"
+    kind = {"fresh": "fresh ", "all": ""}.get(seeds, "the original's own ")
+    under = f"{kind}{'seed' if n == 1 else 'seeds'} {_list(inability.seeds)}"
+    return (
+        f"{runs} under {under}, as no run of the original did ({quote(inability.last_line)})"
+        f"{_controls(inability)}"
+    )
+
+
+def _controls(inability: Inability) -> str:
+    if inability.fault == "unknown":
+        return "; whether the seeds or the machine is at fault was not tried"
+    if set(inability.controls) >= set(inability.seeds):
+        return f": {fault(inability.fault)}"
+    control = f"a control run under the original's seed {inability.controls[0]}"
+    n = len(inability.controls)
+    if n > 1:
+        control = f"the runs under {n} seeds of the original's"
+    if inability.fault == "seeds":
+        return f", but {control} did not fail here: {fault(inability.fault)}"
+    return f", and {control} failed here too: {fault(inability.fault)}"
+
+
+def fault(name: Fault) -> str:
+    """What stands in the way of a run, as a clause.
+
+    >>> fault("seeds")
+    'the fresh seeds are at fault, not this machine'
+    """
+    return {
+        "seeds": "the fresh seeds are at fault, not this machine",
+        "machine": "this machine or its software is at fault, not the seeds",
+        "unknown": "the seeds or this machine may be at fault",
+    }[name]
+
+
+def quote(line: str) -> str:
+    """A line of somebody's log, cut to what a sentence can hold."""
+    return line if len(line) <= _LONGEST_QUOTE else f"{line[: _LONGEST_QUOTE - 3]}..."
+
+
+def _list(numbers: Sequence[int]) -> str:
+    """Some numbers, the first of them if they are many.
+
+    >>> _list([5]), _list([5, 6, 7]), _list([5, 6, 7, 8, 9])
+    ('5', '5, 6 and 7', '5, 6, 7 and 2 more')
+    """
+    shown = list(map(str, numbers if len(numbers) <= _LISTED else numbers[:_LISTED]))
+    if len(numbers) > _LISTED:
+        return f"{', '.join(shown)} and {len(numbers) - _LISTED} more"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def distribution(word: Word, band: tuple[float, float, float], allowed: float) -> str:

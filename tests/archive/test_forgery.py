@@ -179,6 +179,21 @@ def image_layer(field: str) -> Forge:
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
             "exclude each other",
         ),
+        (
+            forge_json(
+                "data/records/plan.json",
+                set_in("groups", 0, "trials", 0, "seed_source", to="control"),
+            ),
+            "plan's digest",
+        ),
+        (
+            forge_text(
+                "data/results/attempts.jsonl",
+                b'"seed_source":"manifest"',
+                b'"seed_source":"control"',
+            ),
+            "another seed source",
+        ),
         (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
         (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "another trial"),
         (forge_text(SAMPLES, b"final_loss", b"final_lost"), "no such metric"),
@@ -203,6 +218,28 @@ def test_a_forgery_whose_hashes_fit_contradicts_itself(
     with pytest.raises(DamagedError) as caught:
         read_files(forge(files), tmp_path)
     assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_runs_are_not_hidden_as_controls(tmp_path: Path, files: Files, runs: int) -> None:
+    """What counts nowhere is no place for runs that somebody would rather not count."""
+    plan = json.loads(files["data/records/plan.json"])
+    for group in plan["groups"][:runs]:
+        group["trials"][0]["seed_source"] = "control"
+    capsule = json.loads(files["data/capsule.json"])
+    capsule["plan"] = str(digest.of_json(plan))
+    documents = {"data/records/plan.json": plan, "data/capsule.json": capsule}
+    texts = {name: json.dumps(document).encode() for name, document in documents.items()}
+    name = "data/results/attempts.jsonl"
+    source = b'"seed_source":"manifest"'
+    assert source in files[name]
+    texts[name] = files[name].replace(source, b'"seed_source":"control"', runs)
+    with pytest.raises(DamagedError) as caught:
+        read_files(rehash(files | texts), tmp_path)
+    complaint = str(caught.value)
+    assert "is a control run, and nothing is verified" in complaint
+    assert "has a control run, and no fresh one of it failed" in complaint
+    assert ("has a second control run" in complaint) == (runs > 1)
 
 
 def test_forging_nothing_is_accepted(tmp_path: Path, files: Files) -> None:

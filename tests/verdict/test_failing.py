@@ -1,12 +1,20 @@
 """Runs that fail: when they keep a claim from being reproduced, and when they make it different."""
 
 from collections import Counter
+from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
 
+from capsule.diff import inability
+from capsule.diff.inability import Inability
 from capsule.manifest import Margin
+from capsule.record import Reason
+from capsule.summary import MetricRuns
+from capsule.verdict import Judged
 from tests.support.judging import NEAR, Outcome, codes, judge, metric
+from tests.support.records import make_attempt
 from tests.verdict.parts import advice, limits
 
 WIDE_MARGIN = Margin(absolute=0.5)
@@ -66,6 +74,130 @@ def test_a_rerun_that_always_fails_is_different() -> None:
     judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
     assert judgement.word == "DIFFERENT"
     assert "5 of 5 re-executed ones" in judgement.sentence
+
+
+def ended(metric: MetricRuns, *lines: str, reason: Reason = "exit") -> MetricRuns:
+    """The same runs, of which each that failed ended with one of these lines, by turns."""
+    attempts = (
+        make_attempt(run.seed, outcome="failed", reason=reason, exit_code=1, message=line)
+        for run, line in zip(metric.runs, cycle(lines), strict=False)
+    )
+    runs = tuple(
+        replace(run, failure=attempt) if run.status == "failed" else run
+        for run, attempt in zip(metric.runs, attempts, strict=True)
+    )
+    return replace(metric, runs=runs)
+
+
+def unable(original: MetricRuns, rerun: MetricRuns) -> Inability | None:
+    return inability.find(original, rerun, rerun)
+
+
+def test_what_a_control_run_says_of_re_runs_that_all_failed_alike() -> None:
+    there = metric(NEAR)
+    here = ended(metric([None] * 3, first_seed=50), "ValueError: 50", "ValueError: 51")
+    again = ended(metric([None]), "ValueError: 1").runs
+    inabilities = [
+        inability.find(there, here, replace(here, controls=runs))
+        for runs in ((), again, there.runs[:1])
+    ]
+    assert [one and one.fault for one in inabilities] == ["unknown", "machine", "seeds"]
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        # one has a value, each fails in its own way, the original failed so too, infinity
+        (metric(NEAR), ended(metric([None, 1.0], first_seed=50), "OSError: x")),
+        (metric(NEAR), ended(metric([None] * 2, first_seed=50), "OSError: x", "KeyError: x")),
+        (ended(metric([1.0, None]), "OSError: y"), ended(metric([None] * 2), "OSError: x")),
+        (metric(NEAR), ended(metric([None] * 2, first_seed=50), "inf", reason="non-finite")),
+        (ended(metric([None] * 2), "KeyError"), ended(metric([None], first_seed=50), "OSError")),
+        (metric(NEAR), metric([], first_seed=50)),
+        (metric(NEAR), metric([None, ...], first_seed=50)),
+    ],
+)
+def test_runs_that_were_possible_are_judged(there: MetricRuns, here: MetricRuns) -> None:
+    assert unable(there, here) is None
+
+
+def test_failures_that_decide_show_how_most_of_them_ended() -> None:
+    here = ended(metric([None] * 7, first_seed=50), "OSError: disk", "KeyError: x", "OSError: disk")
+    judgement = judge(metric(failing(7, 0)), here, type="equivalence", margin=WIDE_MARGIN)
+    assert (judgement.word, judgement.failure, judgement.fault) == (
+        "DIFFERENT",
+        "OSError: disk",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("exit code 1\nTraceback (most recent call last):\n  x\nE: 1\nmore of it\nbye", "E: 1"),
+        ("exit code 3\nno such file\n\n", "no such file"),
+        ("ValueError: wrong", "ValueError: wrong"),
+        ("Traceback (most recent call last):\n  cut", "cut"),
+        ("", ""),
+    ],
+)
+def test_the_last_line_of_a_failure_is_the_exception_s(message: str, line: str) -> None:
+    assert make_attempt(1, outcome="failed", reason="exit", message=message).last_line == line
+
+
+def claimed(original: tuple[int, int], rerun: tuple[int, int], margin: float) -> Judged:
+    """Runs and failures of either side, under a margin for the rates."""
+    there, here = metric(failing(*original)), metric(failing(*rerun), first_seed=500)
+    return judge(there, here, type="equivalence", margin=WIDE_MARGIN, failure_margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("original", "rerun", "margin", "word", "method"),
+    [
+        ((14, 0), (14, 0), 0.2, "REPRODUCED", "envelope"),
+        ((13, 0), (14, 0), 0.2, "INCONCLUSIVE", "envelope"),
+        ((14, 0), (13, 0), 0.2, "INCONCLUSIVE", "envelope"),
+        ((40, 4), (40, 6), 0.3, "REPRODUCED", "envelope"),
+        # without a margin these rates are hardly chance, and forbid it
+        ((60, 0), (60, 3), 0.2, "REPRODUCED", "envelope"),
+        ((60, 8), (60, 0), 0.3, "REPRODUCED", "envelope"),
+        ((10, 0), (10, 6), 0.1, "DIFFERENT", "failures"),
+        ((10, 6), (10, 0), 0.1, "DIFFERENT", "failures"),
+        # clearly unequal, and no farther apart than the author allows
+        ((30, 0), (30, 9), 0.4, "INCONCLUSIVE", "envelope"),
+    ],
+)
+def test_a_claimed_margin_is_what_rates_of_failure_are_held_to(
+    original: tuple[int, int], rerun: tuple[int, int], margin: float, word: str, method: str
+) -> None:
+    judgement = claimed(original, rerun, margin)
+    assert (judgement.word, judgement.method) == (word, method)
+
+
+def test_a_margin_that_is_not_confirmed_yet_says_how_many_runs_do_it() -> None:
+    judgement = claimed((30, 0), (10, 0), 0.1)
+    assert "0 of 30 original runs failed, 0 of 10 re-executed ones" in judgement.sentence
+    assert "rates closer than 0.1 are not confirmed" in judgement.sentence
+    assert (advice(judgement).answer, advice(judgement).if_equal) == ("runs", (29, 29))
+    followed = claimed((30, 0), (29, 0), 0.1)
+    assert followed.word == "REPRODUCED"
+    assert followed.p_reproduced == pytest.approx(0.9**29, rel=1e-3)
+
+
+def test_a_margin_that_the_original_is_too_small_for_says_so() -> None:
+    judgement = claimed((10, 0), (40, 0), 0.1)
+    assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "original-too-few")
+    assert "too few runs to tell how often they fail" in advice(judgement).sentence
+
+
+def test_rates_beyond_the_margin_are_told_with_how_the_runs_ended() -> None:
+    here = ended(metric(failing(10, 6), first_seed=50), "OSError: disk")
+    judgement = judge(
+        metric(failing(10, 0)), here, type="equivalence", margin=WIDE_MARGIN, failure_margin=0.1
+    )
+    assert "6 of 10 re-executed ones: rates farther apart than 0.1" in judgement.sentence
+    assert judgement.failure == "OSError: disk"
+    assert judgement.alpha_used == pytest.approx(0.0125)
 
 
 def test_values_are_different_at_their_share_where_a_run_failed() -> None:

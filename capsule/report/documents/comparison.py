@@ -72,6 +72,8 @@ def _judgement(judged: Judged) -> dict[str, Json]:
         "p_zero": round_digits(judged.p_zero),
         "superiority": round_digits(judged.superiority),
         "look": _look(judged.look) if judged.look else None,
+        "failure": judged.failure,
+        "fault": judged.fault,
         "seeds": judged.seeds,
         "original": counts_to_json(judged.original),
         "rerun": counts_to_json(judged.rerun),
@@ -113,6 +115,7 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
         "looks": list(claim.looks),
         "paired": claim.paired,
         "resolution": claim.resolution,
+        "failure_margin": claim.pattern.failure_margin,
         "published": asdict(claim.pattern.published) if claim.pattern.published else None,
     }
 
