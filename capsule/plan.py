@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any, Literal
@@ -144,12 +144,23 @@ def first(plan: Plan, runs: int) -> Plan:
     """
     fresh = list(dict.fromkeys(t.seed for g in plan.groups for t in g.trials if _is_fresh(t)))
     kept = set(fresh[:runs])
-    groups = tuple(
-        group for group in plan.groups if not _is_fresh(group.trials[0]) or group.seed in kept
-    )
-    return replace(
-        plan, groups=groups, digest=digest.of_json(_json(plan.manifest, groups, plan.verifies))
-    )
+    return _part(plan, lambda group: not _is_fresh(group.trials[0]) or group.seed in kept)
+
+
+def without(plan: Plan, trials: Collection[str]) -> Plan:
+    """The plan without the process starts of these trials, which ran before.
+
+    Args:
+        plan: What is left of it keeps its names.
+        trials: Ids; a start is left out where all of its trials are among them.
+    """
+    return _part(plan, lambda group: any(trial.id not in trials for trial in group.trials))
+
+
+def _part(plan: Plan, wanted: Callable[[Group], bool]) -> Plan:
+    groups = tuple(filter(wanted, plan.groups))
+    named = digest.of_json(_json(plan.manifest, groups, plan.verifies))
+    return replace(plan, groups=groups, digest=named)
 
 
 def fresh_seeds(

@@ -47,6 +47,14 @@ def _add(parser: ArgumentParser) -> None:
         "has, unless its author planned another",
     )
     parser.add_argument(
+        "--add",
+        action="append",
+        type=Path,
+        metavar="VERIFICATION",
+        help="count the runs of an earlier verification, and go on with the seeds that follow; "
+        "--runs is then their number in all, by default the next planned look",
+    )
+    parser.add_argument(
         "--until-decided",
         action="store_true",
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
