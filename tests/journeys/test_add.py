@@ -171,9 +171,9 @@ def test_further_looks_are_taken_until_every_claim_is_decided(author: User) -> N
 def test_a_killed_verification_resumes_with_what_it_adds(author: User) -> None:
     seal_original(author)
     verify(author, "first.zip")
-    words = ("verify", "a.zip", "--add", "first.zip", "--runs", "7")
+    words = ("verify", "a.zip", "--add", "first.zip")
     (author.folder / "hold").touch()
-    running = author.start(*words)
+    running = author.start(*words, "--runs", "7")
     folder = wait_for_workload(author, running)
     kill_tree(running)
     (author.folder / "hold").unlink()
@@ -247,8 +247,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         "gap": without_second_seed,
         "open": without_an_outcome,
     }.items():
-        whole = user.folder / ("longer.zip" if name == "gap" else "first.zip")
-        reseal(whole, first.with_name(name), change)
+        source = user.folder / ("longer.zip" if name == "gap" else "first.zip")
+        reseal(source, first.with_name(name), change)
     whole = first.read_bytes()
     first.with_name("damaged").write_bytes(whole.replace(b"completed", b"complexed", 1))
     return user
