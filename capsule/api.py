@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from capsule import archive, pairing, places, rerun, sealing
+from capsule import archive, earlier, pairing, places, rerun, sealing
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -152,9 +152,12 @@ def verify(
 ) -> Verification:
     """Run a capsule's plan again on this machine with fresh seeds, and judge its claims.
 
+    With `options.add` the seeds go on where an earlier verification ended, and its runs count.
+
     Raises:
-        UsageError: There is no such capsule, an option is wrong, or the output exists already.
-        DamagedError: The capsule, its image or a dataset is not what it should be.
+        UsageError: There is no such capsule, an option is wrong, the output exists already, or
+            runs here would not be of one kind with those that they are added to.
+        DamagedError: A capsule, its image or a dataset is not what it should be.
         UntrustedError: It is a stranger's, and nobody said that its code may run here.
         CannotRunError: As for `run`.
         ExecutionError: As for `run`, but that `resume_verification` goes on.
@@ -164,12 +167,17 @@ def verify(
         trust.require_consent(original, trust=options.trust, watch=watch)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
-        runs = rerun.runs(record, options.runs, looks)
+        added = earlier.take(original, options.add)
+        runs = rerun.runs(record, options.runs, looks, added)
         plan = plans.make(record.manifest, verifies=original.id, runs=runs)
         resolved = resolve(rerun.request(original, options, Path(scratch)), watch)
         trust.require_container(original, resolved, allow_host=options.allow_host)
+        if added is not None:
+            earlier.require_same(added, resolved)
         terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
-        session = sessions.begin(plan, resolved, terms, work=options.work, claims=record.claims)
+        session = sessions.begin(
+            plan, resolved, terms, work=options.work, claims=record.claims, earlier=added
+        )
         with session.workspace.lock():
             return _finish_and_judge(original, session, looks, options.output, watch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,9 +37,11 @@ class VerifyOptions(RunOptions):
         trust: A stranger's capsule may execute its code here.
         allow_host: It may do so without a container.
         levels: Whose program measures: the capsule's own, or this version's (`own`).
-        runs: Number of fresh seeds; by default the first planned look, which is as many as the
-            original has unless its author planned another.
+        runs: Number of fresh seeds, with those of `add`; by default the next planned look, of which
+            the first is as many as the original has unless its author planned another.
         until_decided: Stop at the first of the planned looks that decides every claim.
+        add: Earlier verifications of the capsule, whose runs count: the last one, which has those
+            that it added itself, or all of them.
     """
 
     trust: bool = False
@@ -46,6 +49,7 @@ class VerifyOptions(RunOptions):
     levels: Literal["capsule", "own"] = "capsule"
     runs: int | None = None
     until_decided: bool = False
+    add: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

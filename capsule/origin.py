@@ -28,6 +28,19 @@ class Original:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Added:
+    """A verification whose runs count with those of a later one.
+
+    Attributes:
+        id: Of its capsule, 64 hex digits.
+        runs: Number of fresh seeds that it ran itself.
+    """
+
+    id: str
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """A re-execution of a capsule's plan.
 
@@ -36,11 +49,12 @@ class Verification:
         seed_rule: Number of the rule that made the fresh seeds.
         nonce: What a third party added to the seeds, None for nothing.
         look: Number of the planned look that ended it, from 1; None without looks.
-        runs: Number of fresh seeds that were asked for.
+        runs: Number of fresh seeds that were asked for, with those of `added`.
         image: Reference given with `--image`, None when the original's image ran.
         levels: Whose program measured: the `capsule`'s, or our `own`.
         set: What whoever verifies changed of the manifest's mutable part: JSON pointer to value.
-        added: Ids of earlier verifications whose runs count with these.
+        added: Earlier verifications whose runs count with these, in the order of their seeds; this
+            one's capsule has them all.
     """
 
     kind: ClassVar[str] = "verification"
@@ -52,7 +66,7 @@ class Verification:
     image: str | None = None
     levels: Literal["capsule", "own"] = "capsule"
     set: Mapping[str, Scalar] = field(default_factory=dict)
-    added: tuple[str, ...] = ()
+    added: tuple[Added, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

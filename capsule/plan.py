@@ -163,6 +163,19 @@ def first(plan: Plan, runs: int) -> Plan:
     )
 
 
+def without(plan: Plan, trials: Collection[str]) -> Plan:
+    """The plan without the process starts of these trials, which ran before.
+
+    Args:
+        plan: What is left of it keeps its names.
+        trials: Ids; a start is left out where all of its trials are among them.
+    """
+    return _with_groups(
+        plan,
+        [group for group in plan.groups if any(trial.id not in trials for trial in group.trials)],
+    )
+
+
 def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
     """The plan, and after it runs that are no evidence: they tell why fresh seeds all failed.
 

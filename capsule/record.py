@@ -10,7 +10,14 @@ from capsule import __version__
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.notes import Note
-from capsule.origin import JUDGE_RULE, Origin, image_override, original_id
+from capsule.origin import (
+    JUDGE_RULE,
+    Added,
+    Origin,
+    Verification,
+    image_override,
+    original_id,
+)
 from capsule.plan import Plan, SeedSource, to_json
 
 Outcome = Literal["completed", "failed", "interrupted"]
@@ -263,6 +270,11 @@ class Record:
     def verifies(self) -> str | None:
         """Id of the capsule that this one re-executed, None for any other run."""
         return original_id(self.origin)
+
+    @property
+    def chain(self) -> tuple[Added, ...]:
+        """Earlier verifications whose runs count with its own, in the order of their seeds."""
+        return self.origin.added if isinstance(self.origin, Verification) else ()
 
     @property
     def image_override(self) -> str | None:

@@ -8,6 +8,7 @@ from capsule import session as sessions
 from capsule import verdict
 from capsule.archive import Capsule
 from capsule.diff import inability
+from capsule.earlier import Earlier
 from capsule.errors import UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
@@ -43,20 +44,33 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
     )
 
 
-def runs(record: Record, wanted: int | None, looks: tuple[int, ...]) -> int:
-    """How many fresh seeds a verification runs at most.
+def runs(
+    record: Record, wanted: int | None, looks: tuple[int, ...], earlier: Earlier | None = None
+) -> int:
+    """How many fresh seeds a verification has at most.
 
     Args:
         record: Of the original.
-        wanted: By whoever verifies, None for the first planned look.
+        wanted: By whoever verifies, None for the next planned look.
         looks: The planned ones, if all of them are taken.
+        earlier: A verification whose runs count.
 
     Raises:
-        UsageError: It is no number of runs.
+        UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
         raise UsageError(f"a verification has one run or more, not {wanted}")
-    return looks[-1] if looks else wanted or verdict.advise_runs(record)
+    there = len(earlier.seeds) if earlier else 0
+    most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
+    if most is None or (earlier and most <= there):
+        assert earlier is not None
+        those = f"{most} runs in all are asked for" if wanted else "every planned look was taken"
+        raise UsageError(
+            f"{there} runs are there already, and {those}",
+            where=str(earlier.capsule.path),
+            advice="--runs N says how many fresh seeds there are to be, with those",
+        )
+    return most
 
 
 def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, places
+from capsule import archive, earlier, places
 from capsule.errors import CapsuleError
 from capsule.execute import payload
 from capsule.origin import original_id
@@ -95,6 +95,8 @@ def write(session: Session, execution: Execution, record: Record, target: Path) 
     """
     places.check(output=target)
     files = [*payload.files_to_carry(session.workspace), *execution.logs]
+    if session.earlier is not None:
+        files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
     return Sealed(path=target, id=capsule_id, record=record)
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from capsule import earlier as earlier_runs
 from capsule import inventory, places, summary, verdict
 from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule import record as records
+from capsule.earlier import Earlier
 from capsule.errors import DamagedError, UsageError
 from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
@@ -51,6 +53,7 @@ class Session:
     Attributes:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
+        earlier: A verification whose trials are not run again, and count; None for none.
     """
 
     workspace: Workspace
@@ -59,6 +62,14 @@ class Session:
     setting: Setting
     claims: tuple[FrozenClaim, ...] | None
     gatherer: gather.Gatherer
+    earlier: Earlier | None = None
+
+    @property
+    def rest(self) -> Plan:
+        """The part of the plan that runs here."""
+        if self.earlier is None:
+            return self.plan
+        return planning.without(self.plan, self.earlier.trials)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +79,7 @@ class CutOff:
     workspace: Workspace
     plan: Plan
     setup: Setup
+    earlier: Earlier | None = None
 
     @property
     def request(self) -> Request:
@@ -88,6 +100,7 @@ def begin(
     *,
     work: Path | None,
     claims: tuple[FrozenClaim, ...] | None = None,
+    earlier: Earlier | None = None,
 ) -> Session:
     """Make the folder of a new run, whole or not at all.
 
@@ -97,6 +110,7 @@ def begin(
         terms: What else the folder keeps.
         work: The folder to make, None for one of a new name in the current folder.
         claims: Those of the capsule that is verified.
+        earlier: A verification of it whose runs count with these.
 
     Raises:
         UsageError: The folder exists already.
@@ -105,7 +119,7 @@ def begin(
     run = uuid.uuid4()
     setup = Setup(
         uuid=str(run),
-        origin=_origin(plan, resolved, terms),
+        origin=_origin(plan, resolved, terms, earlier),
         started=_now(),
         runtime=resolved.runtime.name,
         contained=resolved.runtime.contained,
@@ -122,7 +136,10 @@ def begin(
         workspace = Workspace.create(partial, _header(plan, setup, terms))
         payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
         _add_node(workspace)
-    return _session(Workspace.open(folder), plan, setup, resolved, claims)
+        if earlier is not None:
+            earlier_runs.keep(earlier, workspace.earlier)
+    session = _session(Workspace.open(folder), plan, setup, resolved, claims)
+    return replace(session, earlier=earlier)
 
 
 def reopen(folder: Path, *, verifies: str | None) -> CutOff:
@@ -134,7 +151,8 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
 
     Raises:
         UsageError: It is not a run folder, or verifies something else.
-        DamagedError: Its manifest makes another plan than the one that was begun.
+        DamagedError: Its manifest makes another plan than the one that was begun, or what it adds
+            to is not as it was sealed.
     """
     workspace = Workspace.open(folder)
     header = workspace.header
@@ -154,7 +172,10 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
             where=str(workspace.manifest),
             advice="it was changed, or begun by another version of capsule; start anew",
         )
-    return CutOff(workspace=workspace, plan=plan, setup=setup)
+    earlier = None
+    if isinstance(setup.origin, Verification) and setup.origin.added:
+        earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
+    return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
 
 
 def take_up(
@@ -172,7 +193,8 @@ def take_up(
     added = [start for start in cut_off.workspace.log.starts if start.group not in planned]
     plan = planning.add_controls(cut_off.plan, [name for start in added for name in start.trials])
     loop.recover(cut_off.workspace, plan)
-    return _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
+    session = _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
+    return replace(session, earlier=cut_off.earlier)
 
 
 def perform(session: Session, watch: Watch) -> Execution:
@@ -181,8 +203,9 @@ def perform(session: Session, watch: Watch) -> Execution:
     Raises:
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
-    loop.run(session.workspace, session.plan, session.setting, watch)
-    return session.gatherer.collect(session.plan)
+    rest = session.rest
+    loop.run(session.workspace, rest, session.setting, watch)
+    return session.gatherer.collect(rest)
 
 
 def probe(session: Session, execution: Execution) -> Execution:
@@ -200,7 +223,7 @@ def probe(session: Session, execution: Execution) -> Execution:
 def follow(session: Session, watch: Watch) -> Iterator[None]:
     """Tell the watch that trials start, and that no more do."""
     log = session.workspace.log
-    total = sum(len(group.trials) for group in session.plan.groups)
+    total = sum(len(group.trials) for group in session.rest.groups)
     watch.begin(session.workspace.folder, total, sum(map(log.is_settled, log.last)))
     try:
         yield
@@ -209,10 +232,11 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
 
 
 def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
-    """The planned looks but for those that the run went past before it was interrupted."""
+    """The planned looks but for those that were taken, or that the run went past already."""
     seeds = {group.id: group.seed for group in session.plan.groups if _is_fresh(group)}
     begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}
-    return [runs for runs in looks if runs >= len(begun)]
+    taken = len(session.earlier.seeds) if session.earlier else 0
+    return [runs for runs in looks if runs > taken and runs >= taken + len(begun)]
 
 
 def look(session: Session, runs: int, number: int) -> Session:
@@ -229,7 +253,7 @@ def add_controls(session: Session, trials: Sequence[str]) -> Session:
 
 
 def assemble(session: Session, execution: Execution) -> Record:
-    """The record of what ran so far, with its claims frozen."""
+    """The record of what ran so far, earlier runs included, with its claims frozen."""
     record = records.assemble(
         session.setup,
         session.plan,
@@ -240,7 +264,8 @@ def assemble(session: Session, execution: Execution) -> Record:
     claims = session.claims
     if claims is None:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
-    return replace(record, claims=claims)
+    record = replace(record, claims=claims)
+    return earlier_runs.merge(record, session.earlier) if session.earlier else record
 
 
 def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
@@ -255,7 +280,7 @@ def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
     )
 
 
-def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
+def _origin(plan: Plan, resolved: Resolved, terms: Terms, earlier: Earlier | None) -> Origin:
     if terms.side is not None:
         return terms.side
     if plan.verifies is None:
@@ -267,6 +292,7 @@ def _origin(plan: Plan, resolved: Resolved, terms: Terms) -> Origin:
         runs=len(seeds),
         image=terms.image,
         levels="own" if own else "capsule",
+        added=earlier.chain if earlier else (),
     )
 
 

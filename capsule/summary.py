@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 from capsule.manifest import Direction, Kind, Metric, Per
@@ -61,6 +63,8 @@ class MetricRuns:
 
     Attributes:
         controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
+        earlier: How many runs more earlier verifications made. Of a metric of the machine they are
+            left out: it was another one, or the same one on another day.
     """
 
     metric: str
@@ -72,6 +76,7 @@ class MetricRuns:
     runs: tuple[Run, ...]
     test_set: int | None = None
     controls: tuple[Run, ...] = ()
+    earlier: int = 0
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -92,6 +97,27 @@ def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The trials of a record's plan, in executed order: at least `id` and `seed_source` each."""
     for group in plan["groups"]:
         yield from group["trials"]
+
+
+def earlier_seeds(record: Record) -> frozenset[int]:
+    """The fresh seeds that earlier verifications ran, whose runs count with the record's own."""
+    trials = (t for t in planned_trials(record.plan) if t["seed_source"] == "fresh")
+    fresh = dict.fromkeys(trial["seed"] for trial in trials)
+    return frozenset(islice(fresh, sum(one.runs for one in record.chain)))
+
+
+def own_nodes(record: Record) -> Sequence[Mapping[str, Any]]:
+    """The nodes that the record's own runs took place on, without those of earlier verifications.
+
+    Returns:
+        All of them where no run says on which.
+    """
+    if not record.chain:
+        return record.nodes
+    earlier = earlier_seeds(record)
+    own = (one for one in record.attempts if one.seed_source == "fresh")
+    used = sorted({node for one in own if one.seed not in earlier for node in one.nodes})
+    return [record.nodes[node] for node in used] or record.nodes
 
 
 def final_outcome(attempt: Attempt) -> bool:
@@ -209,6 +235,8 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     lengths = (len(line.values) for line in record.samples)
     few = _VERY_FEW if sum(length for length in lengths if length > _VERY_FEW) > _FEW else _FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
+    earlier = earlier_seeds(record)
+    left_out: Counter[str] = Counter()
     runs: dict[str, tuple[Metric, list[Run]]] = {}
     controls: dict[str, list[Run]] = {}
     for trial in planned_trials(record.plan):
@@ -216,6 +244,9 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
         attempt = final.get(trial["id"])
         for metric in benchmarks[benchmark].due(framework):
             path = f"{benchmark}/{case}/{framework}/{metric.name}"
+            if metric.kind == "machine" and int(trial["seed"]) in earlier:
+                left_out[path] += 1
+                continue
             lines = samples.get((trial["id"], attempt.attempt, path), []) if attempt else []
             run = _run(trial, attempt, tuple(lines), few)
             if trial["seed_source"] == "control":
@@ -224,7 +255,10 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
                 runs[path][1].append(run)
             else:
                 runs[path] = (metric, [run])
-    return {path: _metric_runs(path, *runs[path], controls.get(path, ())) for path in sorted(runs)}
+    return {
+        path: _metric_runs(path, *runs[path], controls.get(path, ()), left_out[path])
+        for path in sorted(runs)
+    }
 
 
 def _run(
@@ -251,7 +285,7 @@ def _not_finite(samples: tuple[Samples, ...]) -> float | None:
 
 
 def _metric_runs(
-    path: str, metric: Metric, runs: Sequence[Run], controls: Sequence[Run]
+    path: str, metric: Metric, runs: Sequence[Run], controls: Sequence[Run], earlier: int
 ) -> MetricRuns:
     return MetricRuns(
         metric=path,
@@ -263,6 +297,7 @@ def _metric_runs(
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
         test_set=metric.test_set,
         controls=tuple(controls),
+        earlier=earlier,
     )
 
 

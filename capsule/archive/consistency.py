@@ -25,6 +25,7 @@ def faults(record: Record) -> Iterator[str]:
     paths = dict(plan.metric_paths(record.manifest))
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
+    yield from _added_faults(record)
     yield from _sample_faults(record, paths)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
     for claim in record.claims:
@@ -156,6 +157,16 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
             yield f"{subject} has a second control run"
         if subject not in failed:
             yield f"{subject} has a control run, and no fresh one of it failed"
+
+
+def _added_faults(record: Record) -> Iterator[str]:
+    """Where runs that are said to be added are not among those that ran."""
+    if len({one.id for one in record.chain}) < len(record.chain):
+        yield "a verification is added twice"
+    trials = summary.planned_trials(record.plan)
+    fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
+    if record.chain and fresh <= summary.earlier_seeds(record):
+        yield "all of its runs are said to be those of earlier verifications"
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

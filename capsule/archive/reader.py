@@ -77,6 +77,8 @@ class Capsule:
             f"{len(record.claims)} claims are the manifest's",
             "the crate describes every file",
         ]
+        for earlier in record.chain:
+            facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if record.image:
             facts.append(f"the image's digests form one chain from {_image_name(record.image)}")
         if record.levels["digest"]:

@@ -36,6 +36,8 @@ def _head(record: Record) -> Iterator[str]:
     yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
         yield f"- Re-execution of capsule: `{record.verifies}`"
+    for earlier in record.chain:
+        yield f"- Counts runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
     yield from (f"- Note: {_plain(note.sentence)}" for note in record.notes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from capsule.archive import images
 from capsule.image import Image
 from capsule.notes import Note
-from capsule.origin import Extension, Origin, Original, Rereading, Side, Verification
+from capsule.origin import Added, Extension, Origin, Original, Rereading, Side, Verification
 from capsule.record import Dataset, Setup
 
 _ORIGINS: Mapping[str, type[Origin]] = {
@@ -26,8 +26,10 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
     rest = {name: item for name, item in value.items() if name != "kind"}
-    for name in rest.keys() & {"added", "metrics"}:
-        rest[name] = tuple(rest[name])
+    if "metrics" in rest:
+        rest["metrics"] = tuple(rest["metrics"])
+    if "added" in rest:
+        rest["added"] = tuple(Added(**one) for one in rest["added"])
     return _ORIGINS[value["kind"]](**rest)
 
 

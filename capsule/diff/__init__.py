@@ -34,6 +34,7 @@ class Side:
         machine: Its nodes in a few words.
         image: Digest by which the image is named, None for the `host` runtime.
         image_override: Reference given with `--image`.
+        added: Earlier verifications whose runs count with its own and are in it.
     """
 
     id: str | None
@@ -49,6 +50,7 @@ class Side:
     contained: bool
     image: str | None
     image_override: str | None
+    added: tuple[origin.Added, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +149,12 @@ def _side(record: Record, capsule_id: str | None) -> Side:
         contained=record.contained,
         image=str(image.identity.digest) if image else None,
         image_override=record.image_override,
+        added=record.chain,
     )
 
 
 def _machine(record: Record) -> str:
-    kinds = Counter(map(inventory.describe, record.nodes))
+    kinds = Counter(map(inventory.describe, summary.own_nodes(record)))
     return "; ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items())
 
 
@@ -289,6 +292,8 @@ def _notes(
             code="of-another-original",
             sentence="the second capsule re-executed another capsule than the first",
         )
+    if added := sides[1].added:
+        yield _added_note(rerun, added)
     if relation == "different":
         yield Note(
             code="images-differ",
@@ -308,6 +313,18 @@ def _notes(
         )
     yield from _seed_notes(original, rerun, pairs)
     yield from _record_notes(original, rerun)
+
+
+def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:
+    """Whose runs count, and that no time is compared with one of another day."""
+    counted = ", ".join(f"{one.runs} of {one.id[:12]}" for one in added)
+    metrics = summary.run_values(rerun).values()
+    machine = any(metric.kind == "machine" for metric in metrics)
+    alone = "; metrics of the machine are judged by the runs made now alone" if machine else ""
+    return Note(
+        code="runs-added",
+        sentence=f"runs of earlier verifications count with those made now: {counted}{alone}",
+    )
 
 
 def _record_notes(original: Record, rerun: Record) -> Iterator[Note]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
 from capsule.record import Record
@@ -16,9 +17,13 @@ ImageRelation = Literal[
 
 def image_relation(a: Record, b: Record) -> ImageRelation:
     """The strongest identity that two records' images share; `none` when one ran without."""
-    if a.image is None or b.image is None:
+    return relate_images(a.image, b.image)
+
+
+def relate_images(x: Image | None, y: Image | None) -> ImageRelation:
+    """The strongest identity that two images share; `none` where one is missing."""
+    if x is None or y is None:
         return "none"
-    x, y = a.image, b.image
     if x.manifest_digest is not None and x.manifest_digest == y.manifest_digest:
         return "same-manifest"
     if x.config_digest == y.config_digest:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from capsule import inventory
+from capsule import inventory, summary
 from capsule.digest import canonical_json
 from capsule.jsons import Json
 from capsule.record import Record
@@ -84,7 +84,7 @@ def _between(topic: Topic, a: Json, b: Json) -> Iterator[Fact]:
 
 
 def _between_nodes(original: Record, rerun: Record) -> Iterator[Fact]:
-    there, here = original.nodes, rerun.nodes
+    there, here = summary.own_nodes(original), summary.own_nodes(rerun)
     if len(there) != len(here):
         yield Fact(topic="node class", pointer="/count", original=len(there), rerun=len(here))
     for index, (a, b) in enumerate(zip(there, here, strict=False)):

@@ -74,7 +74,7 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
         for rerun, rerun_id in zip(reruns, ids[1:], strict=True)
     ]
     metrics = [summary.run_values(record) for record in records]
-    for index, reason in _copies(records):
+    for index, reason in _copies(records, ids):
         pair = pairs[index - 1]
         pairs[index - 1] = replace(pair, pairs=refuse(pair.pairs, reason))
         metrics[index] = {}
@@ -85,13 +85,23 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     )
 
 
-def _copies(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
-    """Each record that is a copy of an earlier one, and why it is."""
+def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tuple[int, str]]:
+    """Each record that has runs of one before it, and why they are no further evidence."""
     for index, record in enumerate(records):
         for earlier in range(index):
-            if reason := evidence.copy(records[earlier], record):
+            reason = _counted_twice(record, ids[earlier]) or _counted_twice(
+                records[earlier], ids[index]
+            )
+            if reason := reason or evidence.copy(records[earlier], record):
                 yield index, f"{label(index)} is no re-execution beside {label(earlier)}: {reason}"
                 break
+
+
+def _counted_twice(record: Record, other: str | None) -> str | None:
+    """Why a verification says nothing beside one that was added to it."""
+    if other is None or all(one.id != other for one in record.chain):
+        return None
+    return f"{other[:12]} was added to the other one, which has its runs already"
 
 
 def label(index: int) -> str:

@@ -5,6 +5,7 @@
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
       manifest.json   inputs/   levels/   nodes/
+      earlier.capsule the verification whose runs count with these, if there is one
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
                       of several ranks each has the last three in a folder rank-RRRR/
 
@@ -171,6 +172,16 @@ class Workspace:
     def levels(self) -> Path:
         """The measuring program that this run uses, from start to end."""
         return self.folder / "levels"
+
+    @property
+    def earlier(self) -> Path:
+        """A copy of the verification that this run adds to."""
+        return self.folder / "earlier.capsule"
+
+    @property
+    def earlier_files(self) -> Path:
+        """What of its files the new capsule carries, laid out while that is sealed."""
+        return self.folder / "earlier"
 
     def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""

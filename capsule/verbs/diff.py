@@ -45,10 +45,13 @@ def _diff(arguments: Arguments, console: Console) -> int:
             console.show(*report.draw_several(spread, full=arguments.full))
         return several.exit_code(spread)
     judged = judgement.diff(arguments.original, first)
+    going_on = verb.next_command(arguments.original, first, judged, {})
     if arguments.json:
-        console.data(verb.text(report.verdict_to_json(judged)))
+        console.data(verb.text(report.verdict_to_json(judged, going_on)))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
+        if going_on:
+            console.data(f"to decide it: {going_on}")
     return verdict.exit_code(judged)
 
 

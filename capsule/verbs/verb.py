@@ -17,6 +17,7 @@ from capsule.options import ResumeOptions, RunOptions
 
 if TYPE_CHECKING:
     from capsule.console import Console
+    from capsule.verdict import Verdict
 
 _Arguments = TypeVar("_Arguments")
 _MOST_RUNS = 1000
@@ -154,7 +155,7 @@ def conflict(option: str) -> UsageError:
     )
 
 
-def command(*words: str | Path, flags: Mapping[str, bool | Path | None]) -> str:
+def command(*words: str | Path, flags: Mapping[str, bool | str | Path | None]) -> str:
     """A command line to type, with the flags that are set.
 
     >>> command("check", "my capsule.zip", flags={"--json": True, "--output": None})
@@ -165,6 +166,34 @@ def command(*words: str | Path, flags: Mapping[str, bool | Path | None]) -> str:
         if value:
             line += [flag] if value is True else [flag, str(value)]
     return shlex.join(line)
+
+
+def next_command(
+    original: Path,
+    rerun: Path,
+    verdict: Verdict,
+    flags: Mapping[str, bool | str | Path | None],
+) -> str | None:
+    """The command line that decides what is open, None where none is known to.
+
+    Args:
+        original: The capsule whose claims are judged, as it was named.
+        rerun: The verification of it.
+        verdict: Of the two.
+        flags: How the verification was asked for, where that is known.
+    """
+    from capsule.verdict import advise_further
+
+    further = advise_further(verdict)
+    if further is None:
+        return None
+    rest = {
+        "--add": rerun if further.add else None,
+        "--runs": str(further.runs),
+        "--image": further.image,
+        "--levels": "own" if further.own_levels else None,
+    }
+    return command("verify", original, flags={**rest, **flags})
 
 
 def text(value: object) -> str:

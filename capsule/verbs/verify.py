@@ -47,6 +47,14 @@ def _add(parser: ArgumentParser) -> None:
         "has, unless its author planned another",
     )
     parser.add_argument(
+        "--add",
+        action="append",
+        type=Path,
+        metavar="VERIFICATION",
+        help="count the runs of an earlier verification, and go on with the seeds that follow; "
+        "--runs is then their number in all, by default the next planned look",
+    )
+    parser.add_argument(
         "--until-decided",
         action="store_true",
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
@@ -72,11 +80,20 @@ def _verify(arguments: Arguments, console: Console) -> int:
         )
         verification = api.resume_verification(arguments.capsule, arguments.resume, options, watch)
     judged, rerun = verification.verdict, verification.rerun
+    flags = {
+        "--runtime": None if arguments.runtime == "auto" else arguments.runtime,
+        "--trust": arguments.trust,
+        "--allow-host": arguments.allow_host,
+        "--keep-hosts": arguments.keep_hosts,
+    }
+    going_on = verb.next_command(arguments.capsule, rerun.path, judged, flags)
     if arguments.json:
-        console.data(verb.text(report.verdict_to_json(judged)))
+        console.data(verb.text(report.verdict_to_json(judged, going_on)))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
         console.data(f"second capsule {rerun.path}")
+        if going_on:
+            console.data(f"to decide it: {going_on}")
     return verdict.exit_code(judged)
 
 
@@ -96,6 +113,7 @@ VERIFY = Verb(
     examples=(
         "capsule verify stranger.capsule.zip --trust",
         "capsule verify mine.capsule.zip --until-decided",
+        "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip",
         "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
     ),
     one="capsule",

@@ -6,7 +6,8 @@ INCONCLUSIVE   neither can be said at the stated error rate; with advice where s
 REPORTED       a ratio that nobody claimed anything about
 
 verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
-verdict.advise_runs(record) -> int                         how many fresh seeds to begin with
+verdict.advise_runs(record, there) -> int | None            how many fresh seeds to have next
+verdict.advise_further(verdict) -> Further | None           what more decides what is open
 verdict.judge(differences) -> Verdict                       every time two capsules are compared
 """
 
@@ -19,6 +20,7 @@ from capsule import stats
 from capsule.diff import Differences
 from capsule.verdict import claim, wording
 from capsule.verdict.freezing import freeze
+from capsule.verdict.further import Further, advise_further
 from capsule.verdict.model import (
     POWERS,
     Advice,
@@ -36,10 +38,12 @@ __all__ = [
     "Advice",
     "ClaimWord",
     "Counts",
+    "Further",
     "Judged",
     "Look",
     "Verdict",
     "Word",
+    "advise_further",
     "advise_runs",
     "exit_code",
     "freeze",

@@ -25,8 +25,9 @@ def runs(
 ) -> Advice:
     """How many runs of the re-execution decide a claim, with the original as it is.
 
-    A planned look that is still to come is advised where it has the power, else a number that
-    nobody planned: each as it does at the level that so many runs will be judged at.
+    A planned look that is still to come is advised where it has the power, else one of twice as
+    many runs, or twice that: each as it does at the level that so many runs will be judged at. So
+    whoever follows the advice takes five looks at most, and never one for a single run more.
 
     Args:
         judged: The open claim.
@@ -37,6 +38,9 @@ def runs(
     """
     if a is not None and a.n < 2:
         return ORIGINAL_OF_ONE_RUN
+
+    if judged.look is not None and not judged.look.coming:
+        return _looks_taken(judged.look)
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
         at_truth = replace(interval, estimate=truth)
@@ -72,7 +76,19 @@ def _at_its_level(
         for runs in look.planned:
             if runs >= number and runs > look.runs:
                 return runs
-    return fewest(power, _further_level(judged) / look.alpha)
+    number = fewest(power, _further_level(judged) / look.alpha)
+    if isinstance(number, str):
+        return number
+    further = (runs for runs in look.coming if runs not in look.planned)
+    return next((runs for runs in further if runs >= number), number)
+
+
+def _looks_taken(look: Look) -> Advice:
+    return Advice(
+        answer="looks-taken",
+        sentence=f"{look.runs} runs are the last of {FURTHER_LOOKS} looks: the error rate allows no"
+        " further one",
+    )
 
 
 def _planned_level(judged: Judged, look: Look) -> float:

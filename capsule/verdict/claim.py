@@ -69,6 +69,7 @@ def _blank(pair: Pair) -> Judged:
             *sides.notes(original, rerun),
             *bounds.notes(pair),
             *([wording.look(look, alpha)] if look else []),
+            *([] if pair.rerun is None else sides.earlier_notes(pair.rerun, pair.seeds)),
         ),
     )
 
@@ -78,7 +79,9 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
     if claim.paired or not claim.looks:
         return None
     runs = len(rerun.runs) if rerun is not None else 0
-    number = claim.looks.index(runs) + 1 if runs in claim.looks else None
+    # where earlier runs are left out, each of these looks is at runs of its own: none was planned
+    alone = rerun is not None and rerun.earlier > 0
+    number = claim.looks.index(runs) + 1 if runs in claim.looks and not alone else None
     looks = len(claim.looks) if number else FURTHER_LOOKS
     return Look(
         planned=claim.looks, runs=runs, number=number, alpha=stats.nominal_alpha(claim.alpha, looks)

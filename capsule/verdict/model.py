@@ -76,6 +76,17 @@ class Look:
     number: int | None
     alpha: float
 
+    @property
+    def coming(self) -> tuple[int, ...]:
+        """Looks still to come: the planned ones, then each at twice as many runs, five in all.
+
+        >>> Look(planned=(5, 10), runs=5, number=1, alpha=0.0304).coming
+        (10, 20, 40, 80)
+        """
+        doubling = (self.planned[-1] << step for step in range(FURTHER_LOOKS + 1))
+        every = (*self.planned[:-1], *doubling)[:FURTHER_LOOKS]
+        return tuple(runs for runs in every if runs > self.runs)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
@@ -85,13 +96,14 @@ class Advice:
         answer: `runs` or `samples` when more of them on the re-execution's side decide it;
             `original-too-few` when no number does, as the original has too few; `on-the-margin`
             when the estimate lies so near the margin that more than 500 would be needed; `mend`
-            when nothing could be run, and no number of runs helps before that is mended.
+            when nothing could be run, and no number of runs helps before that is mended;
+            `looks-taken` when as many looks were taken as the error rate allows.
         as_seen: How many in all, if the estimate is the truth; None where no number does.
         if_equal: How many in all, if there is no shift at all.
         sentence: The same in words.
     """
 
-    answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend"]
+    answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend", "looks-taken"]
     as_seen: tuple[int | None, int | None] = (None, None)
     if_equal: tuple[int | None, int | None] = (None, None)
     sentence: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from capsule import stats
+from capsule.diff import SeedRule
 from capsule.notes import Note
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.model import Counts
@@ -106,3 +107,15 @@ def notes(original: Counts, rerun: Counts) -> Iterator[Note]:
                 " went through exactly the same values under other seeds; a metric that no seed"
                 " changes can be claimed exact",
             )
+
+
+def earlier_notes(rerun: MetricRuns, seeds: SeedRule) -> Iterator[Note]:
+    """Which runs a metric of the machine is judged by, where earlier verifications count else."""
+    if rerun.earlier:
+        sentence = (
+            "judged by the first verification's runs, which alone have the original's seeds"
+            if seeds == "same"
+            else f"judged by the {len(rerun.runs)} runs made now: of {rerun.earlier} earlier ones"
+            " the machine may have been another, or the day"
+        )
+        yield Note(code="earlier-runs-left-out", sentence=sentence)

@@ -310,6 +310,11 @@ def look(look: Look, alpha: float) -> Note:
     """Which planned look a judgement is, and what that costs."""
     plan = ", ".join(map(str, look.planned))
     level = f"judged at {number(look.alpha)} instead of {number(alpha)}"
+    if look.number is None and look.runs in look.planned:
+        return Note(
+            code="unplanned-look",
+            sentence=f"a look at {look.runs} runs that stand alone is none of the plan: {level}",
+        )
     if look.number is None:
         return Note(
             code="unplanned-look",

@@ -14,7 +14,7 @@ from capsule import archive, digest, schema
 from capsule.archive import flat, lines
 from capsule.archive.setup import origin_from_json, origin_to_json
 from capsule.errors import BugError, DamagedError
-from capsule.origin import Extension, Origin, Original, Rereading, Side, Verification
+from capsule.origin import Added, Extension, Origin, Original, Rereading, Side, Verification
 from capsule.record import Evidence, File
 from tests.support.capsules import read_files, rehash, sample_files
 from tests.support.records import make_attempt, make_files, make_record
@@ -26,6 +26,7 @@ Change = Callable[[Any], None]
 
 SAMPLES = "data/results/samples.jsonl"
 
+ADDED = Added(id="cd" * 32, runs=3)
 VERIFICATION = origin_to_json(Verification(of="0" * 64, runs=5))
 
 
@@ -372,7 +373,14 @@ def test_evidence_that_does_not_fit_is_refused(
     [
         Original(),
         Original(image="docker://example/other:1"),
-        Verification(of="ab" * 32, runs=5, nonce="n", look=2, levels="own", added=("cd" * 32,)),
+        Verification(
+            of="ab" * 32,
+            runs=5,
+            nonce="n",
+            look=2,
+            levels="own",
+            added=(Added(id="cd" * 32, runs=3),),
+        ),
         Side(pair="p", side="b", order="abab", margin=1.01, metrics=("*/*/*/forward_time",)),
         Extension(of="ab" * 32),
         Rereading(of="ab" * 32),

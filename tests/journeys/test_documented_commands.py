@@ -179,6 +179,10 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify mine.capsule.zip --until-decided": There(
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
     ),
+    "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip": Here(
+        command="capsule verify a.capsule.zip --add here.capsule.zip",
+        says="10 runs (5 of them before)",
+    ),
     "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run": There(
         test="journeys/test_resume.py::test_a_killed_verification_goes_on_and_reaches_its_verdict"
     ),

@@ -349,7 +349,7 @@ def test_an_exact_claim_is_about_every_run_however_alike() -> None:
 def test_a_rerun_begins_with_the_first_planned_look() -> None:
     record = make_record()
 
-    def first(**claim: Any) -> int:
+    def first(**claim: Any) -> int | None:
         claims = verdict.freeze([Claim(metric=LOSS, **claim)], run_values(record))
         return verdict.advise_runs(dataclasses.replace(record, claims=claims))
 

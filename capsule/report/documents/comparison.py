@@ -15,8 +15,12 @@ from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_
 FORMAT = "capsule-comparison/1"
 
 
-def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
+def verdict_to_json(verdict: Verdict, next_command: str | None = None) -> dict[str, Json]:
     """A verdict as a value of the schema `comparison-1`.
+
+    Args:
+        verdict: Of one capsule by another.
+        next_command: What decides what is open, None where nothing is known to.
 
     Computed numbers have 12 significant digits: special functions differ in the last ones between
     builds. Values of runs in sentences of exact claims are whole.
@@ -38,12 +42,14 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
         "reported": [_judgement(judged) for judged in verdict.reported],
         "differences": [asdict(fact) for fact in differences.facts],
         "notes": notes_to_json(differences.notes),
+        "next": next_command,
     }
 
 
 def side_to_json(side: Side) -> dict[str, Json]:
     """One capsule of a comparison."""
-    return {**asdict(side), "authors": list(side.authors)}
+    added: list[Json] = [asdict(one) for one in side.added]
+    return {**asdict(side), "authors": list(side.authors), "added": added}
 
 
 def notes_to_json(notes: tuple[Note, ...]) -> list[Json]:

@@ -11,7 +11,7 @@ from capsule.record import Record
 from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
-from capsule.verdict.wording import number
+from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +57,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
     if record.verifies:
         yield "verifies", record.verifies
+    for earlier in record.chain:
+        yield "counts", f"{count(earlier.runs, 'run')} of {earlier.id}"
     yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
     if record.image is None:

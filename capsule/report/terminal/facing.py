@@ -24,7 +24,7 @@ def describe(side: Side, counts: Iterable[Counts]) -> str:
         counts: Of its metrics that are judged.
     """
     name = short(side.id) if side.id else "not sealed"
-    return ", ".join((name, f"{_runs(list(counts))} {_time(side)}", *_place(side)))
+    return ", ".join((name, f"{_runs(side, list(counts))} {_time(side)}", *_place(side)))
 
 
 def sides_of(judged: Sequence[Judged]) -> tuple[list[Counts], list[Counts]]:
@@ -42,10 +42,12 @@ def runtime(side: Side) -> str:
     return side.runtime if side.contained else f"{side.runtime}, not contained"
 
 
-def _runs(counts: Sequence[Counts]) -> str:
+def _runs(side: Side, counts: Sequence[Counts]) -> str:
     seeds = {seed for side in counts for seed in side.seeds}
     failed = max((side.failed for side in counts), default=0)
-    return count(len(seeds), "run") + (f" ({failed} failed)" if failed else "")
+    earlier = sum(one.runs for one in side.added)
+    parts = [f"{failed} failed"] * bool(failed) + [f"{earlier} of them before"] * bool(earlier)
+    return count(len(seeds), "run") + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _time(side: Side) -> str:

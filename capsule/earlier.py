@@ -1,0 +1,296 @@
+"""An earlier verification whose runs count with a new one's: that they may, and one record of both.
+
+A capsule has every run that it counts, so the last one of a chain stands for all of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from capsule import archive, summary
+from capsule import plan as plans
+from capsule.archive import Capsule
+from capsule.diff.changes import relate_images
+from capsule.errors import DamagedError, ExecutionError, UsageError
+from capsule.execute import payload
+from capsule.notes import Note
+from capsule.origin import Added, Verification
+from capsule.record import Attempt, File, Record, sample_order
+from capsule.resolve import Resolved
+
+_CARRIED = ("evidence", "logs")
+_SAME_IMAGE = ("same-manifest", "same-config", "same-tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """A verification that further runs are added to.
+
+    Attributes:
+        capsule: Open, and whole.
+        seeds: Its fresh seeds in their order, with those of verifications that it adds to itself.
+    """
+
+    capsule: Capsule
+    seeds: tuple[int, ...]
+
+    @property
+    def record(self) -> Record:
+        """What its capsule states."""
+        return self.capsule.record
+
+    @property
+    def chain(self) -> tuple[Added, ...]:
+        """What whoever adds to it states to have added."""
+        before = self.record.chain
+        own = len(self.seeds) - sum(one.runs for one in before)
+        return (*before, Added(id=self.capsule.id, runs=own))
+
+    @property
+    def trials(self) -> frozenset[str]:
+        """Ids of the trials that need not run again."""
+        return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
+
+
+def take(original: Capsule, paths: Sequence[Path]) -> Earlier | None:
+    """Read earlier verifications of a capsule, and take the one that counts the runs of all.
+
+    Returns:
+        None where none is named.
+
+    Raises:
+        UsageError: One verifies something else, in another way or with seeds that do not follow
+            each other, or two have runs under the same seeds.
+        DamagedError: One is not as it was sealed.
+    """
+    if not paths:
+        return None
+    opened = [_check(archive.read(path), original) for path in paths]
+    last = max(opened, key=lambda one: len(one.seeds))
+    counted = [one.id for one in last.chain]
+    for one in opened:
+        if one.capsule.id not in counted:
+            raise UsageError(
+                f"its {len(one.seeds)} runs have the seeds of runs in {last.capsule.path}, and one"
+                " seed is one run",
+                where=str(one.capsule.path),
+                advice="name one of the two: --add counts seeds that follow each other",
+            )
+        counted.remove(one.capsule.id)
+    return last
+
+
+def reopen(path: Path, origin: Verification) -> Earlier:
+    """Read the copy that a run folder keeps.
+
+    Raises:
+        DamagedError: It is not the capsule that the run was begun with.
+    """
+    capsule = archive.read(path)
+    if capsule.id != origin.added[-1].id:
+        raise DamagedError(
+            f"this is capsule {capsule.id[:12]}, and the run adds to {origin.added[-1].id[:12]}",
+            where=str(path),
+            advice="its run folder was changed; start anew",
+        )
+    return Earlier(capsule=capsule, seeds=_fresh_seeds(capsule.record))
+
+
+def keep(earlier: Earlier, path: Path) -> None:
+    """Copy it into a run folder, for a resumed run.
+
+    Raises:
+        ExecutionError: It cannot be read or written.
+    """
+    source = earlier.capsule.path
+    try:
+        if source.is_dir():
+            shutil.copytree(source, path)
+        else:
+            shutil.copyfile(source, path)
+    except OSError as error:
+        raise ExecutionError(f"cannot be copied: {error.strerror}", where=str(source)) from None
+
+
+def require_same(earlier: Earlier, resolved: Resolved) -> None:
+    """Stop where runs here would be of another image or by another program.
+
+    Raises:
+        UsageError: Says which.
+    """
+    where, record = str(earlier.capsule.path), earlier.record
+    there, here = record.image, resolved.image
+    if (there or here) and relate_images(there, here) not in _SAME_IMAGE:
+        names = [
+            "no image" if one is None else str(one.identity.digest)[:19] for one in (there, here)
+        ]
+        override = record.image_override
+        raise UsageError(
+            f"its runs are of another image: {names[0]}, and {names[1]} would run here",
+            where=where,
+            advice=f"add to it with --image {override}"
+            if override
+            else "add to it in the image and with the kind of runtime that it ran with",
+        )
+    if payload.levels_facts(resolved.levels)["digest"] != record.levels["digest"]:
+        release = record.levels["release"]
+        raise UsageError(
+            "its runs were measured by another release of levels"
+            + (f", that of capsule-hpc {release}" if release else ""),
+            where=where,
+            advice="--levels own and --levels capsule (the default) are two programs: use its own",
+        )
+
+
+def merge(record: Record, earlier: Earlier) -> Record:
+    """One record of the runs of both; nodes of the earlier one come last.
+
+    Args:
+        record: Of what ran now. Its plan is that of both.
+        earlier: What ran before.
+    """
+    before = earlier.record
+    notes = (*record.notes, *before.notes, *_software_notes(record, before))
+    attempts = tuple(_carry_over(one, len(record.nodes), earlier) for one in before.attempts)
+    return replace(
+        record,
+        nodes=(*record.nodes, *before.nodes),
+        attempts=(*attempts, *record.attempts),
+        samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def files(earlier: Earlier, folder: Path) -> list[File]:
+    """What its capsule carries beside its record, for the new one.
+
+    Args:
+        earlier: Its capsule is read again.
+        folder: To lay the files out in; what an interrupted call left there is removed.
+
+    Raises:
+        DamagedError: It was changed since it was read.
+        ExecutionError: The folder cannot be written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    return [
+        File(
+            path=f"{kind}/{_prefix(earlier)}/{path.relative_to(folder / kind).as_posix()}",
+            source=path,
+        )
+        for kind in _CARRIED
+        for path in earlier.capsule.extract(kind, folder / kind)
+    ]
+
+
+def _prefix(earlier: Earlier) -> str:
+    """The folder of its logs and evidence: process starts are counted from 1 in each run."""
+    return earlier.capsule.id[:12]
+
+
+def _carry_over(attempt: Attempt, nodes: int, earlier: Earlier) -> Attempt:
+    prefix = _prefix(earlier)
+    return replace(
+        attempt,
+        nodes=tuple(node + nodes for node in attempt.nodes),
+        evidence=tuple(replace(one, path=f"{prefix}/{one.path}") for one in attempt.evidence),
+    )
+
+
+def _software_notes(record: Record, before: Record) -> list[Note]:
+    if record.image is not None or record.software == before.software:
+        return []
+    sentence = "runs that were added had other software: no image says that it is the same"
+    return [Note(code="added-software", sentence=sentence)]
+
+
+def _check(capsule: Capsule, original: Capsule) -> Earlier:
+    """A capsule whose runs further ones of a verification may be added to.
+
+    Raises:
+        UsageError: They may not.
+    """
+    record, where = capsule.record, str(capsule.path)
+    origin = record.origin
+    if not isinstance(origin, Verification):
+        raise UsageError(
+            "it is no verification, so further runs cannot be added to it",
+            where=where,
+            advice="name the second capsule that `capsule verify` sealed",
+        )
+    if origin.of != original.id:
+        raise UsageError(
+            f"it verifies capsule {origin.of[:12]}, and not {original.id[:12]}",
+            where=where,
+            advice=f"add to a verification of {original.path}",
+        )
+    if origin.nonce is not None:
+        raise UsageError(
+            f"its seeds were drawn with the nonce {origin.nonce!r}, and further ones would be"
+            " drawn without",
+            where=where,
+            advice="verify the capsule anew",
+        )
+    seeds = _fresh_seeds(record)
+    if not seeds:
+        raise UsageError(
+            "it has no fresh seeds: no claim of the capsule asks for any, and more runs change"
+            " nothing",
+            where=where,
+        )
+    _check_seeds(seeds, original, where)
+    _check_plan(record, original, len(seeds), where)
+    return Earlier(capsule=capsule, seeds=seeds)
+
+
+def _check_seeds(seeds: tuple[int, ...], original: Capsule, where: str) -> None:
+    manifest = original.record.manifest
+    order = plans.fresh_seeds(
+        original.id, manifest.seeds, count=len(seeds), within=manifest.seed_range
+    )
+    for number, (seed, due) in enumerate(zip(seeds, order, strict=True), 1):
+        if seed != due:
+            raise UsageError(
+                f"its seeds have a gap: number {number} of those that follow from the original's id"
+                f" is {due}, and {seed} stands there",
+                where=where,
+                advice="add to a verification as it was sealed, with its seeds from the first on",
+            )
+
+
+def _check_plan(record: Record, original: Capsule, runs: int, where: str) -> None:
+    plan = plans.make(original.record.manifest, verifies=original.id, runs=runs)
+    assert isinstance(record.origin, Verification)
+    if record.origin.set or _what_runs(record.plan) != _what_runs(plans.to_json(plan)):
+        raise UsageError(
+            "its plan is another one than the original's",
+            where=where,
+            advice="verify the capsule anew: only runs of one plan count together",
+        )
+    ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
+    for trial in summary.planned_trials(record.plan):
+        if trial["id"] not in ended:
+            raise UsageError(
+                f"its seeds have a gap: {trial['id']} has no outcome",
+                where=where,
+                advice="verify the capsule anew",
+            )
+
+
+def _what_runs(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan but for its process starts, which are numbered by how many there are."""
+    trials = {
+        trial["id"]: {**trial, "ranks": group["ranks"]}
+        for group in plan["groups"]
+        for trial in group["trials"]
+    }
+    return {**{name: plan[name] for name in plan if name != "groups"}, "trials": trials}
+
+
+def _fresh_seeds(record: Record) -> tuple[int, ...]:
+    trials = summary.planned_trials(record.plan)
+    return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))

@@ -1,0 +1,62 @@
+"""What more to run where a verification left claims open: how many seeds, beside which runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capsule.verdict.model import Judged, Verdict
+
+# runs of a changed experiment do not add up with those of the capsule's own
+_OTHER_PLAN = frozenset({"changed-manifest", "another-manifest"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """How to go on with a verification.
+
+    Attributes:
+        runs: Number of fresh seeds in all.
+        add: Whether the runs that are there count. They do not where a metric of the machine is
+            open: of it every verification has its own.
+        image: Reference that took the place of the original's image, None where none did.
+        own_levels: Whether the program of this version of capsule measured in place of its own.
+    """
+
+    runs: int
+    add: bool
+    image: str | None
+    own_levels: bool
+
+
+def advise_further(verdict: Verdict) -> Further | None:
+    """What decides what is open, None where nothing is, or no number of runs is known to.
+
+    Args:
+        verdict: Of a capsule by a verification of it.
+    """
+    differences = verdict.differences
+    original, rerun = differences.original, differences.rerun
+    codes = {change.code for change in differences.changes}
+    if original.id is None or rerun.verifies != original.id or codes & _OTHER_PLAN:
+        return None
+    open_claims = [one for one in verdict.claims if one.decisive and one.word == "INCONCLUSIVE"]
+    numbers = [(one, number) for one in open_claims if (number := _runs(one)) is not None]
+    if verdict.word != "INCONCLUSIVE" or not numbers:
+        return None
+    return Further(
+        runs=max(number for _, number in numbers),
+        add=all(one.kind == "portable" for one, _ in numbers),
+        image=rerun.image_override,
+        own_levels="another-program" in codes,
+    )
+
+
+def _runs(judged: Judged) -> int | None:
+    """The look that is advised, for a shift as seen or, where none decides that, for no shift."""
+    advice = judged.advice
+    if advice is None or advice.answer == "samples":
+        return None
+    number = advice.as_seen[0] or advice.if_equal[0]
+    if number is None or judged.look is None:
+        return number
+    return next((runs for runs in judged.look.coming if runs >= number), number)

@@ -1,0 +1,291 @@
+"""Runs add up: a verification goes on where an earlier one ended, and says what it counts."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule import archive, digest
+from capsule.origin import Added, Verification
+from capsule.record import File, Record
+from tests.journeys.test_resume import attempts_in, kill_tree, wait_for_workload
+from tests.support.command import REPORT, Document, User, write_manifest, write_script
+
+LOSS, TIME = "tiny/default/command/loss", "tiny/default/command/time"
+# the margin is wider than any choice of ten seeds could leave open, and hardly so for two
+STEP = """
+import time
+print("seed", seed)
+report("loss", 1 + random.Random(seed).uniform(-0.01, 0.01))
+report("time", 1 + (time.time_ns() % 1000) / 1e6)
+"""
+# a run is held while somebody's file lies there
+HELD = """
+import pathlib, time
+while pathlib.Path(HOLD).exists():
+    pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
+    time.sleep(0.02)
+"""
+BENCHMARK: Document = {
+    "id": "tiny",
+    "command": ["python3", "tiny.py"],
+    "inputs": ["tiny.py"],
+    "metrics": {
+        "loss": {"direction": "lower"},
+        "time": {"direction": "lower", "kind": "machine", "unit": "s"},
+    },
+}
+CLAIM: Document = {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.02}}
+CLAIM_OF_TIME: Document = {"metric": TIME, "type": "equivalence", "margin": {"relative": 0.1}}
+
+
+def seal_original(author: User, name: str = "a.zip", **changes: object) -> None:
+    """Five published runs of something that reports a number and a time."""
+    hold = f"HOLD = {str(author.folder / 'hold')!r}"
+    write_script(author.folder, REPORT + hold + HELD + STEP)
+    manifest = write_manifest(
+        author.folder, **{"benchmarks": [BENCHMARK], "claims": [CLAIM, CLAIM_OF_TIME], **changes}
+    )
+    ended = author.run("run", manifest, "--output", name)
+    assert ended.returncode == 0, ended.stderr
+
+
+def verify(author: User, name: str, *words: str, code: int = 0) -> Document:
+    """The verdict of a verification that is sealed under a name."""
+    return author.json("verify", "a.zip", "--output", name, *words, code=code)
+
+
+def claim_of(verdict: Document, metric: str) -> Document:
+    (claim,) = [one for one in verdict["claims"] if one["metric"] == metric]
+    document: Document = claim
+    return document
+
+
+def record_of(capsule: Path) -> Record:
+    with archive.read(capsule) as opened:
+        return opened.record
+
+
+def losses(record: Record) -> dict[int, float]:
+    return {line.seed: line.values[0] for line in record.samples if line.metric == LOSS}
+
+
+def test_two_verifications_have_the_seeds_and_the_judgement_of_one_longer(author: User) -> None:
+    seal_original(author)
+    verify(author, "first.zip")
+    summed = verify(author, "sum.zip", "--add", "first.zip")
+    long = verify(author, "long.zip", "--runs", "10")
+    one, other = (record_of(author.folder / name) for name in ("sum.zip", "long.zip"))
+    assert losses(one) == losses(other)
+    assert one.plan_digest == other.plan_digest
+    assert [attempt.seed for attempt in one.attempts] == [a.seed for a in other.attempts]
+    loss = claim_of(summed, LOSS)
+    assert loss["look"]["number"] == 2
+    assert loss == claim_of(long, LOSS)
+    # of the machine nothing is added up
+    time = claim_of(summed, TIME)
+    ran_now = [attempt.seed for attempt in one.attempts][5:]
+    assert time["rerun"]["seeds"] == sorted(ran_now)
+    assert time["look"]["number"] is None
+    assert "judged by the 5 runs made now" in " ".join(note["sentence"] for note in time["notes"])
+    check_what_is_told(author, summed)
+
+
+def check_what_is_told(author: User, summed: Document) -> None:
+    """What was added is sealed with the sum, and every command that reads it says so."""
+    first, counted = record_of(author.folder / "first.zip"), record_of(author.folder / "sum.zip")
+    with archive.read(author.folder / "first.zip") as opened:
+        name = opened.id
+    assert counted.chain == (Added(id=name, runs=5),)
+    assert summed["sides"]["rerun"]["added"] == [{"id": name, "runs": 5}]
+    for words in (("check", "sum.zip"), ("show", "sum.zip")):
+        assert name in author.run(*words).stdout, words
+    compared = author.run("diff", "a.zip", "sum.zip")
+    assert compared.returncode == 0
+    assert "10 runs (5 of them before)" in compared.stdout
+    assert f"5 of {name[:12]}; metrics of the machine" in " ".join(compared.stdout.split())
+    # every attempt of the first one is there, on its own node, with its log
+    assert [a.started for a in counted.attempts[:5]] == [a.started for a in first.attempts]
+    assert counted.nodes[counted.attempts[0].nodes[0]] == first.nodes[0]
+    with zipfile.ZipFile(author.folder / "sum.zip") as sealed:
+        logs = [one for one in sealed.namelist() if one.startswith("data/logs/")]
+        assert len(logs) == 10
+        log = sealed.read(f"data/logs/{name[:12]}/0001-stdout.txt").decode()
+    assert log == f"seed {first.attempts[0].seed}\n"
+    # beside what it counts already it is no machine of its own
+    several = author.run("diff", "a.zip", "first.zip", "sum.zip")
+    assert f"{name[:12]} was added to the other one" in " ".join(several.stdout.split())
+
+
+def test_a_chain_is_added_by_its_last_capsule_or_by_all_of_them(author: User) -> None:
+    seal_original(author)
+    verify(author, "first.zip", "--runs", "2", code=3)
+    verify(author, "second.zip", "--add", "first.zip", "--runs", "4")
+    verify(author, "third.zip", "--add", "second.zip")
+    chain = record_of(author.folder / "third.zip").chain
+    assert [one.runs for one in chain] == [2, 2]
+    verify(author, "same.zip", "--add", "first.zip", "--add", "second.zip")
+    same = record_of(author.folder / "same.zip")
+    assert same.chain == chain
+    assert losses(same) == losses(record_of(author.folder / "third.zip"))
+    assert len(losses(same)) == 5
+
+
+def test_an_open_verdict_ends_with_the_command_that_decides_it(author: User) -> None:
+    seal_original(author, claims=[CLAIM])
+    ended = author.run("verify", "a.zip", "--runs", "2", "--output", "first.zip")
+    assert ended.returncode == 3, ended.stdout
+    told = ended.stdout.splitlines()[-1]
+    assert told == "to decide it: capsule verify a.zip --add first.zip --runs 5"
+    compared = author.run("diff", "a.zip", "first.zip")
+    assert compared.stdout.splitlines()[-1] == told
+    assert author.json("diff", "a.zip", "first.zip", code=3)["next"] in told
+    decided = author.json(*told.split()[4:])
+    assert (decided["verdict"], decided["next"]) == ("REPRODUCED", None)
+    assert claim_of(decided, LOSS)["rerun"]["values"] == 5
+
+
+def test_times_that_are_open_are_not_decided_by_adding(author: User) -> None:
+    seal_original(author, claims=[{**CLAIM_OF_TIME, "margin": {"relative": 0.0015}}])
+    verdict = verify(author, "first.zip", "--runs", "2", code=3)
+    assert verdict["next"].startswith("capsule verify a.zip --runs ")
+
+
+def test_further_looks_are_taken_until_every_claim_is_decided(author: User) -> None:
+    seal_original(author, claims=[{**CLAIM, "looks": [2, 5, 10]}])
+    verify(author, "first.zip", code=3)
+    ended = author.run("verify", "a.zip", "--until-decided", "--add", "first.zip", "--output", "s")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "look after 2 runs" not in ended.stderr
+    assert "look after 5 runs: REPRODUCED" in ended.stderr
+    origin = record_of(author.folder / "s").origin
+    assert isinstance(origin, Verification)
+    assert (origin.look, origin.runs, len(losses(record_of(author.folder / "s")))) == (2, 10, 5)
+
+
+def test_a_killed_verification_resumes_with_what_it_adds(author: User) -> None:
+    seal_original(author)
+    verify(author, "first.zip")
+    words = ("verify", "a.zip", "--add", "first.zip")
+    (author.folder / "hold").touch()
+    running = author.start(*words, "--runs", "7")
+    folder = wait_for_workload(author, running)
+    kill_tree(running)
+    (author.folder / "hold").unlink()
+    (author.folder / "first.zip").unlink()
+    refused = author.run(*words, "--resume", folder)
+    assert refused.returncode == 2
+    assert "--resume and --add exclude each other" in refused.stderr
+    ended = author.run("verify", "a.zip", "--resume", folder, "--output", "sum.zip")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counted = record_of(author.folder / "sum.zip")
+    assert [one.runs for one in counted.chain] == [5]
+    assert len(losses(counted)) == 7
+    outcomes = [one["outcome"] for one in attempts_in(author.folder / "sum.zip")]
+    assert outcomes == [*["completed"] * 5, "interrupted", *["completed"] * 2]
+    assert not folder.exists()
+
+
+# what does not add up
+
+
+def reseal(capsule: Path, target: Path, change: Callable[[Record], Record]) -> None:
+    """The same capsule, sealed with another record by somebody who changed it."""
+    with archive.read(capsule) as opened:
+        carried = [name for name in opened.digests if name.startswith(("inputs/", "levels/"))]
+        files = [File(path=name, source=opened.open(name)) for name in carried]
+        archive.write(change(opened.record), files, target)
+
+
+def with_origin(**changes: Any) -> Callable[[Record], Record]:
+    return lambda record: replace(record, origin=replace(record.origin, **changes))
+
+
+def without_second_seed(record: Record) -> Record:
+    """Its seeds have a gap."""
+    gone = record.plan["groups"][1]
+    plan = {**record.plan, "groups": [one for one in record.plan["groups"] if one is not gone]}
+    return replace(
+        record,
+        plan=plan,
+        plan_digest=str(digest.of_json(plan)),
+        attempts=tuple(one for one in record.attempts if one.seed != gone["seed"]),
+        samples=tuple(one for one in record.samples if one.seed != gone["seed"]),
+    )
+
+
+def without_an_outcome(record: Record) -> Record:
+    """A run of it never ended."""
+    last = record.attempts[-1]
+    cut = replace(last, outcome="interrupted", reason="killed", exit_code=None)
+    return replace(record, attempts=(*record.attempts[:-1], cut))
+
+
+def of_other_levels(record: Record) -> Record:
+    return replace(record, levels={"digest": None, "release": None})
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
+    """An original, another one, and verifications of them, all sound."""
+    user = User.make(tmp_path_factory.mktemp("seen"))
+    seal_original(user, claims=[CLAIM])
+    seal_original(user, "other.zip", claims=[CLAIM], seeds=[6, 7, 8])
+    verify(user, "first.zip", "--runs", "2", code=3)
+    verify(user, "longer.zip", "--runs", "3", code=3)
+    of_other = user.run("verify", "other.zip", "--output", "of-other.zip")
+    assert of_other.returncode in (0, 3), of_other.stderr
+    first = user.folder / "first.zip"
+    for name, change in {
+        "nonce": with_origin(nonce="n"),
+        "set": with_origin(set={"/resources/walltime": 1}),
+        "gap": without_second_seed,
+        "open": without_an_outcome,
+    }.items():
+        source = user.folder / ("longer.zip" if name == "gap" else "first.zip")
+        reseal(source, first.with_name(name), change)
+    whole = first.read_bytes()
+    first.with_name("damaged").write_bytes(whole.replace(b"completed", b"complexed", 1))
+    return user
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["a.zip"], 2, "it is no verification"),
+        (["of-other.zip"], 2, "it verifies capsule"),
+        (["nowhere.zip"], 2, "no such capsule"),
+        (["damaged"], 4, "damaged"),
+        (["nonce"], 2, "with the nonce 'n'"),
+        (["set"], 2, "another one than the original's"),
+        (["gap"], 2, "its seeds have a gap: number 2 of those that follow"),
+        (["open"], 2, "has no outcome"),
+        (["first.zip", "--runs", "2"], 2, "2 runs are there already, and 2 runs in all"),
+        (["longer.zip", "--runs", "1"], 2, "3 runs are there already, and 1 runs in all"),
+        (["first.zip", "--add", "longer.zip"], 2, "one seed is one run"),
+        (["first.zip", "--add", "first.zip"], 2, "one seed is one run"),
+        (["first.zip", "--runs", "4", "--until-decided"], 2, "exclude each other"),
+    ],
+)
+def test_what_does_not_add_up_is_refused_before_anything_runs(
+    seen: User, words: Sequence[str], code: int, message: str
+) -> None:
+    before = sorted(seen.folder.iterdir())
+    refused = seen.run("verify", "a.zip", "--add", *words, "--output", "new.zip")
+    assert refused.returncode == code, refused.stderr
+    assert message in " ".join(refused.stderr.split())
+    assert sorted(seen.folder.iterdir()) == before
+
+
+def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
+    seal_original(author, claims=[{**CLAIM, "looks": [2, 3]}])
+    verify(author, "first.zip", "--runs", "3", code=3)
+    refused = author.run("verify", "a.zip", "--add", "first.zip")
+    assert refused.returncode == 2
+    assert "3 runs are there already, and every planned look was taken" in refused.stderr
+    assert "--runs N" in refused.stderr
