@@ -22,6 +22,7 @@ class Outlook:
     Attributes:
         metric: The claim's pattern.
         type: The claim's.
+        mean_of_last: The claim's.
         seeds: The original's runs.
         rerun_seeds: The re-execution's: as many, or those of the last planned look.
         alpha: One-sided level that a look, or an interval without a guard against skew, uses.
@@ -36,6 +37,7 @@ class Outlook:
 
     metric: str
     type: str
+    mean_of_last: int | None = None
     seeds: int
     rerun_seeds: int
     alpha: float
@@ -109,7 +111,8 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
         narrowest=reach,
         margin=margin,
         runs=runs,
-        sentence=f"{claim.metric}: {sentence}",
+        mean_of_last=claim.mean_of_last,
+        sentence=f"{claim.name}: {sentence}",
     )
 
 
