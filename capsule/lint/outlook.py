@@ -81,7 +81,7 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
 def _of_shift(claim: Claim, seeds: int) -> Outlook:
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
     if claim.published is not None:
-        alpha /= 2  # no ranks guard against skew there
+        alpha /= 2  # a mean with its spread, without runs, has nothing that guards it against skew
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
     here = claim.looks[-1] if claim.looks else seeds
     margin = spreads(claim)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from capsule.stats.multiplicity import holm, p_beyond
     from capsule.stats.planning import narrowest_margin, runs_for_margin
     from capsule.stats.pooling import Pool, pool
-    from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
+    from capsule.stats.power import Answer, runs_to_decide
     from capsule.stats.ranks import superiority
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
@@ -64,7 +64,6 @@ __all__ = [
     "random_effects_mean",
     "runs_at",
     "runs_for_margin",
-    "runs_to_confirm",
     "runs_to_decide",
     "runs_to_lift",
     "samples_beside",
@@ -112,7 +111,6 @@ _HOMES = {
     "random_effects_mean": "reproducibility",
     "runs_at": "curves",
     "runs_for_margin": "planning",
-    "runs_to_confirm": "power",
     "runs_to_decide": "power",
     "runs_to_lift": "failures",
     "samples_beside": "samples",

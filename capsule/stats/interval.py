@@ -159,7 +159,7 @@ class Side(Protocol):
 def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
     """The interval of `mean(b) - mean(a)` where one side is a single run, as spread as the other.
 
-    The level is a quarter: no ranks guard against skew here, and that one run scatters like the
+    The level is a quarter: nothing guards against skew here, and that one run scatters like the
     others is an assumption that nothing can check: at three times their spread up to 22 % of the
     verdicts are wrong all the same.
 
