@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
-    from capsule.stats.interval import Interval, Method, location, paired_shift, shift
+    from capsule.stats.interval import ONE_SET, Interval, Method, location, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
-    from capsule.stats.planning import narrowest_margin, runs_for_margin
+    from capsule.stats.planning import narrowest_margin, narrowest_paired_margin, runs_for_margin
     from capsule.stats.pooling import Pool, pool
     from capsule.stats.power import Answer, runs_to_decide
     from capsule.stats.ranks import superiority
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from capsule.stats.summaries import Summary, summary_shift
 
 __all__ = [
+    "ONE_SET",
     "Answer",
     "Band",
     "Curve",
@@ -56,6 +57,7 @@ __all__ = [
     "median_interval",
     "mser5",
     "narrowest_margin",
+    "narrowest_paired_margin",
     "nominal_alpha",
     "p_beyond",
     "paired_shift",
@@ -82,6 +84,7 @@ _HOMES = {
     "CurveDecision": "curves",
     "Decision": "decision",
     "Interval": "interval",
+    "ONE_SET": "interval",
     "Mean": "reproducibility",
     "Method": "interval",
     "Pool": "pooling",
@@ -103,6 +106,7 @@ _HOMES = {
     "median_interval": "series",
     "mser5": "series",
     "narrowest_margin": "planning",
+    "narrowest_paired_margin": "planning",
     "nominal_alpha": "looks",
     "p_beyond": "multiplicity",
     "paired_shift": "interval",

@@ -12,7 +12,7 @@ from scipy import special
 
 from capsule.stats import permutation, ranks
 from capsule.stats.decision import Region
-from capsule.stats.interval import level_in_use
+from capsule.stats.interval import ONE_SET, level_in_use
 from capsule.stats.power import MOST_RUNS, verdict_probability
 
 _REPETITIONS = 8000
@@ -79,15 +79,41 @@ def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
     return n if n <= MOST_RUNS else None
 
 
+def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
+    """The narrowest margin that so many pairs confirm, in sd of their differences.
+
+    For normal differences of mean zero, by the rule that judges them.
+
+    Args:
+        pairs: Seeds with a run on either side.
+        alpha: The claim's one-sided error rate.
+        power: Wanted probability of REPRODUCED.
+
+    Returns:
+        Infinity for fewer than two pairs.
+
+    >>> round(narrowest_paired_margin(5, alpha=0.05, power=0.8), 1)
+    2.5
+    """
+    if pairs < 2:
+        return math.inf
+    # a constant: a side without spread
+    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), ONE_SET * alpha, power)
+    return float(f"{margin:.4g}")
+
+
 @lru_cache(maxsize=4096)
 def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
     """As `narrowest_margin` by Welch's interval alone, without what guards it."""
+    return _narrowest((1.0, n_a), (1.0, n_b or _UNLIMITED), alpha, power)
+
+
+def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: float) -> float:
+    """The margin that two sides just confirm, each told by its sd and its number of runs."""
 
     def confirms(margin: float) -> bool:
         region = Region(lower=-margin, upper=margin)
-        return (
-            verdict_probability(0.0, region, (1.0, n_a), (1.0, n_b or _UNLIMITED), alpha) >= power
-        )
+        return verdict_probability(0.0, region, a, b, level) >= power
 
     low, high = 0.0, 1.0
     while not confirms(high):
