@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
-    from capsule.stats.planning import narrowest_margin, narrowest_paired_margin, runs_for_margin
+    from capsule.stats.planning import (
+        confirmation_probability,
+        narrowest_margin,
+        narrowest_paired_margin,
+        runs_for_margin,
+    )
     from capsule.stats.pooling import Pool, pool
     from capsule.stats.power import Answer, runs_to_decide
     from capsule.stats.ranks import superiority
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from capsule.stats.samples import samples_beside, samples_for_distance
     from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
     from capsule.stats.summaries import Summary, summary_shift
+    from capsule.stats.variances import variance_ratio
 
 __all__ = [
     "ONE_SET",
@@ -46,6 +52,7 @@ __all__ = [
     "Word",
     "c4",
     "common_grid",
+    "confirmation_probability",
     "curve_shift",
     "decide",
     "effective_sample_size",
@@ -73,6 +80,7 @@ __all__ = [
     "shift",
     "summary_shift",
     "superiority",
+    "variance_ratio",
     "variation",
     "veto",
 ]
@@ -95,6 +103,7 @@ _HOMES = {
     "Word": "decision",
     "c4": "margin",
     "common_grid": "curves",
+    "confirmation_probability": "planning",
     "curve_shift": "curves",
     "decide": "decision",
     "effective_sample_size": "series",
@@ -122,6 +131,7 @@ _HOMES = {
     "shift": "interval",
     "summary_shift": "summaries",
     "superiority": "ranks",
+    "variance_ratio": "variances",
     "variation": "series",
     "veto": "failures",
 }
