@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from capsule.manifest import Direction, Kind, Metric, Per
+from capsule.manifest import Claim, Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
 
 FORMAT = "capsule-metrics/1"
@@ -150,6 +150,37 @@ def _rank_value(samples: Samples, few: int) -> float | None:
     if samples.per in ("node", "block"):
         return _worst(values, samples.direction) if values and finite(values) else None
     return median(values, few)
+
+
+def values_for(claim: Claim, metric: MetricRuns) -> MetricRuns:
+    """The same runs with the value each that a claim judges.
+
+    Of a claim on the mean of the last k evaluations that is the mean over the last k of each run's
+    own, wherever it ended, after its warm-up; of several ranks the worst. A run that has fewer, or
+    values without steps, has failed as far as such a claim goes: left out, a run that diverges
+    early would make the others look better. It keeps its samples.
+    """
+    k = claim.mean_of_last
+    if k is None:
+        return metric
+    return replace(metric, runs=tuple(_with_mean_of_last(run, k) for run in metric.runs))
+
+
+def _with_mean_of_last(run: Run, k: int) -> Run:
+    if run.value is None:
+        return run
+    means = [mean for line in run.samples if (mean := mean_of_last(line, k)) is not None]
+    if not means or len(means) < len(run.samples):
+        return replace(run, status="failed", value=None)
+    return replace(run, value=_worst(means, run.samples[0].direction))
+
+
+def mean_of_last(samples: Samples, k: int) -> float | None:
+    """The mean of the last `k` values of a curve, None where it has fewer, or is none."""
+    values = samples.values[samples.warmup :]
+    if samples.steps is None or len(values) < k:
+        return None
+    return _mean(values[-k:])
 
 
 def _worst(values: Sequence[float], direction: Direction) -> float:

@@ -61,8 +61,9 @@ class Pair:
         claim: None for a metric that nobody claimed anything about.
         seeds: `same` compares under the original's seeds, run by run; `fresh` uses only the
             re-execution's fresh seeds, `all` every run of both sides, `pair` the rounds of a pair.
-        original: The original's runs in use; None when it has no such metric.
-        rerun: The re-execution's runs in use; None when it has no such metric.
+        original: The original's runs in use, with the values that the claim judges; None when it
+            has no such metric.
+        rerun: The same of the re-execution.
         refused: Why these runs are no evidence, None where they are.
         inability: Why no run of the re-execution could be made, None where one could.
     """
@@ -208,6 +209,9 @@ def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None)
     rule: SeedRule = "all"
     refused: str | None = None
     unable: Inability | None = None
+    there, here = (
+        None if side is None else summary.values_for(claim.pattern, side) for side in (there, here)
+    )
     if there is not None and here is not None:
         whole = there, here
         if claim.type == "exact":

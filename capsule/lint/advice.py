@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 
 from capsule import stats
-from capsule.lint.outlook import outlook
+from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import looks
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
-from capsule.manifest.paths import match, matches
+from capsule.manifest.paths import matches
 
 # a margin of this many steps is no longer moved by where on a step it lies
 _COUNTED_STEPS = 10
@@ -53,8 +53,7 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
             )
         yield from _margin_warnings(claim, [metric for _, metric in matched], manifest)
         yield from _failure_warnings(claim, manifest)
-        beside = (one for one in manifest.claims if match(one.metric, claim.metric))
-        if claim.paired and not any(other.answers_for(claim) for other in beside):
+        if claim.paired and stands_alone(claim, manifest):
             yield (
                 f"{claim.metric}: pairs tell whether a machine changes these runs, never whether"
                 " the number is right, so fresh seeds will be judged by the same margin; claim the"

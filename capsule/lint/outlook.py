@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from capsule import stats
 from capsule.lint import frozen, wording
 from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
+from capsule.manifest.paths import match
 
 POWERS = (0.8, 0.9)
 # what a paper that does not tell its number of runs is taken to have
@@ -22,12 +23,16 @@ class Outlook:
     Attributes:
         metric: The claim's pattern.
         type: The claim's.
+        mean_of_last: The claim's.
         seeds: The original's runs.
         rerun_seeds: The re-execution's: as many, or those of the last planned look.
         alpha: One-sided level that a look, or an interval without a guard against skew, uses.
+        paired: Whether it is of the pairs of a paired claim; of one that stands alone there is
+            another of the fresh seeds beside them.
         narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations:
-            those that the original will show where its margin is given so, else the true ones; None
-            where none is confirmed, or the claim is no shift.
+            those that the original will show where its margin is given so, else the true ones; of
+            pairs in standard deviations of their differences. None where none is confirmed, or the
+            claim is no shift.
         margin: The margin asked for in the same unit, None where it depends on what is measured.
         runs: Runs on each side that confirm `margin`, or for a distribution independent samples
             on each side; None where nobody knows or 500 runs are not enough.
@@ -36,6 +41,8 @@ class Outlook:
 
     metric: str
     type: str
+    mean_of_last: int | None = None
+    paired: bool = False
     seeds: int
     rerun_seeds: int
     alpha: float
@@ -73,13 +80,42 @@ def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
         elif claim.type == "bound":
             yield _of_bound(claim, len(manifest.seeds))
         elif claim.type not in ("exact", "ratio", "threshold"):
-            yield _of_shift(claim, len(manifest.seeds))
+            if claim.paired:
+                yield _of_pairs(claim, len(manifest.seeds))
+            if not claim.paired or stands_alone(claim, manifest):
+                yield _of_shift(claim, len(manifest.seeds))
+
+
+def stands_alone(paired: Claim, manifest: Manifest) -> bool:
+    """Whether no other claim tells under fresh seeds what a paired one cannot."""
+    beside = (one for one in manifest.claims if match(one.metric, paired.metric))
+    return not any(other.answers_for(paired) for other in beside)
+
+
+def _of_pairs(claim: Claim, seeds: int) -> Outlook:
+    margins = [
+        stats.narrowest_paired_margin(seeds, alpha=claim.alpha, power=power) for power in POWERS
+    ]
+    reach = None if math.isinf(margins[1]) else (margins[0], margins[1])
+    return Outlook(
+        metric=claim.metric,
+        type=claim.type,
+        mean_of_last=claim.mean_of_last,
+        paired=True,
+        seeds=seeds,
+        rerun_seeds=seeds,
+        alpha=stats.ONE_SET * claim.alpha,
+        narrowest=reach,
+        margin=None,
+        runs=(None, None),
+        sentence=f"{claim.name}, paired: {wording.pairs(claim, seeds, spreads(claim), reach)}",
+    )
 
 
 def _of_shift(claim: Claim, seeds: int) -> Outlook:
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
     if claim.published is not None:
-        alpha /= 2  # no ranks guard against skew there
+        alpha /= 2  # a mean with its spread, without runs, has nothing that guards it against skew
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
     here = claim.looks[-1] if claim.looks else seeds
     margin = spreads(claim)
@@ -109,7 +145,8 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
         narrowest=reach,
         margin=margin,
         runs=runs,
-        sentence=f"{claim.metric}: {sentence}",
+        mean_of_last=claim.mean_of_last,
+        sentence=f"{claim.name}: {sentence}",
     )
 
 

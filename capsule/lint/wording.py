@@ -53,6 +53,36 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None) -> str:
     )
 
 
+def pairs(
+    claim: Claim, seeds: int, spreads: float | None, reach: tuple[float, float] | None
+) -> str:
+    """How little the differences of runs under equal seeds must scatter for a margin to hold.
+
+    Args:
+        claim: A paired one.
+        seeds: Of which both sides have a run.
+        spreads: The margin in the original's own standard deviations, None where it is a number.
+        reach: As for `scatter`, in standard deviations of the differences.
+
+    >>> claim = Claim(metric="a/b/c/d", type="equivalence", paired=True)
+    >>> pairs(claim, 5, 2.0, (2.5, 2.9)).partition(",")[0]
+    '5 pairs confirm 2 sd with probability 0.8 if their differences scatter by less than 0.8 sd'
+    """
+    if spreads is None:
+        size, show = _margin(claim)
+        unit = "the standard deviation between differences"
+    else:
+        size, show = spreads, lambda part: f"{part:g} sd"
+        unit = "sd is the original's standard deviation between its runs"
+    if reach is None:
+        return f"{_NO_SPREAD}: {show(size)} needs two pairs at least"
+    low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
+    return (
+        f"{seeds} pairs confirm {show(size)} with probability 0.8 if their differences scatter by"
+        f" less than {low}, with 0.9 if by less than {high} ({unit})"
+    )
+
+
 def runs(
     claim: Claim,
     runs: str,

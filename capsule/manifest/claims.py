@@ -23,6 +23,7 @@ def claim(raw: Mapping[str, Any]) -> Claim:
         at_most=_number(raw.get("at_most")),
         at_least=_number(raw.get("at_least")),
         mean=raw.get("mean", "arithmetic"),
+        mean_of_last=int(raw["value"]["mean_of_last"]) if "value" in raw else None,
         published=_publication(raw["published"]) if "published" in raw else None,
         alpha=float(raw.get("alpha", 0.05)),
         primary=raw.get("primary", True),
@@ -65,6 +66,8 @@ def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Itera
         not isinstance(benchmark.subject, Command) for benchmark, _ in matched
     ):
         yield "has no steps: a curve is what a command reports with a step beside each value"
+    if claim.mean_of_last is not None:
+        yield from _misfits_of_last(claim.mean_of_last, matched)
     if claim.type == "distribution" and any(m.per in ("node", "block", "rank") for _, m in matched):
         yield "has one value for each node, block or rank: these are no repetitions of one thing"
     steps = (
@@ -75,6 +78,22 @@ def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Itera
     ratio = claim.margin is not None and claim.margin.ratio is not None
     if ratio and claim.published is not None and claim.published.mean <= 0:
         yield "has a published mean that is not positive, which no ratio can be of"
+
+
+def _misfits_of_last(k: int, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
+    """What keeps metrics from having a mean of their last evaluations."""
+    for benchmark, metric in matched:
+        if metric.per == "step":
+            continue
+        what = f"the mean of the last {k}" if k > 1 else "the last"
+        if not isinstance(benchmark.subject, Command):
+            yield f"has no steps, so {quote(metric.name)} has no last evaluations: leave value out"
+        else:
+            yield (
+                f"is judged by {what} of its evaluations, and {quote(metric.name)} is declared per"
+                f' {metric.per}: declare it "per": "step", and report a step beside each value'
+            )
+        return
 
 
 def _margin(raw: Mapping[str, Any]) -> Margin:

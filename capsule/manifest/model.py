@@ -242,6 +242,8 @@ class Claim:
             bound: the one that no run may exceed.
         at_least: The same for a constant that is to be reached.
         mean: Threshold claims: which mean of the runs is held against the constant.
+        mean_of_last: Of how many last evaluations of a curve the mean is a run's value; None for
+            the value that a run has by itself, of a curve its last.
         published: Prediction claims: the numbers that stand for the original's runs.
         alpha: One-sided error rate of each wrong verdict, over all looks together.
         primary: Secondary claims never change the capsule's verdict.
@@ -260,6 +262,7 @@ class Claim:
     at_most: float | None = None
     at_least: float | None = None
     mean: Average = "arithmetic"
+    mean_of_last: int | None = None
     published: Published | None = None
     alpha: float = 0.05
     primary: bool = True
@@ -268,10 +271,28 @@ class Claim:
     resolution: float | None = None
     failure_margin: float | None = None
 
+    @property
+    def value(self) -> str:
+        """Which value of a run is judged, in words; empty where it is the one a run has by itself.
+
+        >>> Claim(metric="a/b/c/d", type="equivalence", mean_of_last=3).value
+        'mean of the last 3 evaluations'
+        """
+        if self.mean_of_last is None:
+            return ""
+        last = self.mean_of_last
+        return "last evaluation" if last == 1 else f"mean of the last {last} evaluations"
+
+    @property
+    def name(self) -> str:
+        """Its metric, with the value that is judged where a run has others."""
+        return f"{self.metric}, {self.value}" if self.value else self.metric
+
     def answers_for(self, paired: Claim) -> bool:
         """Whether it tells under fresh seeds what a paired claim on the same metric cannot."""
         by_fresh_seeds = not self.paired and self.type not in ("exact", "ratio")
-        return by_fresh_seeds and (self.primary or not paired.primary)
+        same_value = self.mean_of_last == paired.mean_of_last
+        return by_fresh_seeds and same_value and (self.primary or not paired.primary)
 
 
 @dataclass(frozen=True, kw_only=True)

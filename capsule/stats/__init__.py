@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
-    from capsule.stats.interval import Interval, Method, location, paired_shift, shift
+    from capsule.stats.interval import ONE_SET, Interval, Method, location, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
-    from capsule.stats.planning import narrowest_margin, runs_for_margin
+    from capsule.stats.planning import (
+        confirmation_probability,
+        narrowest_margin,
+        narrowest_paired_margin,
+        runs_for_margin,
+    )
     from capsule.stats.pooling import Pool, pool
-    from capsule.stats.power import Answer, runs_to_confirm, runs_to_decide
+    from capsule.stats.power import Answer, runs_to_decide
     from capsule.stats.ranks import superiority
     from capsule.stats.rates import (
         p_past,
@@ -33,8 +38,10 @@ if TYPE_CHECKING:
     from capsule.stats.samples import samples_beside, samples_for_distance
     from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
     from capsule.stats.summaries import Summary, summary_shift
+    from capsule.stats.variances import variance_ratio
 
 __all__ = [
+    "ONE_SET",
     "Answer",
     "Band",
     "Curve",
@@ -51,6 +58,7 @@ __all__ = [
     "Word",
     "c4",
     "common_grid",
+    "confirmation_probability",
     "curve_shift",
     "decide",
     "effective_sample_size",
@@ -62,6 +70,7 @@ __all__ = [
     "median_interval",
     "mser5",
     "narrowest_margin",
+    "narrowest_paired_margin",
     "nominal_alpha",
     "p_beyond",
     "p_past",
@@ -72,7 +81,6 @@ __all__ = [
     "random_effects_mean",
     "runs_at",
     "runs_for_margin",
-    "runs_to_confirm",
     "runs_to_confirm_rate",
     "runs_to_decide",
     "runs_to_lift",
@@ -82,6 +90,7 @@ __all__ = [
     "shift",
     "summary_shift",
     "superiority",
+    "variance_ratio",
     "variation",
     "veto",
 ]
@@ -93,6 +102,7 @@ _HOMES = {
     "CurveDecision": "curves",
     "Decision": "decision",
     "Interval": "interval",
+    "ONE_SET": "interval",
     "Mean": "reproducibility",
     "Method": "interval",
     "Pool": "pooling",
@@ -103,6 +113,7 @@ _HOMES = {
     "Word": "decision",
     "c4": "margin",
     "common_grid": "curves",
+    "confirmation_probability": "planning",
     "curve_shift": "curves",
     "decide": "decision",
     "effective_sample_size": "series",
@@ -114,6 +125,7 @@ _HOMES = {
     "median_interval": "series",
     "mser5": "series",
     "narrowest_margin": "planning",
+    "narrowest_paired_margin": "planning",
     "nominal_alpha": "looks",
     "p_beyond": "multiplicity",
     "p_past": "rates",
@@ -124,7 +136,6 @@ _HOMES = {
     "random_effects_mean": "reproducibility",
     "runs_at": "curves",
     "runs_for_margin": "planning",
-    "runs_to_confirm": "power",
     "runs_to_confirm_rate": "rates",
     "runs_to_decide": "power",
     "runs_to_lift": "failures",
@@ -134,6 +145,7 @@ _HOMES = {
     "shift": "interval",
     "summary_shift": "summaries",
     "superiority": "ranks",
+    "variance_ratio": "variances",
     "variation": "series",
     "veto": "failures",
 }

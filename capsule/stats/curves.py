@@ -187,7 +187,7 @@ class _Point:
         self.interval = _interval(a, b, alpha)
         self.decision = decide(self.interval, region)
         self.reach = max(-self.interval.lower, self.interval.upper)
-        # where no ranks guard the mean the interval has half the level: p counts twice
+        # runs too few for ranks have half the level: p counts twice
         times = alpha / self.interval.alpha
         self.p_reproduced = min(1.0, times * self.decision.p_reproduced)
 

@@ -19,10 +19,11 @@ from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
 
-# The mean of one skewed set of values: at five lognormal ones (log-sd 0.6) Student's t is wrong in
-# 14 % at all of alpha, in 9.4 % at half and in 5 % at a sixth of it. Signed ranks or exact sign
-# flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is missing.
-_ONE_SET = 1 / 6
+# Part of the level for one set of values, where nothing guards the mean: at five lognormal ones
+# (log-sd 0.6) Student's t is wrong in 14 % at all of alpha, in 9.4 % at half and in 5 % at a sixth.
+# Signed ranks or exact sign flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is
+# missing.
+ONE_SET = 1 / 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,7 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
     if b.n < 2:
         return None
     error = b.floored_sd / math.sqrt(b.n)
-    return student(b.mean, error, b.n - 1, _ONE_SET * alpha, "one-sample", full=alpha)
+    return student(b.mean, error, b.n - 1, ONE_SET * alpha, "one-sample", full=alpha)
 
 
 class Side(Protocol):
@@ -159,7 +160,7 @@ class Side(Protocol):
 def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
     """The interval of `mean(b) - mean(a)` where one side is a single run, as spread as the other.
 
-    The level is a quarter: no ranks guard against skew here, and that one run scatters like the
+    The level is a quarter: nothing guards against skew here, and that one run scatters like the
     others is an assumption that nothing can check: at three times their spread up to 22 % of the
     verdicts are wrong all the same.
 
@@ -195,7 +196,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     if differences.n < 2:
         return None
     error = differences.floored_sd / math.sqrt(differences.n)
-    level = _ONE_SET * alpha
+    level = ONE_SET * alpha
     return student(differences.mean, error, differences.n - 1, level, "paired", full=alpha)
 
 

@@ -12,7 +12,7 @@ from scipy import special
 
 from capsule.stats import permutation, ranks
 from capsule.stats.decision import Region
-from capsule.stats.interval import level_in_use
+from capsule.stats.interval import ONE_SET, level_in_use
 from capsule.stats.power import MOST_RUNS, verdict_probability
 
 _REPETITIONS = 8000
@@ -53,13 +53,39 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
         level = level_in_use(fewer, more, alpha)
         cost = 1.0 if n_b is None else _GUARD_COST
         return cost * welch_margin(n_a, n_b, alpha=level, power=power)
-    relabelings = math.floor(alpha * math.comb(fewer + more, fewer))
-    if fewer > 3 and relabelings > 2 and permutation.can_count(fewer, more):
-        cost = _COARSE_COST if relabelings < _COARSE else _GUARD_COST
-        return float(f"{cost * welch_margin(fewer, more, alpha=alpha, power=power):.4g}")
+    if (cost_of_few := _cost(fewer, more, alpha)) is not None:
+        return float(f"{cost_of_few * welch_margin(fewer, more, alpha=alpha, power=power):.4g}")
     reaches = _reaches(fewer, more, alpha)
     sure = power + 2 * math.sqrt(power * (1 - power) / _REPETITIONS)
     return float(f"{np.quantile(reaches, sure):.4g}")
+
+
+def confirmation_probability(margin: float, n_a: int, n_b: int, *, alpha: float) -> float:
+    """How likely so many runs confirm a margin in between-run sd: `narrowest_margin` inverted.
+
+    >>> round(confirmation_probability(2.12, 5, 5, alpha=0.05), 1)
+    0.8
+    """
+    fewer, more = sorted((n_a, n_b))
+    if fewer < 1 or more < 2:
+        return 0.0
+    cost, level = _cost(fewer, more, alpha), alpha
+    if fewer * more > _MOST_PAIRS:
+        cost, level = _GUARD_COST, level_in_use(fewer, more, alpha)
+    if cost is None:
+        return float(np.mean(_reaches(fewer, more, alpha) < margin))
+    region = Region(lower=-margin / cost, upper=margin / cost)
+    return verdict_probability(0.0, region, (1.0, fewer), (1.0, more), level)
+
+
+def _cost(fewer: int, more: int, alpha: float) -> float | None:
+    """How much farther than Welch's the envelope reaches, None where that has to be simulated."""
+    if fewer * more > _MOST_PAIRS:
+        return None
+    relabelings = math.floor(alpha * math.comb(fewer + more, fewer))
+    if fewer > 3 and relabelings > 2 and permutation.can_count(fewer, more):
+        return _COARSE_COST if relabelings < _COARSE else _GUARD_COST
+    return None
 
 
 def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
@@ -79,15 +105,41 @@ def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
     return n if n <= MOST_RUNS else None
 
 
+def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
+    """The narrowest margin that so many pairs confirm, in sd of their differences.
+
+    For normal differences of mean zero, by the rule that judges them.
+
+    Args:
+        pairs: Seeds with a run on either side.
+        alpha: The claim's one-sided error rate.
+        power: Wanted probability of REPRODUCED.
+
+    Returns:
+        Infinity for fewer than two pairs.
+
+    >>> round(narrowest_paired_margin(5, alpha=0.05, power=0.8), 1)
+    2.5
+    """
+    if pairs < 2:
+        return math.inf
+    # a constant: a side without spread
+    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), ONE_SET * alpha, power)
+    return float(f"{margin:.4g}")
+
+
 @lru_cache(maxsize=4096)
 def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
     """As `narrowest_margin` by Welch's interval alone, without what guards it."""
+    return _narrowest((1.0, n_a), (1.0, n_b or _UNLIMITED), alpha, power)
+
+
+def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: float) -> float:
+    """The margin that two sides just confirm, each told by its sd and its number of runs."""
 
     def confirms(margin: float) -> bool:
         region = Region(lower=-margin, upper=margin)
-        return (
-            verdict_probability(0.0, region, (1.0, n_a), (1.0, n_b or _UNLIMITED), alpha) >= power
-        )
+        return verdict_probability(0.0, region, a, b, level) >= power
 
     low, high = 0.0, 1.0
     while not confirms(high):

@@ -62,32 +62,6 @@ def runs_to_decide(
     return _fewest(reaches, at_least=max(b.n, 1) + 1, guarded=isinstance(a, Runs))
 
 
-def runs_to_confirm(
-    a: Runs | Summary, region: Region, *, alpha: float, power: float = 0.8
-) -> Answer:
-    """How many runs of B to begin with: enough to decide the claim if there is no shift at all.
-
-    Args:
-        a: The original's runs, at least two, on the scale of `region`; B's spread is taken for
-            the same.
-        region: The claim's region for the shift.
-        alpha: The claim's one-sided error rate.
-        power: Wanted probability of a verdict.
-
-    Returns:
-        As `runs_to_decide`, at least two.
-    """
-
-    def reaches(n_b: int, n_a: int = a.n) -> bool:
-        level, cost = alpha / 2, 1.0
-        if isinstance(a, Runs):
-            level, cost = level_in_use(n_a, n_b, alpha), _cost(n_a, n_b)
-        sides = (a.floored_sd, n_a), (a.floored_sd, n_b)
-        return verdict_probability(0.0, region, *sides, level, cost) >= power
-
-    return _fewest(reaches, at_least=2, guarded=isinstance(a, Runs))
-
-
 def verdict_probability(
     truth: float,
     region: Region,

@@ -42,7 +42,7 @@ class Summary:
 def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
     """The interval of `mean(b) - mean(a)` where at least one side is known by its summary only.
 
-    Welch's at half the level, because no ranks guard against skew here, or the prediction interval
+    Welch's at half the level, because nothing guards against skew here, or the prediction interval
     where one side is a single value.
 
     Returns:

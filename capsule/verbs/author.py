@@ -54,21 +54,38 @@ def _init(arguments: InitArguments, console: Console) -> int:
 
 
 def _add_lint(parser: ArgumentParser) -> None:
-    parser.add_argument("manifest", type=Path, metavar="MANIFEST")
+    parser.add_argument(
+        "manifest",
+        type=Path,
+        metavar="MANIFEST",
+        help="a manifest; or a capsule, whose runs tell more",
+    )
     verb.add_frameworks(parser)
     verb.add_json(parser)
 
 
 def _lint(arguments: LintArguments, console: Console) -> int:
-    from capsule import lint, manifest
+    from zipfile import is_zipfile
 
-    checked = manifest.load(arguments.manifest, arguments.frameworks)
+    from capsule import archive, lint, manifest
+
+    path = arguments.manifest
+    if path.is_dir() or is_zipfile(path):
+        if arguments.frameworks:
+            advice = "leave --frameworks out, or lint the manifest"
+            raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
+        with archive.read(path) as capsule:
+            checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
+    else:
+        checked = manifest.load(path, arguments.frameworks)
+        hints = lint.hints(checked)
     warnings, outlook = lint.warnings(checked), lint.outlook(checked)
     if arguments.json:
         claims = [asdict(claim) for claim in outlook]
         facts = {
-            "manifest": str(arguments.manifest),
-            "warnings": list(warnings),
+            "manifest": str(path),
+            "warnings": warnings,
+            "hints": hints,
             "claims": claims,
         }
         console.data(verb.text(facts))
@@ -77,7 +94,9 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         console.data(claim.sentence)
     for warning in warnings:
         console.data(f"warning: {warning}")
-    console.data(f"{arguments.manifest} is valid")
+    for hint in hints:
+        console.data(f"hint: {hint}")
+    console.data(f"{path} is valid")
     return 0
 
 

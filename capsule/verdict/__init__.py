@@ -97,6 +97,11 @@ def _with_holm(claims: Sequence[Judged]) -> list[Judged]:
     ]
 
 
+def _name(one: Judged) -> str:
+    value = one.claim.pattern.value if one.claim is not None else ""
+    return f"{one.metric}, {value}" if value else one.metric
+
+
 def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
     counts = f"{len(primary)} primary claim{'s' if len(primary) != 1 else ''}"
     if not primary:
@@ -108,7 +113,7 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
         if one.p_different_holm is not None and one.p_different_holm <= one.alpha
     ]
     if beyond_chance:
-        named = beyond_chance[0].metric
+        named = _name(beyond_chance[0])
         if len(primary) == 1:
             return "DIFFERENT", f"the only primary claim differs: {named}{_failure(primary)}"
         verb = "differs" if len(beyond_chance) == 1 else "differ"

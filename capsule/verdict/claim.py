@@ -9,7 +9,16 @@ from capsule import stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import bounds, distributions, failing, shapes, shifts, sides, wording
+from capsule.verdict import (
+    bounds,
+    distributions,
+    evaluations,
+    failing,
+    shapes,
+    shifts,
+    sides,
+    wording,
+)
 from capsule.verdict.model import FURTHER_LOOKS, Judged, Look
 
 _REPORT_ALPHA = 0.05
@@ -68,6 +77,7 @@ def _blank(pair: Pair) -> Judged:
         notes=(
             *sides.notes(original, rerun),
             *bounds.notes(pair),
+            *evaluations.notes(pair),
             *([wording.look(look, alpha)] if look else []),
             *([] if pair.rerun is None else sides.earlier_notes(pair.rerun, pair.seeds)),
         ),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from capsule import stats
+from capsule import stats, summary
 from capsule.errors import ManifestError
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Claim, Margin, looks
@@ -62,6 +62,7 @@ def _matching(claim: Claim, metrics: Mapping[str, MetricRuns]) -> list[str]:
 
 
 def _freeze_one(claim: Claim, metric: MetricRuns, plan: tuple[int, ...]) -> FrozenClaim:
+    metric = summary.values_for(claim, metric)
     scale, (lower, upper), source = _RULES[claim.type](claim, metric)
     return FrozenClaim(
         metric=metric.metric,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from capsule import stats
+from capsule import stats, summary
 from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.model import Counts, Verdict
 from capsule.verdict.wording import natural, number
@@ -63,6 +64,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         verdicts: Of each pair, which tell whether the sides have a value in common.
     """
     claim = _claim(across)
+    across = replace(across, sides=tuple(_values(claim, across)))
     used = list(_runs(across, claim))
     log = claim.scale == "log"
     obstacle = next(_obstacles(across, claim, used), None)
@@ -73,6 +75,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
     mean = None if no_mean else stats.random_effects_mean(used, alpha=claim.alpha)
     first = next((side for side in across.sides if side is not None), None)
     unit = first.unit if first else "1"
+    of_value = f"{claim.pattern.value}: " if claim.pattern.value else ""
     return Spread(
         metric=across.metric,
         unit=unit,
@@ -84,9 +87,9 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
             None if side is None else sides.counts(side, all_count=False) for side in across.sides
         ),
         precision=precision,
-        precision_sentence=_word_precision(precision, unit, log)
+        precision_sentence=of_value + _word_precision(precision, unit, log)
         if precision
-        else f"no s_R: {obstacle}",
+        else f"{of_value}no s_R: {obstacle}",
         mean=mean,
         mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
         notes=tuple(_notes(across, used, precision)),
@@ -97,6 +100,12 @@ def _claim(across: Across) -> FrozenClaim:
     """The first claim on one value a run, whose scale and level these numbers have."""
     of_values = [claim for claim in across.claims if claim.type not in _NOT_OF_VALUES]
     return (of_values or across.claims)[0]
+
+
+def _values(claim: FrozenClaim, across: Across) -> Iterator[MetricRuns | None]:
+    """Every side with the values that the claim judges."""
+    for side in across.sides:
+        yield None if side is None else summary.values_for(claim.pattern, side)
 
 
 def _runs(across: Across, claim: FrozenClaim) -> Iterator[stats.Runs]:

@@ -172,13 +172,18 @@ def fraction_error(metric: MetricRuns) -> float:
     return math.sqrt(mean * (whole - mean) / metric.test_set)
 
 
+def _of_value(claim: FrozenClaim) -> str:
+    return f" of the {claim.pattern.value}" if claim.pattern.value else ""
+
+
 def equivalence(
     word: Word, shown: str, *, claim: FrozenClaim, allowed: str, detectable: bool
 ) -> str:
     """What was found of a claim that both sides are the same within a margin."""
     name = "ratio" if claim.scale == "log" else "shift"
     published = claim.pattern.published
-    subject = f"{name} {'from the published mean ' if published else ''}{shown}"
+    origin = " from the published mean" if published else ""
+    subject = f"{name}{_of_value(claim)}{origin} {shown}"
     if word == "REPRODUCED":
         inside = ": detectable but inside the margin" if detectable else ""
         return f"{subject} is within {allowed}{inside}"
@@ -189,7 +194,7 @@ def equivalence(
 
 def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) -> str:
     """What was found of a claim that the re-execution is no worse than by a margin."""
-    subject = f"{'ratio' if claim.scale == 'log' else 'shift'} {shown}"
+    subject = f"{'ratio' if claim.scale == 'log' else 'shift'}{_of_value(claim)} {shown}"
     verbs = {
         "REPRODUCED": "is not worse by more than",
         "DIFFERENT": "is worse by more than",
@@ -201,7 +206,9 @@ def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) 
 def threshold(word: Word, shown: str, *, claim: FrozenClaim, log: bool) -> str:
     """What was found of a claim that a metric keeps to a constant."""
     verbs = {"REPRODUCED": "is", "DIFFERENT": "is not", "INCONCLUSIVE": "may or may not be"}
-    return f"{'geometric mean' if log else 'mean'} {shown} {verbs[word]} {constants(claim)}"
+    over = f"{_of_value(claim)} over the runs" if claim.pattern.mean_of_last else ""
+    subject = f"{'geometric mean' if log else 'mean'}{over} {shown}"
+    return f"{subject} {verbs[word]} {constants(claim)}"
 
 
 def exact(values: list[tuple[int, float, float]]) -> str:

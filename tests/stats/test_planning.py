@@ -14,7 +14,6 @@ from capsule.stats import (
     decide,
     narrowest_margin,
     runs_for_margin,
-    runs_to_confirm,
     runs_to_decide,
     shift,
     summary_shift,
@@ -107,10 +106,13 @@ def test_a_margin_may_be_too_narrow_for_any_number_of_runs() -> None:
 
 @pytest.mark.parametrize(("n_a", "k"), [(5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0)])
 @pytest.mark.parametrize("power", [0.8, 0.9])
-def test_as_many_runs_as_advised_beforehand_confirm_as_often_as_asked(
+def test_as_many_runs_as_advised_confirm_as_often_as_asked(
     n_a: int, k: float, power: float
 ) -> None:
-    needed = runs_to_confirm(one_sd(n_a), Region(lower=-k, upper=k), alpha=0.05, power=power)
+    # two runs whose mean is the original's: no shift is seen
+    a, b = one_sd(n_a), one_sd(2)
+    interval = known(shift(a, b, alpha=0.05))
+    needed = runs_to_decide(a, b, interval, Region(lower=-k, upper=k), power=power)
     assert isinstance(needed, int)
     assert power - 0.05 <= share_confirmed(n_a, needed, k) <= power + 0.15
 
@@ -119,8 +121,9 @@ def test_advice_from_one_run_reckons_with_the_level_that_more_of_them_will_have(
     a, region = one_sd(10), Region(lower=-2, upper=2)
     alone = known(shift(a, runs([0.0]), alpha=0.05))
     assert alone.alpha == 0.05 / 4
+    two = one_sd(2)
     needed = runs_to_decide(a, runs([0.0]), alone, region)
-    assert needed == runs_to_confirm(a, region, alpha=0.05)
+    assert needed == runs_to_decide(a, two, known(shift(a, two, alpha=0.05)), region)
 
 
 def test_advice_from_a_single_original_run_takes_the_spread_of_the_other() -> None:
@@ -137,22 +140,30 @@ def test_advice_for_a_summary_stays_at_half_the_level() -> None:
     region = Region(lower=-2, upper=2)
     interval = known(summary_shift(a, b, alpha=0.05))
     needed = runs_to_decide(a, b, interval, region)
-    from_runs = runs_to_confirm(one_sd(10), region, alpha=0.05)
+    whole = one_sd(10)
+    from_runs = runs_to_decide(whole, b, known(shift(whole, b, alpha=0.05)), region)
     assert isinstance(needed, int)
     assert isinstance(from_runs, int)
     assert needed >= from_runs
     # from a single run on, which has a quarter, the same number is asked for
     alone = runs([0.0])
     at_quarter = known(summary_shift(a, alone, alpha=0.05))
-    assert runs_to_decide(a, alone, at_quarter, region) == runs_to_confirm(a, region, alpha=0.05)
+    two = one_sd(2)
+    at_half = known(summary_shift(a, two, alpha=0.05))
+    assert runs_to_decide(a, alone, at_quarter, region) == runs_to_decide(a, two, at_half, region)
 
 
-def test_an_original_of_too_few_runs_is_told_before_any_rerun() -> None:
-    assert runs_to_confirm(one_sd(2), Region(lower=-1, upper=1), alpha=0.05) == "original-too-few"
+def test_an_original_of_too_few_runs_is_told() -> None:
+    a, b = one_sd(2), one_sd(3)
+    interval = known(shift(a, b, alpha=0.05))
+    assert runs_to_decide(a, b, interval, Region(lower=-1, upper=1)) == "original-too-few"
     border = Region(lower=0.0, upper=5.0)
-    assert runs_to_confirm(one_sd(5), border, alpha=0.05) == "on-the-margin"
+    a = one_sd(5)
+    interval = known(shift(a, b, alpha=0.05))
+    assert runs_to_decide(a, b, interval, border) == "on-the-margin"
 
 
 def test_constants_need_two_runs() -> None:
-    same = runs([1.0, 1.0])
-    assert runs_to_confirm(same, Region(lower=-1, upper=1), alpha=0.05) == 3
+    same, one = runs([1.0, 1.0]), runs([1.0])
+    interval = known(shift(same, one, alpha=0.05))
+    assert runs_to_decide(same, one, interval, Region(lower=-1, upper=1)) == 3

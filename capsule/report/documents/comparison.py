@@ -8,6 +8,7 @@ from dataclasses import asdict
 from capsule import __version__
 from capsule.diff import Side
 from capsule.jsons import Json
+from capsule.manifest import Claim
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code
@@ -122,8 +123,13 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
         "paired": claim.paired,
         "resolution": claim.resolution,
         "failure_margin": claim.pattern.failure_margin,
+        "value": _value(claim.pattern),
         "published": asdict(claim.pattern.published) if claim.pattern.published else None,
     }
+
+
+def _value(claim: Claim) -> Json:
+    return None if claim.mean_of_last is None else {"mean_of_last": claim.mean_of_last}
 
 
 def counts_to_json(side: Counts) -> dict[str, Json]:

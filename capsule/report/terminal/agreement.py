@@ -24,8 +24,17 @@ class Claimed:
 
     @property
     def name(self) -> str:
-        """The metric without its benchmark, case and framework."""
-        return self.judged.metric.rpartition("/")[2]
+        """The metric without its benchmark, case and framework, with the value that is judged."""
+        return self.call(self.judged.metric.rpartition("/")[2])
+
+    @property
+    def path(self) -> str:
+        """The whole metric, with the value that is judged."""
+        return self.call(self.judged.metric)
+
+    def call(self, metric: str) -> str:
+        """A metric by a name of its own where not the value is judged that all its runs have."""
+        return ", ".join(filter(None, (metric, self.claim.pattern.value)))
 
     @property
     def benchmark(self) -> str:

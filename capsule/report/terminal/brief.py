@@ -97,9 +97,7 @@ def agreeing(claims: Sequence[Claimed]) -> Iterator[tuple[Text, Text]]:
             line = agreement.word_group(members)
         else:
             one = members[0]
-            line = agreement.word_claim(
-                one, one.name if names[one.name] == 1 else one.judged.metric
-            )
+            line = agreement.word_claim(one, one.name if names[one.name] == 1 else one.path)
         yield word("REPRODUCED"), text(line)
     left = list(chain.from_iterable(groups[len(shown) :]))
     if left:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule import inventory, stats, summary
-from capsule.record import Record
+from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
@@ -82,9 +82,19 @@ def _claims(record: Record, metrics: Mapping[str, MetricRuns]) -> RenderableType
     )
     for claim in record.claims:
         primary = "" if claim.primary else " (secondary)"
-        allowed = wording.region(claim, metrics.get(claim.metric))
-        rows.add_row(f"{claim.type}{primary}", Path(claim.metric), text(allowed))
+        metric = metrics.get(claim.metric)
+        runs = None if metric is None else summary.values_for(claim.pattern, metric)
+        allowed = wording.region(claim, runs)
+        rows.add_row(f"{claim.type}{primary}", name_claim(claim), text(allowed))
     return rows
+
+
+def name_claim(claim: FrozenClaim) -> RenderableType:
+    """The metric of a claim, with the value that is judged where it is not the runs' own."""
+    from rich.console import Group
+
+    value = claim.pattern.value
+    return Group(Path(claim.metric), text(value, "dim")) if value else Path(claim.metric)
 
 
 def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:

@@ -10,7 +10,7 @@ from capsule.errors import ExecutionError
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
 from capsule.report.terminal.agreement import mean
-from capsule.report.terminal.contents import head
+from capsule.report.terminal.contents import head, name_claim
 from capsule.report.terminal.style import Path, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
@@ -51,8 +51,8 @@ def _draw_claims(record: Record) -> Iterator[RenderableType]:
     )
     claims = sorted(record.claims, key=lambda claim: not claim.primary)
     for claim in claims[:_ROWS]:
-        runs = metrics[claim.metric]
-        rows.add_row(Path(claim.metric), *_values(runs), text(wording.region(claim, runs)))
+        runs = summary.values_for(claim.pattern, metrics[claim.metric])
+        rows.add_row(name_claim(claim), *_values(runs), text(wording.region(claim, runs)))
     yield rows
     if len(claims) > _ROWS:
         yield text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim")

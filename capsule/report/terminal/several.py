@@ -74,13 +74,16 @@ def _words(metric: Spread, pairs: Sequence[JudgedPair]) -> RenderableType:
     for pair in pairs:
         claims = [one for one in pair.verdict.claims if one.metric == metric.metric]
         for one in claims:
-            kind = f"{_type(one)} " if len(claims) > 1 else ""
+            kind = f"{_kind(one)} " if len(claims) > 1 else ""
             lines.append(Text.assemble(f"{pair.label} {kind}", word(one.word)))
     return Text("\n").join(lines)
 
 
-def _type(one: Judged) -> str:
-    return one.claim.type if one.claim else ""
+def _kind(one: Judged) -> str:
+    """What tells a claim from the others on its metric."""
+    if one.claim is None:
+        return ""
+    return ", ".join(filter(None, (one.claim.type, one.claim.pattern.value)))
 
 
 def _body(metric: Spread) -> RenderableType:

@@ -1,0 +1,66 @@
+"""What a reader must know of runs whose value is a mean of their last evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capsule.diff import Pair
+from capsule.notes import Note
+from capsule.record import Samples
+from capsule.summary import MetricRuns, Run
+from capsule.verdict.wording import count, number
+
+
+def notes(pair: Pair) -> Iterator[Note]:
+    """Which runs have too few evaluations to be judged, and whether runs end at different steps."""
+    last = pair.claim.pattern.mean_of_last if pair.claim is not None else None
+    if last is None:
+        return
+    sides = {
+        name: side
+        for name, side in (("original", pair.original), ("re-execution", pair.rerun))
+        if side is not None
+    }
+    for name, side in sides.items():
+        yield from _short(name, side, last)
+    ends = {
+        tuple(line.steps[-last:])
+        for side in sides.values()
+        for run in side.runs
+        for line in run.samples
+        if run.value is not None and line.steps is not None
+    }
+    if len(ends) > 1:
+        low, high = (number(end, 6) for end in (min(map(min, ends)), max(map(max, ends))))
+        yield Note(
+            code="unequal-steps",
+            sentence=f"not every run has its {_last(last)} at the same steps, which lie between"
+            f" {low} and {high}: each run is judged by its own",
+        )
+
+
+def _short(name: str, side: MetricRuns, last: int) -> Iterator[Note]:
+    # a run that completed, and yet has no value that this claim could judge
+    short = [run for run in side.runs if run.value is None and run.samples]
+    if short:
+        verb = "has" if len(short) == 1 else "have"
+        yield Note(
+            code="too-few-evaluations",
+            sentence=f"{len(short)} of {count(len(side.runs), 'run')} of the {name} {verb} fewer"
+            f" than {count(last, 'evaluation')} and count{'s' * (len(short) == 1)} as failed, first"
+            f" seed {short[0].seed} with {_evaluations(short[0])}",
+        )
+
+
+def _last(last: int) -> str:
+    return "last evaluation" if last == 1 else f"last {last} evaluations"
+
+
+def _evaluations(run: Run) -> str:
+    if any(line.steps is None for line in run.samples):
+        return "values that have no steps"
+    return str(min(map(_after_warmup, run.samples)))
+
+
+def _after_warmup(samples: Samples) -> int:
+    return max(0, len(samples.values) - samples.warmup)
