@@ -36,6 +36,7 @@ class Run:
         trajectory: Lowest seed of all runs that went through exactly the same values: together
             they are one independent run. None when no other run did.
         not_finite: The first NaN or infinity among its values, of a run that has no value for it.
+        started: When the process of its final attempt was started, ISO 8601 UTC; None without one.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class Run:
     samples: tuple[Samples, ...] = ()
     trajectory: int | None = None
     not_finite: float | None = None
+    started: str | None = None
 
     @property
     def series(self) -> Samples | None:
@@ -231,6 +233,7 @@ def _run(
         value=value,
         samples=() if value is None else samples,
         not_finite=_not_finite(samples) if value is None else None,
+        started=attempt.started if attempt else None,
     )
 
 
