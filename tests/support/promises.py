@@ -4,13 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _STATES = re.compile(
     r"%|REPRODUCED|DIFFERENT|INCONCLUSIVE|\balpha\b|½|"
     r"\b(at (most|least|best)|never|always|levels?|probability|error rate|rates?|powers?|half"
-    r"|quarter|sixth|eighth|corrected|correction|confidence|no number|cannot|must)\b"
+    r"|quarter|sixth|eighth|corrected|correction|confidence|no number|cannot|must"
+    r"|depends?|likelier|count(s|ed)?|needs?|refused|judged|confirms?|confirmed|narrower|wider|seldom)\b"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[*_(\"`]*[A-Z0-9])")
 
@@ -95,7 +97,12 @@ def _part(node: ast.expr) -> str:
 def has_test(node: str) -> bool:
     """Whether there is a test of that name: `tests/room/test_x.py::test_name`."""
     path, _, name = node.partition("::")
-    if not (ROOT / path).is_file():
-        return False
-    tree = ast.parse((ROOT / path).read_text())
-    return any(isinstance(one, ast.FunctionDef) and one.name == name for one in tree.body)
+    return name.startswith("test_") and name in _functions(ROOT / path)
+
+
+@lru_cache
+def _functions(path: Path) -> frozenset[str]:
+    if not path.is_file():
+        return frozenset()
+    body = ast.parse(path.read_text()).body
+    return frozenset(one.name for one in body if isinstance(one, ast.FunctionDef))
