@@ -94,9 +94,9 @@ def test_the_word_does_not_depend_on_the_unit(
     there: list[int], here: list[int], unit: float, counted: bool
 ) -> None:
     def word(factor: float, margin: Margin | None) -> str:
-        known = {"resolution": factor} if counted else {}
-        a = metric([factor * value for value in there], **known)
-        b = metric([factor * value for value in here], first_seed=50, **known)
+        step = factor if counted else 0.0
+        a = metric([factor * value for value in there], resolution=step)
+        b = metric([factor * value for value in here], first_seed=50, resolution=step)
         return judge(a, b, type="equivalence", margin=margin).word
 
     for margin, scaled in ((10.0, 10.0 * unit), (7.5, 7.5 * unit)):
