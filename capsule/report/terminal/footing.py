@@ -58,8 +58,8 @@ def _no_rate(one: Judged) -> str | None:
         return "none"
     if any(side.independent < 2 for side in sides):
         return "single"
-    if one.method == "exact":
-        return "constant"
+    if one.lower is not None and one.lower == one.upper:
+        return "constant"  # an interval without any width: nothing varied
     if one.seeds == "pair":
         return None  # its rounds vary by what the node does, under seeds that are equal on purpose
     shared = set(one.original.seeds) & set(one.rerun.seeds)
