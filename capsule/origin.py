@@ -48,7 +48,8 @@ class Verification:
         of: Id of the capsule, 64 hex digits.
         seed_rule: Number of the rule that made the fresh seeds.
         nonce: What a third party added to the seeds, None for nothing.
-        look: Number of the planned look that ended it, from 1; None without looks.
+        look: Number of the planned look that ended it, from 1; None where so many seeds are no
+            planned look.
         runs: Number of fresh seeds that were asked for, with those of `added`.
         image: Reference given with `--image`, None when the original's image ran.
         levels: Whose program measured: the `capsule`'s, or our `own`.

@@ -21,7 +21,7 @@ from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
-from capsule.manifest import Command
+from capsule.manifest import Command, looks
 from capsule.origin import Origin, Original, Side, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
@@ -119,7 +119,7 @@ def begin(
     run = uuid.uuid4()
     setup = Setup(
         uuid=str(run),
-        origin=_origin(plan, resolved, terms, earlier),
+        origin=_origin(plan, resolved, terms, claims or (), earlier),
         started=_now(),
         runtime=resolved.runtime.name,
         contained=resolved.runtime.contained,
@@ -280,7 +280,13 @@ def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
     )
 
 
-def _origin(plan: Plan, resolved: Resolved, terms: Terms, earlier: Earlier | None) -> Origin:
+def _origin(
+    plan: Plan,
+    resolved: Resolved,
+    terms: Terms,
+    claims: Sequence[FrozenClaim],
+    earlier: Earlier | None,
+) -> Origin:
     if terms.side is not None:
         return terms.side
     if plan.verifies is None:
@@ -289,6 +295,7 @@ def _origin(plan: Plan, resolved: Resolved, terms: Terms, earlier: Earlier | Non
     own = resolved.levels == payload.OWN_LEVELS
     return Verification(
         of=plan.verifies,
+        look=looks.place((claim.looks for claim in claims), len(seeds)),
         runs=len(seeds),
         image=terms.image,
         levels="own" if own else "capsule",

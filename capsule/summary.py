@@ -39,6 +39,7 @@ class Run:
             they are one independent run. None when no other run did.
         not_finite: The first NaN or infinity among its values, of a run that has no value for it.
         failure: The attempt that ended it, where that failed.
+        started: When the process of its final attempt was started, ISO 8601 UTC; None without one.
     """
 
     seed: int
@@ -50,6 +51,7 @@ class Run:
     trajectory: int | None = None
     not_finite: float | None = None
     failure: Attempt | None = None
+    started: str | None = None
 
     @property
     def series(self) -> Samples | None:
@@ -307,6 +309,7 @@ def _run(
         samples=() if value is None else samples,
         not_finite=_not_finite(samples) if value is None else None,
         failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
+        started=attempt.started if attempt else None,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import inventory, origin, summary
-from capsule.diff import changes, evidence, facts, inability, rounds
+from capsule.diff import changes, days, evidence, facts, inability, rounds
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.diff.inability import Inability
@@ -317,6 +317,7 @@ def _notes(
         )
     yield from _seed_notes(original, rerun, pairs)
     yield from _record_notes(original, rerun)
+    yield from days.notes(pairs)
 
 
 def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:

@@ -99,7 +99,7 @@ def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) ->
 def _step_warnings(margin: float, step: float) -> Iterator[str]:
     """What is wrong with a margin for a number that moves in steps."""
     steps = margin / step
-    if steps < 1.5:
+    if steps < 1.5 - _ON_A_HALF:
         yield (
             f"the margin {margin:g} is less than 1.5 steps of {step:g}, too few to tell a shift"
             " from rounding: measure more finely, or allow more"

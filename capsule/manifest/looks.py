@@ -23,6 +23,20 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
     return next((claim.looks for claim in claims if claim.looks), (runs, 2 * runs))
 
 
+def place(plans: Iterable[tuple[int, ...]], runs: int) -> int | None:
+    """Which look so many re-run seeds are, from 1; None where they are no planned one.
+
+    Args:
+        plans: Of every claim of a capsule.
+        runs: Number of fresh seeds.
+
+    >>> place([(), (5, 10)], 5), place([(5, 10)], 10), place([(5, 10)], 7)
+    (1, 2, None)
+    """
+    planned = sorted({number for plan in plans for number in plan})
+    return planned.index(runs) + 1 if runs in planned else None
+
+
 def of(claim: Claim, plan: tuple[int, ...]) -> tuple[int, ...]:
     """What of a capsule's plan a claim has: all of it, or none where it is not looked at twice.
 

@@ -23,6 +23,8 @@ _RELABELING_COST = 1.045
 _RANKS_COST = 1.1
 # and fewer runs than this need one more, because their guard leaves few levels to choose from
 _COARSE = 5
+# where power falls again with more re-runs, it has its peak before so many
+_PEAK_BELOW = 40
 
 Answer = int | Literal["original-too-few", "on-the-margin"]
 
@@ -117,9 +119,14 @@ def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
 
 def _fewest(reaches: Callable[..., bool], *, at_least: int, guarded: bool) -> Answer:
     """The fewest runs from `at_least` on that reach the power asked, or why none do."""
-    if not reaches(MOST_RUNS):
-        return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
-    low, high = at_least - 1, MOST_RUNS
+    most = MOST_RUNS
+    if not reaches(most):
+        # beside two or three original runs power falls again: their spread alone is left to tell
+        some = next((n for n in range(at_least, _PEAK_BELOW) if reaches(n)), None)
+        if some is None:
+            return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
+        most = some
+    low, high = at_least - 1, most
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)

@@ -17,6 +17,8 @@ from capsule.summary import MetricRuns
 from capsule.verdict import shapes, sides
 from capsule.verdict.wording import COUNTED_STEPS, fraction_error
 
+_ROUNDING = 1e-9
+
 _Ends = tuple[float | None, float | None]
 _Source = Literal["author", "spread", "none"]
 _Frozen = tuple[Literal["linear", "log"], _Ends, _Source]
@@ -159,7 +161,8 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
     step = metric.resolution if claim.resolution is None else claim.resolution
     margin = max(wanted * sd, 1.5 * step, fraction_error(metric))
     if 0 < margin < COUNTED_STEPS * step:
-        margin = max(margin, (math.floor(margin / step) + 0.5) * step)
+        # in another unit the same margin may be 3.999... steps
+        margin = max(margin, (math.floor(margin / step + _ROUNDING) + 0.5) * step)
     return margin
 
 

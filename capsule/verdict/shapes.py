@@ -42,7 +42,6 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         lack = "one run on each side, without a spread" if decision.points else "no step in common"
         return replace(blank, sentence=f"the two bundles of curves have {lack}")
     interval = decision.interval
-    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     judged = replace(
         blank,
         word=decision.word,
@@ -54,9 +53,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         alpha_used=decision.alpha,
         p_reproduced=decision.p_reproduced,
         p_different=decision.p_different,
-        sentence=wording.curve(
-            decision, limits, allowed=wording.margin(claim, pair.original), log=log
-        ),
+        sentence=_sentence(decision, claim, pair.original),
     )
     if decision.word != "INCONCLUSIVE" or decision.worst_step is None:
         return judged
@@ -66,6 +63,15 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     return replace(
         judged, advice=replace(advice, sentence=f"at that step alone: {advice.sentence}")
     )
+
+
+def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: MetricRuns) -> str:
+    interval, log = decision.interval, claim.scale == "log"
+    assert interval is not None
+    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
+    sentence = wording.curve(decision, limits, allowed=wording.margin(claim, original), log=log)
+    # each of its steps is judged so
+    return f"{sentence}; {wording.SINGLE_RUN}" if interval.method == "prediction" else sentence
 
 
 def spread(metric: MetricRuns) -> float | None:

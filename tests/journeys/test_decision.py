@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from capsule import archive
+from capsule.origin import Verification
 from tests.support.command import Document, User, write_manifest
 from tests.support.engines import engine_cache, small_image
 
@@ -50,6 +52,14 @@ def training(
         benchmarks=[BENCHMARK],
         claims=[{**CLAIM, **claim}],
     )
+
+
+def look_of(user: User, name: str) -> int | None:
+    """The planned look that a capsule says to be."""
+    with archive.read(user.folder / name) as capsule:
+        origin = capsule.record.origin
+    assert isinstance(origin, Verification)
+    return origin.look
 
 
 def claim_of(verdict: Document) -> Document:
@@ -102,10 +112,18 @@ def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author: User) -> N
     claim = claim_of(verdict)
     assert claim["rerun"]["values"] == 6
     assert claim["alpha_used"] < 0.03
+    assert look_of(author, "b.capsule.zip") == 2
 
 
 def test_a_plain_verification_makes_the_first_look_of_the_default_plan(author: User) -> None:
     author.run("run", training(author), "--output", "a.capsule.zip")
-    claim = claim_of(author.json("verify", "a.capsule.zip"))
+    claim = claim_of(author.json("verify", "a.capsule.zip", "--output", "b.capsule.zip"))
     assert (claim["look"]["planned"], claim["look"]["number"]) == ([6, 12], 1)
     assert claim["rerun"]["values"] == 6
+    assert look_of(author, "b.capsule.zip") == 1
+
+
+def test_a_number_of_runs_that_nobody_planned_is_no_look_in_the_record(author: User) -> None:
+    author.run("run", training(author), "--output", "a.capsule.zip")
+    author.run("verify", "a.capsule.zip", "--runs", "3", "--output", "b.capsule.zip")
+    assert look_of(author, "b.capsule.zip") is None

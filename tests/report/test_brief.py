@@ -256,5 +256,36 @@ def test_an_error_rate_is_printed_only_where_it_holds(
     assert re.search(printed, re.sub(r"\s+", " ", shown) if full else shown)
 
 
+def test_of_runs_that_do_not_differ_no_rate_is_printed() -> None:
+    there, here = metric([1.0, 1.0]), metric([1.0, 1.0], first_seed=50)
+    (one,) = verdict.freeze(
+        [dataclasses.replace(WITHIN, metric=there.metric)], {there.metric: there}
+    )
+    pair = Pair(metric=there.metric, claim=one, seeds="fresh", original=there, rerun=here)
+    shown = draw(judge_all(pair))
+    assert "REPRODUCED" in shown
+    assert "none can be stated for 1 claim on runs that no chance moved" in shown
+
+
+def test_of_a_bound_no_rate_is_printed() -> None:
+    claim = Claim(metric=LOSS, type="bound", at_most=2.0)
+    assert "none can be stated for 1 hard bound, which chance does not decide" in draw(
+        judged(claim)
+    )
+
+
+def test_a_pair_has_a_rate_though_its_seeds_are_equal() -> None:
+    sides = metric(NEAR), metric([value + 0.001 * i for i, value in enumerate(NEAR)])
+    claim = dataclasses.replace(WITHIN, metric=sides[0].metric, paired=True)
+    (one,) = verdict.freeze([claim], {sides[0].metric: sides[0]})
+
+    def rate(rule: diff.SeedRule) -> str:
+        pair = Pair(metric=one.metric, claim=one, seeds=rule, original=sides[0], rerun=sides[1])
+        return draw(judge_all(pair))
+
+    assert "has a probability of at most 5 %" in rate("pair")
+    assert "none can be stated for 1 claim on equal seeds of both sides" in rate("same")
+
+
 def test_nothing_is_said_of_errors_where_nothing_is_decided() -> None:
     assert "error rate" not in draw(judged(Claim(metric=LOSS, type="ratio")))

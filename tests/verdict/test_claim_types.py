@@ -259,6 +259,19 @@ def test_few_curves_are_open_and_advised_at_their_worst_step() -> None:
     assert advice(judgement).sentence.startswith("at that step alone: ")
 
 
+def test_one_curve_beside_several_is_told_to_be_taken_for_one_of_them() -> None:
+    judgement = judge(bundle(1, 5), bundle(50, 1), type="curve", margin=Margin(preset="lenient"))
+    assert judgement.sentence.endswith("at a quarter of the error rate")
+    assert "single run" not in judge(bundle(1, 5), bundle(50, 5), type="curve").sentence
+
+
+def test_curves_that_no_chance_moved_have_an_interval_without_width() -> None:
+    flat = curves([[1.0, 2.0]] * 2), curves([[1.0, 2.0]] * 2, first_seed=50)
+    judgement = judge(*flat, type="curve", margin=Margin(absolute=1.0))
+    assert judgement.word == "REPRODUCED"
+    assert judgement.lower == judgement.upper
+
+
 def test_a_slope_between_steps_may_be_more_than_the_largest_number() -> None:
     # half of the steps of either curve lie between two of the other
     one = curves([[9e299, -9e299, 9e299]], first_seed=1, steps=(0.0, 2e-9, 4e-9))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from capsule.diff import Differences
+from capsule.diff import Differences, Pair
 from capsule.diff.facts import Fact
 from capsule.report.terminal.agreement import mean
 from capsule.report.terminal.brief import heading
 from capsule.report.terminal.facing import runtime, short
 from capsule.report.terminal.footing import error_rate
+from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.style import Path, table, text, word
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import number
@@ -35,10 +36,12 @@ def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
     claimed end in how many were left out, which the JSON form has.
     """
     yield heading(verdict)
+    orders = _orders(verdict)
     if verdict.claims:
-        yield _Judgements(verdict.claims, "Claims")
+        yield _Judgements(verdict.claims, "Claims", orders)
     if verdict.reported:
-        yield _Judgements(verdict.reported[:_REPORTED_ROWS], "Not claimed, reported only")
+        reported = verdict.reported[:_REPORTED_ROWS]
+        yield _Judgements(reported, "Not claimed, reported only", orders)
         yield from _more(len(verdict.reported) - _REPORTED_ROWS, "metrics")
     yield from _beside(verdict.differences)
     yield from (text(sentence, "dim") for sentence in _footing(verdict))
@@ -47,9 +50,12 @@ def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
 class _Judgements:
     """Claims and their judgements: a table where there is room for its numbers, else a list."""
 
-    def __init__(self, judged: Sequence[Judged], title: str) -> None:
+    def __init__(
+        self, judged: Sequence[Judged], title: str, orders: Mapping[int, Sequence[str]]
+    ) -> None:
         self._judged = sorted(judged, key=lambda one: _GRAVITY[one.word])
         self._title = title
+        self._orders = orders
 
     def __rich_console__(
         self, _console: Console, options: ConsoleOptions
@@ -68,7 +74,7 @@ class _Judgements:
         for one in self._judged:
             rows.add_row(
                 word(one.word),
-                _body(one, ""),
+                _body(one, *self._orders[id(one)]),
                 text(mean(one.original, one.unit)),
                 text(mean(one.rerun, one.unit)),
                 _both_runs(one),
@@ -83,14 +89,30 @@ class _Judgements:
         )
         for one in self._judged:
             values = f"mean {mean(one.original, one.unit)} -> {mean(one.rerun, one.unit)}"
-            rows.add_row(word(one.word), _body(one, f"{values}, runs {_both_runs(one)}"))
+            numbers = (f"{values}, runs {_both_runs(one)}", *self._orders[id(one)])
+            rows.add_row(word(one.word), _body(one, *numbers))
         return rows
 
 
-def _body(one: Judged, numbers: str) -> RenderableType:
+def _orders(verdict: Verdict) -> dict[int, tuple[str, ...]]:
+    """For each judgement, by its `id`, the values of both sides in the order of time."""
+    pairs = sorted(verdict.differences.pairs, key=lambda pair: pair.claim is None)
+    judged = (*verdict.claims, *verdict.reported)
+    return {id(one): _in_time_order(pair) for one, pair in zip(judged, pairs, strict=True)}
+
+
+def _in_time_order(pair: Pair) -> tuple[str, ...]:
+    """Both sides' values in the order in which their runs started."""
+    sides = (("original", pair.original), ("re-run", pair.rerun))
+    return tuple(
+        f"{name} in time order: {values}" for name, side in sides if (values := in_time_order(side))
+    )
+
+
+def _body(one: Judged, *numbers: str) -> RenderableType:
     from rich.console import Group
 
-    below = [text(numbers)] if numbers else []
+    below = [text(line) for line in numbers]
     below += [text(line, "dim") for line in (one.sentence, *(note.sentence for note in one.notes))]
     if one.advice:
         below.append(text(one.advice.sentence, "italic"))

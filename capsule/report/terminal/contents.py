@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule import inventory, stats, summary
 from capsule.record import FrozenClaim, Record
+from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
@@ -113,7 +114,7 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
         metric = metrics[path]
         values = metric.values
         rows.add_row(
-            Path(path),
+            _with_order(metric),
             number(sides.counts(metric, all_count=False).mean, 4),
             number(min(values, default=None), 4),
             number(max(values, default=None), 4),
@@ -122,6 +123,15 @@ def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
             f"{len(values)} of {len(metric.runs)}",
         )
     return rows
+
+
+def _with_order(metric: MetricRuns) -> RenderableType:
+    """A metric's path, and below it its values in the order in which the runs started."""
+    from rich.console import Group
+
+    order = in_time_order(metric)
+    below = [text(f"in time order: {order}", "dim")] if order else []
+    return Group(Path(metric.metric), *below)
 
 
 def _variation(metric: MetricRuns) -> str:

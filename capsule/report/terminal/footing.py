@@ -17,6 +17,7 @@ _REASONS = {
     ),
     "none": ("claim without runs to compare", "claims without runs to compare"),
     "single": ("claim on a single run of a side", "claims on a single run of a side"),
+    "constant": ("claim on runs that no chance moved", "claims on runs that no chance moved"),
     "equal": ("claim on equal seeds of both sides", "claims on equal seeds of both sides"),
 }
 
@@ -57,5 +58,9 @@ def _no_rate(one: Judged) -> str | None:
         return "none"
     if any(side.independent < 2 for side in sides):
         return "single"
+    if one.lower is not None and one.lower == one.upper:
+        return "constant"  # an interval without any width: nothing varied
+    if one.seeds == "pair":
+        return None  # its rounds vary by what the node does, under seeds that are equal on purpose
     shared = set(one.original.seeds) & set(one.rerun.seeds)
     return "equal" if shared or one.seeds == "same" else None

@@ -1,0 +1,28 @@
+"""Run values in the order of time, in which a drift is seen that no mean shows."""
+
+from __future__ import annotations
+
+from capsule.summary import MetricRuns, Run
+from capsule.verdict.wording import number
+
+_MOST = 20
+_FEWEST = 2
+
+
+def in_time_order(metric: MetricRuns | None) -> str:
+    """The values of runs in the order of their start; empty for fewer than two that started.
+
+    Args:
+        metric: Of one side, None where it has no such metric.
+    """
+    runs = [] if metric is None else [run for run in metric.runs if run.started is not None]
+    if len(runs) < _FEWEST:
+        return ""
+    runs.sort(key=lambda run: (run.started or "", run.seed))
+    left = len(runs) - _MOST
+    more = f" and {left} more" if left > 0 else ""
+    return ", ".join(map(_value, runs[:_MOST])) + more
+
+
+def _value(run: Run) -> str:
+    return "failed" if run.value is None else number(run.value, 4)

@@ -1,0 +1,258 @@
+"""Every sentence of the page and of the report that states a rate or a rule has a test behind it.
+
+`tests/data/promises` lists these sentences, each with the tests that fail where it is untrue. One
+that is changed, or new, fails here until somebody has looked for what checks it.
+"""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import statistics_docs
+import unconditional
+import verdicts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capsule import report
+from capsule.manifest import Margin
+from capsule.stats import Region, Runs, decide, shift
+from capsule.verdict.model import Judged
+from tests.stats.sides import known
+from tests.support import promises
+from tests.support.judging import NEAR, frozen, judge, judge_all, metric
+
+LISTS = promises.ROOT / "tests" / "data" / "promises"
+PAGE = statistics_docs.PAGE.read_text()
+OF_PAGE, OF_REPORT = (promises.read(LISTS / name) for name in ("page.txt", "report.txt"))
+MODULES = (
+    *sorted((promises.ROOT / "capsule" / "report" / "terminal").glob("*.py")),
+    *sorted((promises.ROOT / "capsule" / "verdict").glob("*.py")),
+    *sorted((promises.ROOT / "capsule" / "diff").glob("*.py")),
+    promises.ROOT / "capsule" / "notes.py",
+)
+# they have words of rates and are about memory, files and processors
+APART = ("inventory.py",)
+
+
+# the lists
+
+
+def printed() -> Iterator[tuple[Path, str]]:
+    for path in MODULES:
+        if path.name not in APART:
+            yield from ((path, sentence) for sentence in promises.sentences_of_code(path))
+
+
+def test_every_sentence_of_the_page_that_states_something_is_checked() -> None:
+    stating = [one for one in promises.sentences_of_page(PAGE) if promises.states_something(one)]
+    assert len(stating) > 50
+    listed = {one.sentence for one in OF_PAGE}
+    assert [one for one in stating if one not in listed] == []
+
+
+def test_every_sentence_of_the_report_that_states_something_is_checked() -> None:
+    stating = [f"{path.name}: {one}" for path, one in printed() if promises.states_something(one)]
+    assert len(stating) > 20
+    listed = {one.sentence for one in OF_REPORT}
+    assert [one for one in stating if one not in listed] == []
+
+
+def test_no_list_keeps_a_sentence_that_nobody_states_any_more() -> None:
+    on_page = set(promises.sentences_of_page(PAGE))
+    assert [one.sentence for one in OF_PAGE if one.sentence not in on_page] == []
+    in_code = {f"{path.name}: {one}" for path, one in printed()}
+    assert [one.sentence for one in OF_REPORT if one.sentence not in in_code] == []
+
+
+def test_every_check_is_a_test() -> None:
+    listed = [*OF_PAGE, *OF_REPORT]
+    assert [one.sentence for one in listed if not one.checks] == []
+    checks = {check for one in listed for check in one.checks}
+    assert [one for one in sorted(checks) if not promises.has_test(one)] == []
+    assert not promises.has_test("tests/verdict/test_promises.py::test_that_nobody_wrote")
+
+
+def test_a_sentence_without_a_check_would_be_caught() -> None:
+    page = "## Head\n\nFine words. At 6 + 6 runs\n77 % pass.\n\n* It never fails.\n\n## Sources\n"
+    sentences = promises.sentences_of_page(page)
+    assert sentences == ["Fine words.", "At 6 + 6 runs 77 % pass.", "It never fails."]
+    assert [promises.states_something(one) for one in sentences] == [False, True, True]
+
+
+# what the page promises of any verdict
+
+VALUES = st.lists(st.integers(-50, 50), min_size=2, max_size=7)
+
+
+@given(VALUES, VALUES, st.sampled_from([0.001, 0.01, 60.0, 1000.0, 1 / 3]), st.booleans())
+def test_the_word_does_not_depend_on_the_unit(
+    there: list[int], here: list[int], unit: float, counted: bool
+) -> None:
+    def word(factor: float, margin: Margin | None) -> str:
+        step = factor if counted else 0.0
+        a = metric([factor * value for value in there], resolution=step)
+        b = metric([factor * value for value in here], first_seed=50, resolution=step)
+        return judge(a, b, type="equivalence", margin=margin).word
+
+    for margin, scaled in ((10.0, 10.0 * unit), (7.5, 7.5 * unit)):
+        assert word(1.0, Margin(absolute=margin)) == word(unit, Margin(absolute=scaled))
+    assert word(1.0, Margin(sd=2.0)) == word(unit, Margin(sd=2.0))
+
+
+@pytest.mark.parametrize("examples", [50, 100, 400, 1000])
+def test_a_fraction_and_its_percentage_have_one_margin(examples: int) -> None:
+    for right in range(1, examples, 3):
+        part, step = right / examples, 1 / examples
+        fraction = frozen(
+            metric([part] * 3, test_set=examples, resolution=step), type="equivalence"
+        )
+        percent = frozen(
+            metric([100 * part] * 3, test_set=examples, resolution=100 * step, unit="%"),
+            type="equivalence",
+        )
+        assert fraction.upper is not None
+        assert percent.upper == pytest.approx(100 * fraction.upper)
+
+
+@given(st.integers(2, 7), st.randoms(use_true_random=False))
+def test_the_word_does_not_depend_on_which_side_is_the_original(
+    n: int, chance: random.Random
+) -> None:
+    sides = [[chance.gauss(place, 1) for _ in range(n)] for place in (0, chance.uniform(0, 4))]
+    words = [
+        judge(
+            metric(a), metric(b, first_seed=50), type="equivalence", margin=Margin(absolute=2)
+        ).word
+        for a, b in (sides, sides[::-1])
+    ]
+    assert words[0] == words[1]
+
+
+@given(VALUES, VALUES, st.floats(1.0, 3.0))
+def test_a_wider_margin_never_undoes_reproduced(
+    there: list[int], here: list[int], wider: float
+) -> None:
+    def judged(margin: float) -> Judged:
+        sides = metric(there), metric(here, first_seed=50)
+        return judge(*sides, type="equivalence", margin=Margin(absolute=margin))
+
+    if judged(20.0).word == "REPRODUCED":
+        assert judged(20.0 * wider).word == "REPRODUCED"
+
+
+def test_the_report_has_no_random_number_in_it() -> None:
+    def document(seed: int) -> str:
+        random.seed(seed)
+        np.random.seed(seed)
+        from capsule.diff import Pair
+
+        a, b = metric(NEAR), metric([1.1, 1.3, 0.9], first_seed=50)
+        pair = Pair(
+            metric=a.metric,
+            claim=frozen(a, type="equivalence"),
+            seeds="all",
+            original=a,
+            rerun=b,
+        )
+        return json.dumps(report.verdict_to_json(judge_all(pair)))
+
+    assert document(1) == document(2)
+
+
+def test_without_any_spread_a_difference_of_the_margin_is_inside() -> None:
+    a, b = Runs.of({1: 1.0, 2: 1.0}), Runs.of({3: 3.0, 4: 3.0})
+    interval = known(shift(a, b, alpha=0.05))
+    assert (interval.method, interval.lower, interval.upper) == ("exact", 2.0, 2.0)
+    assert decide(interval, Region(lower=-2, upper=2)).word == "REPRODUCED"
+    assert decide(interval, Region(lower=-1.9, upper=1.9)).word == "DIFFERENT"
+
+
+# what the text says of the page's own tables
+
+
+def cells_of(name: str) -> list[list[str]]:
+    lines = statistics_docs.part(PAGE, name).splitlines()
+    return [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
+
+
+def test_limits_of_the_table_are_those_of_the_text() -> None:
+    share = {
+        row.name: row.limit
+        for row in verdicts.rows()
+        if row.limit is not None and row.unit == " %" and not row.at_least
+    }
+    wider = {name for name, limit in share.items() if limit > 6}
+    assert {share[name] for name in wider} == {7.5}
+    assert all(
+        re.match(r"(spread|normal against|10\+1 .* DIFFERENT|.*sd 1:3, symmetric)", name)
+        for name in wider
+    )
+    outside = [row for row in verdicts.rows() if row.name.startswith("outside the promise")]
+    assert outside
+    assert all(row.limit is None for row in outside)
+
+
+def test_other_rules_do_what_the_text_says_of_them() -> None:
+    shares = {
+        line[0]: [[float(one) for one in column.split(" / ")] for column in line[1:]]
+        for line in cells_of("rivals")
+    }
+    ours = shares.pop("capsule")
+    assert max(ours[0]) < 9
+    assert all(max(columns[0]) > 20 for columns in shares.values())
+    assert ours[2][0] < 40  # INCONCLUSIVE at three runs
+    for rule in ("within 5 % of the mean", "one run within 5 % (ReFrame)"):
+        assert all(40 < one < 70 for one in shares[rule][0])
+    every = shares["all runs within 5 %"]
+    assert every[1] == sorted(every[1])
+    for rule in ("t-test (Welch), p > 0.05", "Mann-Whitney, p > 0.05 (benchstat)"):
+        assert shares[rule][0][0] > 50
+    assert min(shares["MLPerf RCP, reference of 2n runs, B slower"][0]) == 100
+
+
+def test_the_lucky_author_fares_as_the_text_says() -> None:
+    rows = [line for line in cells_of("selection") if line[0].startswith("default")]
+    for _, fresh, lucky, honest in rows:
+        different, _, reproduced = map(float, lucky.split(" / "))
+        assert 18 < different < 45
+        assert reproduced < 3
+        wrongly, _, rightly = map(float, honest.split(" / "))
+        assert wrongly < 4
+        assert int(fresh) < 10 or 40 < rightly < 62
+    first = [line for line in cells_of("routes") if line[0] == "verify"]
+    assert all(float(line[3].split(" / ")[2]) < 5 for line in first)
+    for line in cells_of("routes"):
+        assert float(line[2].split(" / ")[2]) < 7
+    vague = [line for line in cells_of("selection") if line[0].startswith("author's: 2 sd")]
+    assert float(vague[-1][2].split(" / ")[2]) > 20
+
+
+@pytest.mark.parametrize("line", cells_of("unconditional"), ids=lambda line: str(line[0]))
+def test_errors_against_the_true_spread_are_those_of_the_table(line: list[str]) -> None:
+    n_a, n_b = map(int, line[0].split(" + "))
+    column = unconditional.SHAPES.index("lognormal")
+    cells = [one for one in unconditional.cells()
+             if (one.n_a, one.n_b, one.shape) == (n_a, n_b, "lognormal")]  # fmt: skip
+    repetitions = 150
+    figures = [one.measure(repetitions) for one in cells]
+    for word, quoted in zip(
+        ("REPRODUCED", "DIFFERENT"), line[1 + column].split(" / "), strict=True
+    ):
+        measured = max(one[word] for one in figures)
+        error = verdicts.standard_error(max(5.0, float(quoted)), repetitions)
+        assert measured == pytest.approx(float(quoted), abs=4 * error)
+
+
+def test_the_shapes_of_the_page_are_those_that_are_simulated() -> None:
+    import populations
+
+    assert list(populations.SHAPES) == ["normal", "lognormal", "t3", "bimodal"]
+    assert 0.05 * populations.MEAN == 2
+    modes = populations.runs(populations.random("modes"), "bimodal", (40_000,)) - populations.MEAN
+    assert np.mean(modes > 1) == pytest.approx(0.2, abs=0.03)
+    assert (modes.mean(), modes.std()) == pytest.approx((0, 1), abs=0.03)
