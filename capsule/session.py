@@ -14,11 +14,12 @@ from capsule import inventory, places, summary, verdict
 from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule import record as records
-from capsule.errors import DamagedError, UsageError
+from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
+from capsule.jsons import JsonObject
 from capsule.manifest import Command
 from capsule.origin import Origin, Original, Side, Verification, original_id
 from capsule.plan import Plan
@@ -102,9 +103,17 @@ def begin(
         UsageError: The folder exists already.
         ExecutionError: It cannot be written.
     """
-    run = uuid.uuid4()
-    setup = Setup(
-        uuid=str(run),
+    setup = set_up(plan, resolved, terms)
+    folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
+    with places.new_folder(folder) as partial:
+        lay_out(partial, plan, setup, resolved, terms)
+    return enter(folder, plan, setup, resolved, claims=claims)
+
+
+def set_up(plan: Plan, resolved: Resolved, terms: Terms) -> Setup:
+    """What is decided before the first process start, under a name of its own."""
+    return Setup(
+        uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms),
         started=_now(),
         runtime=resolved.runtime.name,
@@ -117,11 +126,28 @@ def begin(
         datasets=resolved.datasets,
         notes=resolved.notes,
     )
-    folder = work or Path(f"{plan.manifest.name}-{run.hex[:8]}.run")
-    with places.new_folder(folder) as partial:
-        workspace = Workspace.create(partial, _header(plan, setup, terms))
-        payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
-        _add_node(workspace)
+
+
+def lay_out(folder: Path, plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> None:
+    """Fill a new run folder with everything that a later process needs.
+
+    Raises:
+        ExecutionError: It cannot be written.
+    """
+    workspace = Workspace.create(folder, _header(plan, setup, terms))
+    payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
+    _add_node(workspace)
+
+
+def enter(
+    folder: Path,
+    plan: Plan,
+    setup: Setup,
+    resolved: Resolved,
+    *,
+    claims: tuple[FrozenClaim, ...] | None = None,
+) -> Session:
+    """Be ready to work in a folder that was laid out."""
     return _session(Workspace.open(folder), plan, setup, resolved, claims)
 
 
@@ -155,6 +181,21 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
             advice="it was changed, or begun by another version of capsule; start anew",
         )
     return CutOff(workspace=workspace, plan=plan, setup=setup)
+
+
+def require_its_node(cut_off: CutOff) -> None:
+    """Stop where a run whose sides share one node would go on elsewhere.
+
+    Raises:
+        CannotRunError: It began on another machine, or this one is no longer what it was.
+    """
+    if cut_off.workspace.find_node(_node(cut_off.workspace)) is None:
+        raise CannotRunError(
+            "this pair began on another machine, or this one has changed since; only on one node"
+            " do its sides tell anything of each other",
+            where=str(cut_off.workspace.to_resume),
+            advice="go on with it there, or begin a new pair here",
+        )
 
 
 def take_up(
@@ -309,9 +350,12 @@ def _session(
 
 def _add_node(workspace: Workspace) -> int:
     """Keep the inventory of this node, unless it worked here before; returns its index."""
+    return workspace.add_node(_node(workspace))
+
+
+def _node(workspace: Workspace) -> JsonObject:
     header = workspace.header
-    node = inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
-    return workspace.add_node(node)
+    return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
 
 
 def _is_fresh(group: planning.Group) -> bool:

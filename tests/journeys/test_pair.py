@@ -99,7 +99,8 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (("run", "--resume", "w/a.run"), "capsule pair --resume w"),
         (("pair", a, "--resume", "w"), "but not both"),
         (("pair", "--resume", "w", "--pairs", "9"), "exclude each other"),
-        (("pair", "--resume", "a"), "a.run"),
+        (("pair", "--resume", "a"), "it has no pair.json"),
+        (("pair", "--resume", "w/b.run"), "capsule pair --resume w"),
     ):
         refused = author.run(*words)
         assert refused.returncode == 2, words
@@ -120,8 +121,11 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (["--margin", "nan"], "--margin 1.01 allows one percent"),
         (["--pairs", "1"], "from 2 to 1000 rounds, not 1"),
         (["--metrics", "tiny/*/*/loss"], f"such as {TIME}"),
-        (["--output-b", "a/tiny.json"], "exists already"),
-        (["--work", "a"], "exists already"),
+        (["--output-b", "a/tiny.json"], "name another file with --output-b"),
+        (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
+        (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
+        (["--work", "w", "--output-b", "w/b.zip"], "no such folder"),
+        (["--work", "a"], "go on with it by --resume"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_runs(
