@@ -11,7 +11,7 @@ from scipy import special
 
 from capsule.stats import permutation
 from capsule.stats.decision import Region
-from capsule.stats.interval import Interval, level_in_use, satterthwaite
+from capsule.stats.interval import Interval, level_in_use, one_set, satterthwaite, undo_one_set
 from capsule.stats.runs import Runs
 from capsule.stats.summaries import Summary
 
@@ -44,6 +44,7 @@ def runs_to_decide(
         The number of runs; `original-too-few` when 500 are not enough but would be if the original
         had as many; `on-the-margin` when even that would not do.
     """
+    alpha = 0.0 if a is not None else undo_one_set(b.n, interval.alpha)
     # a constant is a side without spread, of as many runs as one likes
     sd_a, n_a = (0.0, MOST_RUNS) if a is None else (a.floored_sd, a.n)
     # a side of a single run is taken to be as spread as the other
@@ -54,7 +55,9 @@ def runs_to_decide(
         level, cost = interval.alpha, 1.0
         if isinstance(a, Runs):
             level, cost = _level(interval, b.n, n_a, n_b), _cost(n_a, n_b)
-        elif isinstance(a, Summary) and b.n == 1:
+        elif a is None:
+            level = one_set(n_b, alpha)
+        elif b.n == 1:
             level = 2 * interval.alpha  # a single run has a quarter, more of them half
         sides = (sd_a, n_a), (sd_b, n_b)
         return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
