@@ -31,7 +31,7 @@ def judge(blank: Judged, judge_values: Callable[[Judged], Judged]) -> Judged:
 def _weigh(judged: Judged) -> Judged:
     failed_a, failed_b = judged.original.failed, judged.rerun.failed
     n_a, n_b = judged.original.values + failed_a, judged.rerun.values + failed_b
-    failures = wording.failures(failed_a, n_a, failed_b, n_b)
+    failures = wording.failures(failed_a, n_a, failed_b, n_b, judged.names)
     p = 2 * min(
         stats.fisher_more(failed_a, n_a, failed_b, n_b),
         stats.fisher_more(failed_b, n_b, failed_a, n_a),
@@ -50,12 +50,11 @@ def _weigh(judged: Judged) -> Judged:
         )
     if judged.word == "REPRODUCED" and stats.veto(failed_a, n_a, failed_b, n_b):
         vetoed = f"{judged.sentence}, but {failures}: rates so unequal are not reproduced"
-        return replace(
-            judged,
-            word="INCONCLUSIVE",
-            sentence=vetoed,
-            advice=advising.failures(failed_a, n_a, failed_b, n_b),
+        # both sides of a pair run again, and nobody knows which of them fails then
+        further = (
+            None if judged.seeds == "pair" else advising.failures(failed_a, n_a, failed_b, n_b)
         )
+        return replace(judged, word="INCONCLUSIVE", sentence=vetoed, advice=further)
     if failed_a * n_b == failed_b * n_a:
         return judged
     return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=failures)))

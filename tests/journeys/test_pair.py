@@ -22,10 +22,17 @@ state = random.Random(seed).gauss(0, 0.05)
 own = random.Random(f"{seed} {SLOWER}").gauss(0, 0.004)
 report("time", 0.1 * SLOWER * (1 + state + own))
 """
-METRICS = {"time": {"direction": "lower", "kind": "machine", "unit": "s"}}
+METRICS: Document = {"time": {"direction": "lower", "kind": "machine", "unit": "s"}}
 
 
-def write_side(author: User, name: str, slower: float, **changes: object) -> str:
+def write_side(
+    author: User,
+    name: str,
+    slower: float,
+    *,
+    metrics: Document = METRICS,
+    **changes: object,
+) -> str:
     """A manifest whose kernel takes so many times as long; its path as it is typed."""
     folder = author.folder / name
     folder.mkdir()
@@ -34,7 +41,7 @@ def write_side(author: User, name: str, slower: float, **changes: object) -> str
         "id": "tiny",
         "command": ["python3", "tiny.py"],
         "inputs": ["tiny.py"],
-        "metrics": METRICS,
+        "metrics": metrics,
     }
     write_manifest(folder, **{"benchmarks": [benchmark], "claims": None, **changes})
     return f"{name}/tiny.json"

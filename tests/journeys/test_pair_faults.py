@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.journeys.test_pair import record_of, starts_of, write_side
+from tests.journeys.test_pair import METRICS, TIME, record_of, starts_of, write_side
 from tests.support.command import User
 
 # dies by SIGKILL at the start of the n-th call of a function, as a node that fails would
@@ -88,6 +89,78 @@ def test_a_pair_killed_anywhere_ends_with_one_capsule_a_side_and_one_verdict(
         assert len(starts_of(author.folder / name)) == 4
     ledger = author.home / ".local" / "state" / "capsule" / "sealed.txt"
     assert len(set(ledger.read_text().split())) == 2
+
+
+ROLES = re.compile(r"original|re-run|re-exec", re.IGNORECASE)
+
+
+def sentences_of(document: object) -> Iterator[str]:
+    """Every sentence of a verdict, however deep."""
+    items = document.items() if isinstance(document, dict) else ()
+    for key, value in items:
+        if key == "sentence":
+            yield value
+        yield from sentences_of(value)
+    for value in document if isinstance(document, list) else ():
+        yield from sentences_of(value)
+
+
+@pytest.mark.parametrize(
+    ("broken", "condition", "code", "sentence"),
+    [
+        ("b", "seed == 3", 0, "0 of 6 runs of A failed, 1 of 6 of B"),
+        ("b", "True", 1, "no run of B has a value"),
+        ("a", "True", 1, "no run of A has a value"),
+        ("a", "seed != 3", 1, "5 of 6 runs of A failed, 0 of 6 of B"),
+    ],
+)
+def test_failures_are_told_of_a_and_b_and_of_no_original(
+    author: User, broken: str, condition: str, code: int, sentence: str
+) -> None:
+    for name in "ab":
+        write_side(author, name, 1.0, title=f"Variant {name}")
+    script = author.folder / broken / "tiny.py"
+    call = 'report("time"'
+    failing = f"if {condition}: raise SystemExit(3)\n{call}"
+    script.write_text(script.read_text().replace(call, failing))
+    sides = ("a/tiny.json", "b/tiny.json")
+    ended = author.run("pair", *sides, "--pairs", "6", *OUTPUTS)
+    assert ended.returncode == code, ended.stderr
+    assert "A: Variant a, by A. Author; B: Variant b" in ended.stdout
+    whole = author.run("diff", "a.zip", "b.zip", "--full").stdout
+    assert sentence in " ".join(whole.split())
+    document = author.json("diff", "b.zip", "a.zip", code=code)
+    texts = [ended.stdout, whole, *sentences_of(document)]
+    assert not list(filter(ROLES.search, texts))
+    assert "the ratio of A to B" in document["notes"][0]["sentence"]
+
+
+def test_a_side_is_a_capsule_like_any_other_beside_all_but_its_own_other_side(
+    author: User,
+) -> None:
+    loss = {"direction": "lower"}
+    claims = [{"metric": "*/*/*/loss", "type": "equivalence", "margin": {"absolute": 0.5}}]
+    a = write_side(author, "a", 1.0, claims=claims, metrics={**METRICS, "loss": loss})
+    script = author.folder / "a" / "tiny.py"
+    script.write_text(script.read_text() + 'report("loss", 1 + own)\n')
+    # the same manifest twice is how alike equal runs are; a pattern may match more than is judged
+    wide = author.json("pair", a, "--pairs", "6", "--metrics", "*/*/*/*", *OUTPUTS)
+    assert [claim["metric"] for claim in wide["claims"]] == [TIME]
+    assert wide["reported"] == []
+    other = ("--output-a", "c.zip", "--output-b", "d.zip")
+    assert author.run("pair", a, "--pairs", "6", *other).returncode in (0, 3)
+    # the seeds of both pairs are the same: no evidence of what the author claims
+    strangers = author.json("diff", "a.zip", "d.zip", code=3)
+    assert [(claim["metric"][-4:], claim["verdict"]) for claim in strangers["claims"]] == [
+        ("loss", "INCONCLUSIVE")
+    ]
+    several = author.run("diff", "c.zip", "a.zip", "d.zip")
+    assert several.returncode == 2
+    assert "A and C are the two sides of one pair" in several.stderr
+    verified = author.json("verify", "a.zip", "--output", "v.zip")
+    assert [(claim["metric"][-4:], claim["verdict"]) for claim in verified["claims"]] == [
+        ("loss", "REPRODUCED")
+    ]
 
 
 def test_a_pair_of_which_a_side_is_gone_says_so(author: User) -> None:
