@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule import inventory, stats, summary
+from capsule.origin import Side
 from capsule.record import Record
 from capsule.report.terminal.style import Path, grid, table, text
 from capsule.summary import MetricRuns
@@ -57,6 +58,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
     if record.verifies:
         yield "verifies", record.verifies
+    if isinstance(record.origin, Side):
+        yield "pair", f"side {record.origin.side.upper()} of {record.origin.pair}, run by turns"
     yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
     if record.image is None:
