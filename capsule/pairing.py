@@ -34,9 +34,9 @@ from capsule.schema import parse
 from capsule.sealing import Sealed
 from capsule.session import CutOff, Session, Terms
 from capsule.trust import ledger
+from capsule.verdict.advising import MOST_OF_A_PAIR
 from capsule.watch import Watch
 
-_MOST_PAIRS = 1000
 _FOLDERS = ("a.run", "b.run")
 _FLAGS = ("--output-a", "--output-b")
 _HEADER = "pair.json"
@@ -101,9 +101,9 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
             advice="--margin 1.01 allows one percent",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
-    if not 2 <= wanted <= _MOST_PAIRS:
+    if not 2 <= wanted <= MOST_OF_A_PAIR:
         raise UsageError(
-            f"a pair takes from 2 to {_MOST_PAIRS} rounds, not {wanted}",
+            f"a pair takes from 2 to {MOST_OF_A_PAIR} rounds, not {wanted}",
             advice="--pairs 20 makes twenty of them",
         )
     source = of_bytes(a.source).hex

@@ -35,6 +35,7 @@ from capsule.verdict import advising
 
 MARGIN = 1.01
 ALPHA = 0.05
+_REGION = stats.Region(lower=-math.log(MARGIN), upper=math.log(MARGIN))
 SIZES = (25, 50, 100)
 RIGHT, WRONG = 0.80, 0.05
 PRODUCTS = 250  # in a call of about 5 ms
@@ -174,24 +175,28 @@ def record(folder: Path, *, slower: float, noisy: bool, pairs: int) -> Recording
     return Recording(noisy=noisy, slower=slower, differences=differences)
 
 
-def judge(differences: Sequence[float]) -> tuple[stats.Word, str]:
-    """The word of so many rounds, and what would decide them where it is open."""
+def judge(differences: Sequence[float]) -> stats.Word:
+    """The word of so many rounds."""
+    return stats.decide(_interval(differences), _REGION).word
+
+
+def advise(differences: Sequence[float]) -> str:
+    """How many rounds would decide what these leave open."""
     runs = stats.Runs.of(dict(enumerate(differences)))
-    interval = stats.paired_shift(runs, alpha=ALPHA)
+    return advising.rounds(runs, _interval(differences), _REGION).sentence
+
+
+def _interval(differences: Sequence[float]) -> stats.Interval:
+    interval = stats.paired_shift(stats.Runs.of(dict(enumerate(differences))), alpha=ALPHA)
     assert interval is not None
-    region = stats.Region(lower=-math.log(MARGIN), upper=math.log(MARGIN))
-    word = stats.decide(interval, region).word
-    advice = (
-        "" if word != "INCONCLUSIVE" else advising.pairs(runs, interval, region, more=True).sentence
-    )
-    return word, advice
+    return interval
 
 
 def rates(recording: Recording, size: int, resamples: int, seed: int) -> tuple[float, float]:
     """The shares of right and of wrong words among so many draws of `size` rounds."""
     source = np.random.default_rng(seed)
     drawn = source.choice(np.asarray(recording.differences), size=(resamples, size))
-    words = Counter(judge(tuple(map(float, rounds)))[0] for rounds in drawn)
+    words = Counter(judge(tuple(map(float, rounds))) for rounds in drawn)
     right = words[recording.due]
     wrong = resamples - right - words["INCONCLUSIVE"]
     return right / resamples, wrong / resamples
@@ -202,7 +207,8 @@ def lines(recording: Recording, resamples: int, seed: int) -> Iterator[Line]:
     for size in SIZES:
         first = recording.differences[:size]
         if len(first) == size:
-            word, advice = judge(first)
+            word = judge(first)
+            advice = advise(first) if word == "INCONCLUSIVE" else ""
             right, wrong = rates(recording, size, resamples, seed)
             yield Line(size=size, right=right, wrong=wrong, word=word, advice=advice)
 

@@ -28,7 +28,13 @@ Answer = int | Literal["original-too-few", "on-the-margin"]
 
 
 def runs_to_decide(
-    a: Runs | Summary | None, b: Runs, interval: Interval, region: Region, *, power: float = 0.8
+    a: Runs | Summary | None,
+    b: Runs,
+    interval: Interval,
+    region: Region,
+    *,
+    power: float = 0.8,
+    most: int = MOST_RUNS,
 ) -> Answer:
     """How many runs of B in all decide the claim, if the estimate seen now is the truth.
 
@@ -39,6 +45,7 @@ def runs_to_decide(
         interval: Their interval; its level is the one reckoned with.
         region: The claim's region.
         power: Wanted probability of a verdict.
+        most: More of them are not looked for.
 
     Returns:
         The number of runs; `original-too-few` when 500 are not enough but would be if the original
@@ -62,7 +69,7 @@ def runs_to_decide(
         sides = (sd_a, n_a), (sd_b, n_b)
         return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
 
-    return _fewest(reaches, at_least=max(b.n, 1) + 1, guarded=isinstance(a, Runs))
+    return _fewest(reaches, at_least=max(b.n, 1) + 1, most=most, guarded=isinstance(a, Runs))
 
 
 def runs_to_confirm(
@@ -88,7 +95,7 @@ def runs_to_confirm(
         sides = (a.floored_sd, n_a), (a.floored_sd, n_b)
         return verdict_probability(0.0, region, *sides, level, cost) >= power
 
-    return _fewest(reaches, at_least=2, guarded=isinstance(a, Runs))
+    return _fewest(reaches, at_least=2, most=MOST_RUNS, guarded=isinstance(a, Runs))
 
 
 def verdict_probability(
@@ -144,11 +151,11 @@ def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
     return level_in_use(n_a, n_b, interval.alpha / part)
 
 
-def _fewest(reaches: Callable[..., bool], *, at_least: int, guarded: bool) -> Answer:
+def _fewest(reaches: Callable[..., bool], *, at_least: int, most: int, guarded: bool) -> Answer:
     """The fewest runs from `at_least` on that reach the power asked, or why none do."""
-    if not reaches(MOST_RUNS):
-        return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
-    low, high = at_least - 1, MOST_RUNS
+    if not reaches(most):
+        return "original-too-few" if reaches(most, most) else "on-the-margin"
+    low, high = at_least - 1, most
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)

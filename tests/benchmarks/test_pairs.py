@@ -27,12 +27,13 @@ def test_a_hundred_quiet_rounds_tell_two_percent_from_nothing(slower: float, due
 
 @pytest.mark.parametrize("slower", [1.0, 1.02])
 def test_a_noisy_machine_misses_and_says_how_many_rounds_would_do(slower: float) -> None:
-    few, _, line = pairs.lines(record(0.08, slower), resamples=200, seed=1)
+    few, _, line = pairs.lines(record(0.08, slower), resamples=100, seed=1)
     assert line.missed
     assert not few.missed
     assert line.wrong < 0.05
     assert line.word == "INCONCLUSIVE"
-    assert "would decide with power 0.8" in line.advice or "sits on the margin" in line.advice
+    assert " pairs (now 100) would decide this with power 0.8" in line.advice
+    assert "if the sides are equal (`capsule pair --pairs " in line.advice
 
 
 def test_a_wrong_word_is_a_miss_however_many_are_right() -> None:
