@@ -247,8 +247,7 @@ def pair(
         DamagedError: As for `run`.
         ExecutionError: As for `run`, but that `resume_pair` goes on.
     """
-    for output in (options.output_a, options.output_b):
-        places.check(output=output, work=options.work)
+    pairing.check_outputs((options.output_a, options.output_b), options.work)
     one = a if isinstance(a, Manifest) else manifests.load(Path(a))
     other = one if b is None else b if isinstance(b, Manifest) else manifests.load(Path(b))
     planned = pairing.plan(one, other, options)
@@ -282,18 +281,15 @@ def resume_pair(
         ExecutionError: As for `pair`.
     """
     cut_off = pairing.reopen(Path(folder))
-    with pairing.lock(cut_off):
-        a, b = (sessions.take_up(side, resolve(side.request, watch), watch) for side in cut_off)
-        return _finish_pair(pairing.Sides(folder=Path(folder), a=a, b=b), outputs, watch)
+    with pairing.lock(cut_off.both):
+        a, b = (resolve(side.request, watch) for side in cut_off.both)
+        return _finish_pair(pairing.take_up(cut_off, (a, b), watch), outputs, watch)
 
 
 def _finish_pair(
     sides: pairing.Sides, outputs: tuple[Path | None, Path | None], watch: Watch
 ) -> Paired:
     targets = pairing.targets(sides, outputs)
-    for side, target in zip(sides.both, targets, strict=True):
-        if sealing.find(side, target) is None:
-            places.check(output=target)
     of_a, of_b = pairing.perform(sides, watch)
     executions = sessions.probe(sides.a, of_a), sessions.probe(sides.b, of_b)
     a, b = pairing.seal(sides, executions, targets)

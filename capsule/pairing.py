@@ -7,6 +7,7 @@ caches favours a side.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from capsule import places, sealing
 from capsule import plan as plans
-from capsule import sealing
 from capsule import session as sessions
 from capsule.digest import of_bytes
-from capsule.errors import ExecutionError, UsageError
+from capsule.errors import UsageError
 from capsule.execute import loop
+from capsule.execute.workspace import write_durably
 from capsule.manifest import Manifest, with_seeds
 from capsule.manifest.paths import match
 from capsule.options import PairOptions
@@ -28,20 +30,48 @@ from capsule.origin import Side
 from capsule.plan import Plan
 from capsule.record import Execution
 from capsule.resolve import Resolved
+from capsule.schema import parse
 from capsule.sealing import Sealed
 from capsule.session import CutOff, Session, Terms
 from capsule.trust import ledger
+from capsule.verdict.advising import MOST_OF_A_PAIR
 from capsule.watch import Watch
 
-_MOST_PAIRS = 1000
 _FOLDERS = ("a.run", "b.run")
+_FLAGS = ("--output-a", "--output-b")
+_HEADER = "pair.json"
+_FORMAT = "capsule-pair/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutOffPair:
+    """A pair that was interrupted, as its folder has it.
+
+    Attributes:
+        targets: As of `Sides`.
+    """
+
+    folder: Path
+    targets: tuple[Path, Path]
+    a: CutOff
+    b: CutOff
+
+    @property
+    def both(self) -> tuple[CutOff, CutOff]:
+        """A, then B."""
+        return self.a, self.b
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Both runs of a pair, and the folder that holds theirs."""
+    """Both runs of a pair, and the folder that holds theirs.
+
+    Attributes:
+        targets: The capsules that the pair set out to write, of A and of B.
+    """
 
     folder: Path
+    targets: tuple[Path, Path]
     a: Session
     b: Session
 
@@ -71,8 +101,11 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
             advice="--margin 1.01 allows one percent",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
-    if not 2 <= wanted <= _MOST_PAIRS:
-        raise UsageError(f"a pair takes from 2 to {_MOST_PAIRS} rounds, not {wanted}")
+    if not 2 <= wanted <= MOST_OF_A_PAIR:
+        raise UsageError(
+            f"a pair takes from 2 to {MOST_OF_A_PAIR} rounds, not {wanted}",
+            advice="--pairs 20 makes twenty of them",
+        )
     source = of_bytes(a.source).hex
     further = plans.fresh_seeds(source, a.seeds, count=max(0, wanted - len(a.seeds)))
     seeds = (*a.seeds[:wanted], *further)
@@ -126,43 +159,44 @@ def begin(
     resolved: tuple[Resolved, Resolved],
     options: PairOptions,
 ) -> Sides:
-    """Make the folders of both runs.
+    """Make the folder of a new pair with those of both runs, whole or not at all.
 
     Raises:
-        UsageError: There is such a folder already, or nothing to judge.
+        UsageError: Nothing to judge.
         ExecutionError: It cannot be written.
     """
     pair = uuid.uuid4()
-    a, b = planned
-    metrics = patterns(a, b, options.metrics)
-    folder = options.work or Path(f"{a.manifest.name}-{pair.hex[:8]}.pair")
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        raise UsageError("the folder exists already", where=str(folder)) from None
-    except OSError as error:
-        raise ExecutionError(f"cannot be made: {error.strerror}", where=str(folder)) from None
-    order = _order(a)
-    names: tuple[Literal["a", "b"], Literal["a", "b"]] = ("a", "b")
-    images = (options.image_a, options.image_b)
-    began = [
-        sessions.begin(
-            side,
-            uses,
-            Terms(
-                image=image,
-                keep_hosts=options.keep_hosts,
-                side=Side(
-                    pair=str(pair), side=name, order=order, margin=options.margin, metrics=metrics
-                ),
-            ),
-            work=folder / run,
+    terms = _terms(planned, options, pair)
+    setups = [sessions.set_up(*side) for side in zip(planned, resolved, terms, strict=True)]
+    name = f"{planned[0].manifest.name}-{pair.hex[:8]}"
+    folder = options.work or Path(f"{name}.pair")
+    targets = (
+        options.output_a or Path(f"{name}.a.capsule.zip"),
+        options.output_b or Path(f"{name}.b.capsule.zip"),
+    )
+    whole = tuple(zip(_FOLDERS, planned, setups, resolved, terms, strict=True))
+    with places.new_folder(folder) as partial:
+        for run, plan, setup, uses, term in whole:
+            sessions.lay_out(partial / run, plan, setup, uses, term)
+        _keep_targets(partial, targets)
+    first, second = (
+        sessions.enter(folder / run, plan, setup, uses) for run, plan, setup, uses, _ in whole
+    )
+    return Sides(folder=folder, targets=targets, a=first, b=second)
+
+
+def _terms(
+    planned: tuple[Plan, Plan], options: PairOptions, pair: uuid.UUID
+) -> tuple[Terms, Terms]:
+    metrics, order = patterns(*planned, options.metrics), _order(planned[0])
+
+    def term(side: Literal["a", "b"], image: str | None) -> Terms:
+        origin = Side(
+            pair=str(pair), side=side, order=order, margin=options.margin, metrics=metrics
         )
-        for side, uses, image, name, run in zip(
-            planned, resolved, images, names, _FOLDERS, strict=True
-        )
-    ]
-    return Sides(folder=folder, a=began[0], b=began[1])
+        return Terms(image=image, keep_hosts=options.keep_hosts, side=origin)
+
+    return term("a", options.image_a), term("b", options.image_b)
 
 
 def _order(side: Plan) -> str:
@@ -175,17 +209,68 @@ def _order(side: Plan) -> str:
     return "".join(letters)
 
 
-def reopen(folder: Path) -> tuple[CutOff, CutOff]:
+def _keep_targets(folder: Path, targets: tuple[Path, Path]) -> None:
+    """Note where both capsules go: what goes on elsewhere must not seal a side twice."""
+    a, b = (str(target.absolute()) for target in targets)
+    text = json.dumps({"format": _FORMAT, "a": a, "b": b})
+    write_durably(folder / _HEADER, text.encode())
+
+
+def _read_targets(folder: Path) -> tuple[Path, Path]:
+    header = folder / _HEADER
+    if not header.is_file():
+        inside = (folder.parent / _HEADER).is_file()
+        raise UsageError(
+            f"not the folder of a pair: it has no {_HEADER}",
+            where=str(folder),
+            advice=f"capsule pair --resume {folder.parent}"
+            if inside
+            else "name the folder that the interrupted pair printed; its name ends in .pair",
+        )
+    match parse(header.read_bytes(), where=str(header)):
+        case {"format": format_, "a": str(a), "b": str(b)} if format_ == _FORMAT:
+            return _near(Path(a)), _near(Path(b))
+    raise UsageError("another version of capsule began this pair", where=str(folder))
+
+
+def _near(path: Path) -> Path:
+    """The same path, as short as the current folder allows."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def reopen(folder: Path) -> CutOffPair:
     """Read the folder of a pair that was interrupted.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is none, or one of its sides is missing.
         DamagedError: As for `session.reopen`.
     """
+    targets = _read_targets(folder)
+    for name in _FOLDERS:
+        if not (folder / name).is_dir():
+            raise UsageError(
+                f"the pair is not whole: {name} is missing",
+                where=str(folder),
+                advice="bring it back, or begin a new pair: one side says nothing",
+            )
     a, b = (sessions.reopen(folder / name, verifies=None) for name in _FOLDERS)
-    if not isinstance(a.setup.origin, Side) or not isinstance(b.setup.origin, Side):
-        raise UsageError("not the folder of a pair", where=str(folder))
-    return a, b
+    return CutOffPair(folder=folder, targets=targets, a=a, b=b)
+
+
+def take_up(cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Watch) -> Sides:
+    """End what the dead runs left behind, and be ready to go on; both folders must be locked.
+
+    Raises:
+        CannotRunError: The pair began on another node.
+    """
+    for side in cut_off.both:
+        sessions.require_its_node(side)
+    a, b = (
+        sessions.take_up(side, uses, watch)
+        for side, uses in zip(cut_off.both, resolved, strict=True)
+    )
+    return Sides(folder=cut_off.folder, targets=cut_off.targets, a=a, b=b)
 
 
 @contextmanager
@@ -220,28 +305,75 @@ def perform(sides: Sides, watch: Watch) -> tuple[Execution, Execution]:
     return a, b
 
 
-def targets(sides: Sides, outputs: tuple[Path | None, Path | None]) -> tuple[Path, Path]:
-    """The capsules to write; by default ones that are named by the pair."""
-    usual = f"{sides.a.plan.manifest.name}-{sides.side.pair[:8]}"
-    return outputs[0] or Path(f"{usual}.a.capsule.zip"), outputs[1] or Path(
-        f"{usual}.b.capsule.zip"
-    )
+def check_outputs(outputs: tuple[Path | None, Path | None], work: Path | None) -> None:
+    """Stop before anything runs, if a capsule that was asked for has no place.
+
+    Raises:
+        UsageError: Something lies there already, there is no such folder, or both name one file.
+        ExecutionError: A folder cannot be written.
+    """
+    for flag, output in zip(_FLAGS, outputs, strict=True):
+        places.check(output=output, work=work, flag=flag)
+    a, b = outputs
+    if a is not None and b is not None:
+        _refuse_same(a, b)
+
+
+def _refuse_same(a: Path, b: Path) -> None:
+    if a.resolve() == b.resolve():
+        raise UsageError(
+            f"{' and '.join(_FLAGS)} name the same file",
+            where=str(b),
+            advice="a pair is sealed as two capsules",
+        )
+
+
+def targets(
+    sides: Sides, outputs: tuple[Path | None, Path | None]
+) -> tuple[Sealed | Path, Sealed | Path]:
+    """Where both capsules go, or what an interrupted call has sealed already.
+
+    Args:
+        sides: The pair.
+        outputs: What is asked for now, None for where the pair set out to write.
+
+    Raises:
+        UsageError: Something else lies there, both are one file, or it is in the pair's folder.
+        ExecutionError: A folder cannot be written.
+    """
+    wanted: list[Sealed | Path] = []
+    for run, output, first, flag in zip(sides.both, outputs, sides.targets, _FLAGS, strict=True):
+        target = output or first
+        places.refuse_inside(target, sides.folder)
+        sealed = sealing.find(run, target) or sealing.find(run, first)
+        if sealed is None:
+            places.check(output=target, flag=flag)
+        wanted.append(sealed or target)
+    a, b = wanted
+    _refuse_same(*(place.path if isinstance(place, Sealed) else place for place in (a, b)))
+    return a, b
 
 
 def seal(
-    sides: Sides, executions: tuple[Execution, Execution], targets: tuple[Path, Path]
+    sides: Sides,
+    executions: tuple[Execution, Execution],
+    targets: tuple[Sealed | Path, Sealed | Path],
 ) -> tuple[Sealed, Sealed]:
     """Write both capsules, note them as this user's own, and remove the folder.
 
-    What an interrupted call has sealed already is kept.
+    Args:
+        sides: The pair.
+        executions: What became of A and of B.
+        targets: As `targets` gave them; what is sealed already is kept.
 
     Raises:
-        UsageError: Something else lies at a target.
+        UsageError: Something else lies at a target by now.
         ExecutionError: A capsule cannot be written, and the folder stays.
     """
     a, b = (
-        sealing.find(run, target)
-        or sealing.write(run, execution, sessions.assemble(run, execution), target)
+        target
+        if isinstance(target, Sealed)
+        else sealing.write(run, execution, sessions.assemble(run, execution), target)
         for run, execution, target in zip(sides.both, executions, targets, strict=True)
     )
     try:

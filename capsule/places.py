@@ -16,12 +16,13 @@ from capsule.errors import ExecutionError, UsageError
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def check(*, output: Path | None, work: Path | None = None) -> None:
+def check(*, output: Path | None, work: Path | None = None, flag: str = "--output") -> None:
     """Stop before a day of measuring rather than after it, if what comes of it has no place.
 
     Args:
         output: The capsule to write, None for a new name in the current folder.
         work: The run folder to make, None for a new name in the current folder.
+        flag: By which the output is named.
 
     Raises:
         UsageError: Something lies there already, or there is no such folder.
@@ -31,7 +32,7 @@ def check(*, output: Path | None, work: Path | None = None) -> None:
         raise UsageError(
             "exists already, and nothing is written over it",
             where=str(output),
-            advice="name another file with --output, or move that one away",
+            advice=f"name another file with {flag}, or move that one away",
         )
     if work is not None and os.path.lexists(work):
         raise UsageError(
@@ -40,13 +41,13 @@ def check(*, output: Path | None, work: Path | None = None) -> None:
             advice="go on with it by --resume, or name another one with --work",
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
-        raise UsageError("--output and --work name the same place", where=str(output))
+        raise UsageError(f"{flag} and --work name the same place", where=str(output))
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
             f"there is no such folder to write {output or 'a capsule'} in",
             where=str(folder),
-            advice="make it, or name another place with --output",
+            advice=f"make it, or name another place with {flag}",
         )
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -55,8 +56,22 @@ def check(*, output: Path | None, work: Path | None = None) -> None:
         raise ExecutionError(
             f"no capsule can be written here: {error.strerror}",
             where=str(folder.absolute()),
-            advice="name another place with --output",
+            advice=f"name another place with {flag}",
         ) from None
+
+
+def refuse_inside(output: Path, folder: Path) -> None:
+    """Stop where a capsule would lie in the folder of its own run, and be removed with it.
+
+    Raises:
+        UsageError: It would.
+    """
+    if folder.resolve() in output.absolute().resolve().parents:
+        raise UsageError(
+            "the folder of the run is removed once it is sealed, and the capsule would be with it",
+            where=str(output),
+            advice="name another place for the capsule",
+        )
 
 
 @contextmanager

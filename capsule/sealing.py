@@ -60,6 +60,7 @@ def complete(session: Session, target: Path) -> Sealed | None:
         UsageError: Something else lies there.
         ExecutionError: Its folder cannot be written.
     """
+    places.refuse_inside(target, session.workspace.folder)
     if sealed := find(session, target):
         return _leave(session, sealed)
     places.check(output=target)

@@ -16,11 +16,12 @@ from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule import record as records
 from capsule.earlier import Earlier
-from capsule.errors import DamagedError, UsageError
+from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
+from capsule.jsons import JsonObject
 from capsule.manifest import Command, looks
 from capsule.origin import Origin, Original, Side, Verification, original_id
 from capsule.plan import Plan
@@ -116,9 +117,26 @@ def begin(
         UsageError: The folder exists already.
         ExecutionError: It cannot be written.
     """
-    run = uuid.uuid4()
-    setup = Setup(
-        uuid=str(run),
+    setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
+    folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
+    with places.new_folder(folder) as partial:
+        workspace = lay_out(partial, plan, setup, resolved, terms)
+        if earlier is not None:
+            earlier_runs.keep(earlier, workspace.earlier)
+    return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier)
+
+
+def set_up(
+    plan: Plan,
+    resolved: Resolved,
+    terms: Terms,
+    *,
+    claims: Sequence[FrozenClaim] | None = None,
+    earlier: Earlier | None = None,
+) -> Setup:
+    """What is decided before the first process start, under a name of its own."""
+    return Setup(
+        uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
         started=_now(),
         runtime=resolved.runtime.name,
@@ -131,15 +149,30 @@ def begin(
         datasets=resolved.datasets,
         notes=resolved.notes,
     )
-    folder = work or Path(f"{plan.manifest.name}-{run.hex[:8]}.run")
-    with places.new_folder(folder) as partial:
-        workspace = Workspace.create(partial, _header(plan, setup, terms))
-        payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
-        _add_node(workspace)
-        if earlier is not None:
-            earlier_runs.keep(earlier, workspace.earlier)
-    session = _session(Workspace.open(folder), plan, setup, resolved, claims)
-    return replace(session, earlier=earlier)
+
+
+def lay_out(folder: Path, plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Workspace:
+    """Fill a new run folder with everything that a later process needs.
+
+    Raises:
+        ExecutionError: It cannot be written.
+    """
+    workspace = Workspace.create(folder, _header(plan, setup, terms))
+    payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
+    _add_node(workspace)
+    return workspace
+
+
+def enter(
+    folder: Path,
+    plan: Plan,
+    setup: Setup,
+    resolved: Resolved,
+    *,
+    claims: tuple[FrozenClaim, ...] | None = None,
+) -> Session:
+    """Be ready to work in a folder that was laid out."""
+    return _session(Workspace.open(folder), plan, setup, resolved, claims)
 
 
 def reopen(folder: Path, *, verifies: str | None) -> CutOff:
@@ -176,6 +209,21 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     if isinstance(setup.origin, Verification) and setup.origin.added:
         earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
     return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
+
+
+def require_its_node(cut_off: CutOff) -> None:
+    """Stop where a run whose sides share one node would go on elsewhere.
+
+    Raises:
+        CannotRunError: It began on another machine, or this one is no longer what it was.
+    """
+    if cut_off.workspace.find_node(_node(cut_off.workspace)) is None:
+        raise CannotRunError(
+            "this pair began on another machine, or this one has changed since; only on one node"
+            " do its sides tell anything of each other",
+            where=str(cut_off.workspace.to_resume),
+            advice="go on with it there, or begin a new pair here",
+        )
 
 
 def take_up(
@@ -350,9 +398,12 @@ def _session(
 
 def _add_node(workspace: Workspace) -> int:
     """Keep the inventory of this node, unless it worked here before; returns its index."""
+    return workspace.add_node(_node(workspace))
+
+
+def _node(workspace: Workspace) -> JsonObject:
     header = workspace.header
-    node = inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
-    return workspace.add_node(node)
+    return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
 
 
 def _is_fresh(group: planning.Group) -> bool:

@@ -4,10 +4,12 @@
 
 A matrix product is timed by `capsule pair` on the host, against itself and against one that does
 two percent more of the same, on a machine left alone and beside a process that works in bursts.
-From each recording numbers of pairs are drawn with replacement and judged at a margin of one
-percent. Ends with 1 when, with 100 pairs, fewer than 80 % of the words are right or more than 5 %
+From each recording whole rounds are drawn with replacement, as many as the line says, and judged
+at a margin of one percent; beside it stands what `capsule pair` says of the first rounds as they
+came. Ends with 1 when, with 100 pairs, fewer than 80 % of the words are right or more than 5 %
 wrong: the machine is then too noisy for a hundred pairs, and the last column says what would do.
-About twenty minutes with 400 pairs.
+Draws know nothing of rounds that depend on each other: `lag 1`, their correlation with the next
+one, should be within 0.1 of 0. About half an hour with 400 pairs.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from capsule.verdict import advising
 
 MARGIN = 1.01
 ALPHA = 0.05
+_REGION = stats.Region(lower=-math.log(MARGIN), upper=math.log(MARGIN))
 SIZES = (25, 50, 100)
 RIGHT, WRONG = 0.80, 0.05
 PRODUCTS = 250  # in a call of about 5 ms
@@ -69,7 +72,7 @@ class Recording:
     Attributes:
         noisy: Whether a process in bursts worked beside it.
         slower: Products of a call of B over those of A.
-        differences: Logarithm of B's time over A's, one for each round.
+        differences: Logarithm of B's time over A's, one for each round that both sides finished.
     """
 
     noisy: bool
@@ -80,6 +83,36 @@ class Recording:
     def due(self) -> stats.Word:
         """The word that is right."""
         return "DIFFERENT" if self.slower > MARGIN else "REPRODUCED"
+
+    @property
+    def lag(self) -> float:
+        """Correlation of each round with the next one."""
+        rounds = np.asarray(self.differences)
+        return float(np.corrcoef(rounds[:-1], rounds[1:])[0, 1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What so many rounds of a recording decide.
+
+    Attributes:
+        size: How many.
+        right: Share of draws with the word that is due.
+        wrong: Share of draws with the opposite word.
+        word: Of the first rounds as they came.
+        advice: What would decide these, empty where they are decided.
+    """
+
+    size: int
+    right: float
+    wrong: float
+    word: stats.Word
+    advice: str
+
+    @property
+    def missed(self) -> bool:
+        """Whether it decides too seldom or too wrongly, of as many rounds as should do."""
+        return self.size == SIZES[-1] and (self.right < RIGHT or self.wrong > WRONG)
 
 
 def write(folder: Path, products: int) -> Path:
@@ -134,32 +167,50 @@ def record(folder: Path, *, slower: float, noisy: bool, pairs: int) -> Recording
     )
     with bursts(noisy):
         paired = api.pair(a, b, options)
-    here, there = (run_values(side.record)[METRIC].values for side in (paired.b, paired.a))
-    differences = tuple(math.log(b / a) for b, a in zip(here, there, strict=True))
+    there, here = (
+        {run.seed: run.value for run in run_values(side.record)[METRIC].runs if run.value}
+        for side in (paired.a, paired.b)
+    )
+    differences = tuple(math.log(here[seed] / there[seed]) for seed in there if seed in here)
     return Recording(noisy=noisy, slower=slower, differences=differences)
 
 
-def judge(differences: Sequence[float]) -> tuple[stats.Word, str]:
-    """The word of so many rounds, and what would decide them where it is open."""
+def judge(differences: Sequence[float]) -> stats.Word:
+    """The word of so many rounds."""
+    return stats.decide(_interval(differences), _REGION).word
+
+
+def advise(differences: Sequence[float]) -> str:
+    """How many rounds would decide what these leave open."""
     runs = stats.Runs.of(dict(enumerate(differences)))
-    interval = stats.paired_shift(runs, alpha=ALPHA)
+    return advising.rounds(runs, _interval(differences), _REGION).sentence
+
+
+def _interval(differences: Sequence[float]) -> stats.Interval:
+    interval = stats.paired_shift(stats.Runs.of(dict(enumerate(differences))), alpha=ALPHA)
     assert interval is not None
-    region = stats.Region(lower=-math.log(MARGIN), upper=math.log(MARGIN))
-    word = stats.decide(interval, region).word
-    advice = (
-        "" if word != "INCONCLUSIVE" else advising.pairs(runs, interval, region, more=True).sentence
-    )
-    return word, advice
+    return interval
 
 
 def rates(recording: Recording, size: int, resamples: int, seed: int) -> tuple[float, float]:
     """The shares of right and of wrong words among so many draws of `size` rounds."""
     source = np.random.default_rng(seed)
     drawn = source.choice(np.asarray(recording.differences), size=(resamples, size))
-    words = Counter(judge(tuple(map(float, rounds)))[0] for rounds in drawn)
+    words = Counter(judge(tuple(map(float, rounds))) for rounds in drawn)
     right = words[recording.due]
     wrong = resamples - right - words["INCONCLUSIVE"]
     return right / resamples, wrong / resamples
+
+
+def lines(recording: Recording, resamples: int, seed: int) -> Iterator[Line]:
+    """What each number of rounds decides, of numbers that were recorded."""
+    for size in SIZES:
+        first = recording.differences[:size]
+        if len(first) == size:
+            word = judge(first)
+            advice = advise(first) if word == "INCONCLUSIVE" else ""
+            right, wrong = rates(recording, size, resamples, seed)
+            yield Line(size=size, right=right, wrong=wrong, word=word, advice=advice)
 
 
 def main() -> int:
@@ -171,21 +222,20 @@ def main() -> int:
     arguments = parser.parse_args()
     missed = False
     print(f"{os.cpu_count()} CPUs, {arguments.pairs} pairs recorded, margin {MARGIN:g}")
-    print("beside      slower  sd of a round  pairs  right  wrong  all of them")
+    print("beside   slower  sd of a round  lag 1  pairs  right  wrong  the first of them")
     with TemporaryDirectory(prefix="capsule-") as folder:
-        os.chdir(folder)
         for noisy in (False, True):
             for slower in (1.0, 1.02):
-                name = Path(folder) / f"{'bursts' if noisy else 'nothing'}-{slower}"
-                recording = record(name, slower=slower, noisy=noisy, pairs=arguments.pairs)
+                beside = "bursts" if noisy else "nothing"
+                place = Path(folder) / f"{beside}-{slower}"
+                recording = record(place, slower=slower, noisy=noisy, pairs=arguments.pairs)
                 spread = float(np.std(recording.differences, ddof=1))
-                whole, advice = judge(recording.differences)
-                for size in SIZES:
-                    right, wrong = rates(recording, size, arguments.resamples, arguments.seed)
-                    missed |= size == SIZES[-1] and (right < RIGHT or wrong > WRONG)
+                for line in lines(recording, arguments.resamples, arguments.seed):
+                    missed |= line.missed
                     print(
-                        f"{'bursts' if noisy else 'nothing':10} {slower:7.2f}  {spread:13.4f}"
-                        f"  {size:5}  {right:5.3f}  {wrong:5.3f}  {whole} {advice}",
+                        f"{beside:7} {slower:7.2f} {spread:14.4f} {recording.lag:6.2f}"
+                        f" {line.size:6} {line.right:6.3f} {line.wrong:6.3f}"
+                        f"  {line.word} {line.advice}",
                         flush=True,
                     )
     return int(missed)

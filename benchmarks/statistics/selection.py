@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,8 +24,9 @@ import rivals
 from cells import Figures
 
 from capsule import verdict
-from capsule.diff import pair_up
+from capsule.diff import pair_rounds, pair_up
 from capsule.manifest import Claim, Margin
+from capsule.origin import Side
 from capsule.summary import MetricRuns
 
 LAUNCHED = 20
@@ -52,11 +53,13 @@ class Design:
         fresh: How many fresh seeds in all at each look, one after the other while the word is open.
         again: Whether the published seeds run again.
         paired: Whether the author claims pairs.
+        sides: Whether both run as the sides of one pair, which is asked to judge every metric.
     """
 
     fresh: tuple[int, ...]
     again: bool = False
     paired: bool = False
+    sides: bool = False
 
 
 ROUTES: Mapping[str, Design] = {
@@ -68,7 +71,10 @@ ROUTES: Mapping[str, Design] = {
     "verify --until-decided of a paired claim": Design(fresh=(3, 6), again=True, paired=True),
     "diff with a capsule of equal seeds": Design(fresh=(), again=True),
     "the same of a paired claim": Design(fresh=(), again=True, paired=True),
+    "pair of the author's own seeds": Design(fresh=(), again=True, sides=True),
 }
+TIME = f"{product.PATH.rpartition('/')[0]}/step_time"
+_SIDE = Side(pair="", side="a", order="aba", margin=1.1, metrics=("*/*/*/*",))
 # an author's margin of 2 sd is wider than the luck
 ROUTED = tuple(MARGINS)[:2]
 
@@ -133,6 +139,8 @@ class Route:
         repetitions = fewer(repetitions)
         random = populations.random(self)
         design = ROUTES[self.route]
+        if design.sides:
+            return self._measure_sides(random, repetitions)
         published = _publish(random, self.author, repetitions)
         again = published + _SAME_SEED_SD * random.standard_normal(published.shape)
         fresh = populations.runs(random, "normal", (repetitions, max(design.fresh, default=0)))
@@ -148,6 +156,16 @@ class Route:
             counts[self._judge(claim, product.metric(a), b if design.again else (), c)] += 1
         return {word: 100 * counts[word] / repetitions for word in WORDS}
 
+    def _measure_sides(self, random: np.random.Generator, repetitions: int) -> Figures:
+        """The same of what a pair says of the metric: nothing is no decision."""
+        published = _publish(random, self.author, repetitions)
+        again = published + _SAME_SEED_SD * random.standard_normal(published.shape)
+        counts: Counter[str] = Counter()
+        for a, b in zip(published, again, strict=True):
+            words = dict(judge_sides(a, b))
+            counts[words.get(product.PATH, "INCONCLUSIVE")] += 1
+        return {word: 100 * counts[word] / repetitions for word in WORDS}
+
     def _judge(
         self, claim: Claim, original: MetricRuns, again: Sequence[float], fresh: Sequence[float]
     ) -> str:
@@ -161,6 +179,21 @@ class Route:
             if word != "INCONCLUSIVE":
                 break
         return word
+
+
+def judge_sides(a: Sequence[float], b: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """Metric and word of everything that a pair says of two sides that take equally long."""
+    times = [1 + 0.01 * index for index in range(len(a))]
+    sides = [
+        {
+            product.PATH: product.metric(values),
+            TIME: replace(product.metric(times, path=TIME), unit="s", kind="machine"),
+        }
+        for values in (a, b)
+    ]
+    verdict = product.judge_pairs(*pair_rounds(_SIDE, *sides))
+    for judged in (*verdict.claims, *verdict.reported):
+        yield judged.metric, judged.word
 
 
 def _publish(random: np.random.Generator, author: str, repetitions: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from capsule import summary
 from capsule.archive import hardware
+from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 
 NAME = "README.md"
@@ -38,6 +39,9 @@ def _head(record: Record) -> Iterator[str]:
         yield f"- Re-execution of capsule: `{record.verifies}`"
     for earlier in record.chain:
         yield f"- Counts runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
+    if isinstance(record.origin, Side):
+        yield f"- Side {record.origin.side.upper()} of a pair that ran by turns:"
+        yield f"  `{record.origin.pair}`"
     yield from (f"- Note: {_plain(note.sentence)}" for note in record.notes)
 
 

@@ -15,6 +15,7 @@ from capsule.diff import changes, days, evidence, facts, inability, rounds
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.diff.inability import Inability
+from capsule.diff.names import ROLES, Names
 from capsule.notes import Note
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns, Run
@@ -66,6 +67,7 @@ class Pair:
         rerun: The same of the re-execution.
         refused: Why these runs are no evidence, None where they are.
         inability: Why no run of the re-execution could be made, None where one could.
+        names: What the sides are called.
     """
 
     metric: str
@@ -75,6 +77,7 @@ class Pair:
     rerun: MetricRuns | None
     refused: str | None = None
     inability: Inability | None = None
+    names: Names = ROLES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,7 @@ class Differences:
             (under equal seeds and under fresh ones), then one for each metric nobody claimed and
             both sides measured.
         notes: Sentences that a reader of the verdict must see.
+        names: What the sides are called.
     """
 
     original: Side
@@ -98,6 +102,7 @@ class Differences:
     facts: tuple[Fact, ...]
     pairs: tuple[Pair, ...]
     notes: tuple[Note, ...]
+    names: Names = ROLES
 
 
 def compare(
@@ -118,8 +123,8 @@ def compare(
     relation = image_relation(original, rerun)
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
-    paired = pair_up(original.claims, there, here) if side is None else _rounds(side, there, here)
-    pairs = tuple(paired)
+    claims = original.claims
+    pairs = tuple(pair_rounds(side, there, here) if side else pair_up(claims, there, here))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)
@@ -131,6 +136,7 @@ def compare(
         facts=facts.between(original, rerun),
         pairs=pairs,
         notes=tuple(_notes(original, rerun, sides, relation, pairs)),
+        names=ROLES if side is None else rounds.names(side),
     )
 
 
@@ -183,10 +189,16 @@ def pair_up(
         yield Pair(metric=metric, claim=None, seeds=rule, original=there[metric], rerun=runs)
 
 
-def _rounds(
+def pair_rounds(
     side: origin.Side, there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
 ) -> Iterator[Pair]:
-    """The machine metrics of a pair: under equal seeds nothing else can tell the sides apart."""
+    """The machine metrics of a pair: under equal seeds nothing else can tell the sides apart.
+
+    Args:
+        side: The origin of the first.
+        there: The first side's metrics by path.
+        here: The second's.
+    """
     for metric in sorted(there.keys() & here.keys()):
         if there[metric].kind == "machine":
             claim = rounds.claim(side, metric)
@@ -197,6 +209,7 @@ def _rounds(
                 original=there[metric],
                 rerun=here[metric],
                 inability=inability.find(there[metric], here[metric], here[metric]),
+                names=rounds.names(side),
             )
 
 
@@ -279,11 +292,14 @@ def _notes(
     relation: ImageRelation,
     pairs: tuple[Pair, ...],
 ) -> Iterator[Note]:
-    if (side := rounds.pair_of(original, rerun)) is not None:
+    side = rounds.pair_of(original, rerun)
+    names = ROLES if side is None else rounds.names(side)
+    if side is not None:
         yield Note(
             code="pair",
             sentence=f"a pair: {len(side.order)} rounds by turns on one node under equal seeds;"
-            " what is judged is how long they take, never whether a number was published honestly",
+            f" what is judged is the ratio of {names.here} to {names.there}, never whether a number"
+            " was published honestly",
         )
     elif rerun.verifies is None:
         yield Note(
@@ -298,7 +314,8 @@ def _notes(
         )
     if added := sides[1].added:
         yield _added_note(rerun, added)
-    if relation == "different":
+    # of a pair it is what was asked for
+    if relation == "different" and side is None:
         yield Note(
             code="images-differ",
             sentence="the images differ: what is compared is not the same program",
@@ -306,17 +323,17 @@ def _notes(
     if original.judge_rule != origin.JUDGE_RULE:
         yield Note(
             code="older-rule",
-            sentence=f"the original's claims were frozen by rule {original.judge_rule}, and are"
+            sentence=f"{names.there}'s claims were frozen by rule {original.judge_rule}, and are"
             f" judged by today's rule {origin.JUDGE_RULE}",
         )
     if original.contained != rerun.contained:
-        loose = "original" if rerun.contained else "re-execution"
+        loose = names.there if rerun.contained else names.here
         yield Note(
             code="containment-differs",
-            sentence=f"the {loose} ran without a container, the other side in one",
+            sentence=f"{loose} ran without a container, the other side in one",
         )
     yield from _seed_notes(original, rerun, pairs)
-    yield from _record_notes(original, rerun)
+    yield from _record_notes(original, rerun, names)
     yield from days.notes(pairs)
 
 
@@ -332,11 +349,12 @@ def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:
     )
 
 
-def _record_notes(original: Record, rerun: Record) -> Iterator[Note]:
+def _record_notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
     """What each record says of itself, with whose it is."""
     for note in dict.fromkeys((*original.notes, *rerun.notes)):
         both = note in original.notes and note in rerun.notes
-        owner = "both sides" if both else "original" if note in original.notes else "re-execution"
+        owner = names.there if note in original.notes else names.here
+        owner = "both sides" if both else owner.removeprefix("the ")
         yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
 
 
@@ -351,10 +369,11 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
             " luck, so these runs count for exact and paired claims alone",
         )
     for pair in pairs:
-        for name, side in (("original", pair.original), ("re-execution", pair.rerun)):
+        named = ((pair.names.there, pair.original), (pair.names.here, pair.rerun))
+        for name, side in named:
             if pair.claim is not None and side is not None and evidence.repeats(side):
                 yield Note(
                     code="equal-values",
-                    sentence=f"{pair.metric}: all {len(side.values)} runs of the {name} have the"
+                    sentence=f"{pair.metric}: all {len(side.values)} runs of {name} have the"
                     " same value under different seeds",
                 )

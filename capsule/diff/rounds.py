@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from capsule.diff.names import Names
 from capsule.manifest import Claim, Margin
 from capsule.manifest.paths import match
 from capsule.origin import Side
@@ -11,12 +12,17 @@ from capsule.record import FrozenClaim, Record
 
 
 def pair_of(original: Record, rerun: Record) -> Side | None:
-    """What A's origin says, of two records that are the sides of one pair; else None."""
+    """What the first's origin says, of two records that are the sides of one pair; else None."""
     a, b = original.origin, rerun.origin
     if not isinstance(a, Side) or not isinstance(b, Side) or a.side == b.side:
         return None
     alike = (a.pair, a.order, a.margin, a.metrics) == (b.pair, b.order, b.margin, b.metrics)
     return a if alike else None
+
+
+def names(side: Side) -> Names:
+    """The sides of a pair by their letters, the one first whose origin this is."""
+    return Names.of_variants("A", "B") if side.side == "a" else Names.of_variants("B", "A")
 
 
 def claim(side: Side, metric: str) -> FrozenClaim | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capsule import summary
-from capsule.diff import Differences, Side, compare, evidence, refuse
+from capsule.diff import Differences, Side, compare, evidence, refuse, rounds
 from capsule.errors import UsageError
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
@@ -54,7 +54,7 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
         ids: Id of the capsule that each record was read from, None when it has none.
 
     Raises:
-        UsageError: Fewer than three records, or a capsule that is given twice.
+        UsageError: Fewer than three records, a capsule that is given twice, or a pair's two sides.
     """
     if len(records) < LEAST:
         raise UsageError(
@@ -69,6 +69,12 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
                 advice="every capsule counts once: a copy of a machine's runs is no new machine",
             )
     original, *reruns = records
+    for index, rerun in enumerate(reruns, 1):
+        if rounds.pair_of(original, rerun) is not None:
+            raise UsageError(
+                f"{label(0)} and {label(index)} are the two sides of one pair",
+                advice="compare them alone: capsule diff A B",
+            )
     pairs = [
         compare(original, rerun, original_id=ids[0], rerun_id=rerun_id)
         for rerun, rerun_id in zip(reruns, ids[1:], strict=True)

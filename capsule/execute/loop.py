@@ -94,7 +94,7 @@ def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
     return kind(
         message,
         where=trial.id,
-        advice=f"when the cause is gone, go on with the run folder {workspace.folder}",
+        advice=f"when the cause is gone, go on with the run folder {workspace.to_resume}",
     )
 
 
@@ -151,7 +151,7 @@ def _check_walltime(workspace: Workspace, setting: Setting) -> None:
         raise ExecutionError(
             "the manifest's walltime is used up",
             where="/resources/walltime",
-            advice=f"what finished is kept; go on with the run folder {workspace.folder}",
+            advice=f"what finished is kept; go on with the run folder {workspace.to_resume}",
         )
 
 

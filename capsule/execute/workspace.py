@@ -27,6 +27,7 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
 from capsule.jsons import JsonObject
+from capsule.origin import Side
 from capsule.plan import Group
 from capsule.schema import parse
 
@@ -118,7 +119,7 @@ class Workspace:
             ) from None
         except OSError as error:
             raise cannot_write(folder, error) from None
-        _write_durably(folder / "run.json", json.dumps(header.to_json(), indent=1).encode())
+        write_durably(folder / "run.json", json.dumps(header.to_json(), indent=1).encode())
         return cls(folder, header)
 
     @classmethod
@@ -159,6 +160,12 @@ class Workspace:
             yield
 
     @property
+    def to_resume(self) -> Path:
+        """The folder by which this run is taken up: of a side it is the pair's."""
+        side = isinstance(self.header.setup.origin, Side)
+        return self.folder.parent if side else self.folder
+
+    @property
     def manifest(self) -> Path:
         """The manifest as it was given."""
         return self.folder / "manifest.json"
@@ -190,14 +197,21 @@ class Workspace:
 
     def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""
-        known = self.nodes()
-        for index, other in enumerate(known):
-            if other["identity"] == node["identity"] and other["class"] == node["class"]:
-                return index
-        path = self.folder / "nodes" / f"{len(known):04}.json"
+        known = self.find_node(node)
+        if known is not None:
+            return known
+        index = len(self.nodes())
+        path = self.folder / "nodes" / f"{index:04}.json"
         path.parent.mkdir(exist_ok=True)
-        _write_durably(path, json.dumps(node, indent=1).encode())
-        return len(known)
+        write_durably(path, json.dumps(node, indent=1).encode())
+        return index
+
+    def find_node(self, node: JsonObject) -> int | None:
+        """The index of a node that worked here before, None of one that did not."""
+        for index, known in enumerate(self.nodes()):
+            if known["identity"] == node["identity"] and known["class"] == node["class"]:
+                return index
+        return None
 
     def start(self, number: int, ranks: int) -> Start:
         """The files of process start `number`, counted from 1."""
@@ -233,7 +247,12 @@ class Workspace:
         return start
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file that is there whole after a crash, or not at all.
+
+    Raises:
+        ExecutionError: It cannot be written.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as stream:

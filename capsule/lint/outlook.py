@@ -104,7 +104,7 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
         paired=True,
         seeds=seeds,
         rerun_seeds=seeds,
-        alpha=stats.ONE_SET * claim.alpha,
+        alpha=stats.one_set(seeds, claim.alpha),
         narrowest=reach,
         margin=None,
         runs=(None, None),

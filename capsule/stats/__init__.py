@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
-    from capsule.stats.interval import ONE_SET, Interval, Method, location, paired_shift, shift
+    from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from capsule.stats.variances import variance_ratio
 
 __all__ = [
-    "ONE_SET",
     "Answer",
     "Band",
     "Curve",
@@ -72,6 +71,7 @@ __all__ = [
     "narrowest_margin",
     "narrowest_paired_margin",
     "nominal_alpha",
+    "one_set",
     "p_beyond",
     "p_past",
     "p_within",
@@ -102,7 +102,6 @@ _HOMES = {
     "CurveDecision": "curves",
     "Decision": "decision",
     "Interval": "interval",
-    "ONE_SET": "interval",
     "Mean": "reproducibility",
     "Method": "interval",
     "Pool": "pooling",
@@ -127,6 +126,7 @@ _HOMES = {
     "narrowest_margin": "planning",
     "narrowest_paired_margin": "planning",
     "nominal_alpha": "looks",
+    "one_set": "interval",
     "p_beyond": "multiplicity",
     "p_past": "rates",
     "p_within": "rates",

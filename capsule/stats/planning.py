@@ -12,7 +12,7 @@ from scipy import special
 
 from capsule.stats import permutation, ranks
 from capsule.stats.decision import Region
-from capsule.stats.interval import ONE_SET, level_in_use
+from capsule.stats.interval import level_in_use, one_set
 from capsule.stats.power import MOST_RUNS, verdict_probability
 
 _REPETITIONS = 8000
@@ -124,7 +124,7 @@ def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
     if pairs < 2:
         return math.inf
     # a constant: a side without spread
-    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), ONE_SET * alpha, power)
+    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), one_set(pairs, alpha), power)
     return float(f"{margin:.4g}")
 
 

@@ -11,7 +11,7 @@ from scipy import special
 
 from capsule.stats import permutation
 from capsule.stats.decision import Region
-from capsule.stats.interval import Interval, level_in_use, satterthwaite
+from capsule.stats.interval import Interval, level_in_use, one_set, satterthwaite, undo_one_set
 from capsule.stats.runs import Runs
 from capsule.stats.summaries import Summary
 
@@ -30,7 +30,13 @@ Answer = int | Literal["original-too-few", "on-the-margin"]
 
 
 def runs_to_decide(
-    a: Runs | Summary | None, b: Runs, interval: Interval, region: Region, *, power: float = 0.8
+    a: Runs | Summary | None,
+    b: Runs,
+    interval: Interval,
+    region: Region,
+    *,
+    power: float = 0.8,
+    most: int = MOST_RUNS,
 ) -> Answer:
     """How many runs of B in all decide the claim, if the estimate seen now is the truth.
 
@@ -41,11 +47,13 @@ def runs_to_decide(
         interval: Their interval; its level is the one reckoned with.
         region: The claim's region.
         power: Wanted probability of a verdict.
+        most: More of them are not looked for.
 
     Returns:
         The number of runs; `original-too-few` when 500 are not enough but would be if the original
         had as many; `on-the-margin` when even that would not do.
     """
+    alpha = 0.0 if a is not None else undo_one_set(b.n, interval.alpha)
     # a constant is a side without spread, of as many runs as one likes
     sd_a, n_a = (0.0, MOST_RUNS) if a is None else (a.floored_sd, a.n)
     # a side of a single run is taken to be as spread as the other
@@ -56,12 +64,14 @@ def runs_to_decide(
         level, cost = interval.alpha, 1.0
         if isinstance(a, Runs):
             level, cost = _level(interval, b.n, n_a, n_b), _cost(n_a, n_b)
-        elif isinstance(a, Summary) and b.n == 1:
+        elif a is None:
+            level = one_set(n_b, alpha)
+        elif b.n == 1:
             level = 2 * interval.alpha  # a single run has a quarter, more of them half
         sides = (sd_a, n_a), (sd_b, n_b)
         return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
 
-    return _fewest(reaches, at_least=max(b.n, 1) + 1, guarded=isinstance(a, Runs))
+    return _fewest(reaches, at_least=max(b.n, 1) + 1, most=most, guarded=isinstance(a, Runs))
 
 
 def verdict_probability(
@@ -117,14 +127,13 @@ def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
     return level_in_use(n_a, n_b, interval.alpha / part)
 
 
-def _fewest(reaches: Callable[..., bool], *, at_least: int, guarded: bool) -> Answer:
+def _fewest(reaches: Callable[..., bool], *, at_least: int, most: int, guarded: bool) -> Answer:
     """The fewest runs from `at_least` on that reach the power asked, or why none do."""
-    most = MOST_RUNS
     if not reaches(most):
         # beside two or three original runs power falls again: their spread alone is left to tell
         some = next((n for n in range(at_least, _PEAK_BELOW) if reaches(n)), None)
         if some is None:
-            return "original-too-few" if reaches(MOST_RUNS, MOST_RUNS) else "on-the-margin"
+            return "original-too-few" if reaches(most, most) else "on-the-margin"
         most = some
     low, high = at_least - 1, most
     while high - low > 1:

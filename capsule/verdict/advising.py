@@ -10,6 +10,9 @@ from capsule.diff.inability import Fault
 from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 
 _MOST = 500
+# of a pair any number is told, since it says how noisy the machine is
+_MOST_ROUNDS = 1_000_000
+MOST_OF_A_PAIR = 1000
 _TOO_FEW = "no number of re-runs decides this: the original itself has "
 _NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be needed"
 ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
@@ -116,16 +119,13 @@ def _name_levels(judged: Judged, advice: Advice) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def pairs(
-    differences: stats.Runs, interval: stats.Interval, region: stats.Region, *, more: bool = False
-) -> Advice:
-    """How many seeds both sides would need.
+def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
+    """How many seeds both sides would need, which a re-execution cannot add to the original's.
 
     Args:
         differences: Of each seed.
         interval: Of their mean.
         region: What is allowed.
-        more: Whether both sides can be run again; a re-execution can't add to the original's.
     """
     low, high = (
         stats.runs_to_decide(None, differences, interval, region, power=power) for power in POWERS
@@ -134,12 +134,49 @@ def pairs(
         return Advice(answer="on-the-margin", sentence=_NEAR)
     higher = f", {high} with power 0.9" if isinstance(high, int) else ""
     decides = f"{low} pairs would decide with power 0.8{higher}"
-    if more:
-        numbers = _numbers((low, high))
-        return Advice(
-            answer="runs", as_seen=numbers, sentence=f"{decides} (`capsule pair --pairs {low}`)"
-        )
     return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}too few seeds, {decides}")
+
+
+def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
+    """How many rounds a new pair would need, however many these are.
+
+    Args:
+        differences: Of each round so far.
+        interval: Of their mean.
+        region: What is allowed.
+    """
+
+    def numbers(truth: float) -> _Two:
+        at_truth = replace(interval, estimate=truth)
+        low, high = (
+            stats.runs_to_decide(
+                None, differences, at_truth, region, power=power, most=_MOST_ROUNDS
+            )
+            for power in POWERS
+        )
+        return _numbers((low, high))
+
+    seen, equal = numbers(interval.estimate), numbers(0.0)
+    if seen[0] is None:
+        sentence = "the ratio seen sits on the margin"
+    else:
+        sentence = (
+            f"{seen[0]} pairs (now {differences.n}) would decide this with power 0.8"
+            f"{_higher(seen)}, if the ratio seen is the true one"
+        )
+    if equal[0] is not None:
+        sentence += f"; {equal[0]} with power 0.8{_higher(equal)}, if the sides are equal"
+    wanted = seen[0] or equal[0]
+    if wanted is not None and wanted <= MOST_OF_A_PAIR:
+        sentence += f" (`capsule pair --pairs {wanted}`)"
+    elif wanted is not None:
+        sentence += (
+            f"; one pair takes up to {MOST_OF_A_PAIR}: longer runs or a quieter machine need fewer"
+        )
+    none = wanted is None
+    return Advice(
+        answer="on-the-margin" if none else "runs", as_seen=seen, if_equal=equal, sentence=sentence
+    )
 
 
 def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:

@@ -81,10 +81,11 @@ def notes(pair: Pair) -> Iterator[Note]:
     values = _not_finite(here)
     if values and not _not_finite(there):
         seed, value = values[0]
+        of_all = f"{len(values)} of {len(here.runs)} runs of {pair.names.here}"
         yield Note(
             code="not-finite",
-            sentence=f"{len(values)} of {len(here.runs)} re-executed runs have a value that is not"
-            f" finite, first {value} under seed {seed}; no run of the original has one",
+            sentence=f"{of_all} have a value that is not finite, first {value} under seed {seed};"
+            f" no run of {pair.names.there} has one",
         )
 
 

@@ -69,13 +69,14 @@ def _blank(pair: Pair) -> Judged:
         original=original,
         rerun=rerun,
         seeds=pair.seeds,
+        names=pair.names,
         method="none",
         region=(claim.lower, claim.upper) if claim is not None else (None, None),
         alpha=alpha,
         level=look.alpha if look else alpha,
         look=look,
         notes=(
-            *sides.notes(original, rerun),
+            *sides.notes(original, rerun, pair.names),
             *bounds.notes(pair),
             *evaluations.notes(pair),
             *([wording.look(look, alpha)] if look else []),
@@ -100,14 +101,14 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
 
 def _obstacles(pair: Pair) -> Iterator[str]:
     """Why no values can be compared, most basic reason first."""
-    there, here, claim = pair.original, pair.rerun, pair.claim
+    there, here, claim, names = pair.original, pair.rerun, pair.claim, pair.names
     if pair.refused is not None:
         yield pair.refused
     if there is None or here is None:
-        yield f"the {'original' if there is None else 're-execution'} has no such metric"
+        yield f"{names.there if there is None else names.here} has no such metric"
         return
     if there.unit != here.unit:
-        yield f"the units differ: {there.unit} in the original, {here.unit} in the re-execution"
+        yield f"the units differ: {there.unit} in {names.there}, {here.unit} in {names.here}"
     if pair.seeds == "same" and not here.runs:
         kind = "an exact" if claim is not None and claim.type == "exact" else "a paired"
         yield f"{kind} claim compares equal seeds, and the two sides share none"
@@ -116,7 +117,7 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     )
     a, b = sides.values(there), sides.values(here)
     if not b or not (a or standalone):
-        yield f"no run of the {'original' if b else 're-execution'} has a value"
+        yield f"no run of {names.there if b else names.here} has a value"
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
             yield "there is no margin: the author gave none, and one run tells no spread"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from capsule import stats
 from capsule.diff import Pair
 from capsule.diff.inability import Inability, last_lines
+from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.verdict import advising, wording
 from capsule.verdict.model import Judged
@@ -52,7 +53,7 @@ def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -
             p_reproduced=None,
             p_different=p,
             failure=_last_line(pair),
-            sentence=f"{rates.compare(margin)}; {judged.sentence}",
+            sentence=f"{rates.compare(margin, judged.names)}; {judged.sentence}",
             advice=None,
         )
     if margin is not None:
@@ -89,10 +90,10 @@ class _Rates:
             stats.fisher_more(self.failed_b, self.n_b, self.failed_a, self.n_a),
         )
 
-    def compare(self, margin: float | None) -> str:
+    def compare(self, margin: float | None, names: Names) -> str:
         """How often either side failed, beyond a margin where one is claimed."""
         beyond = "" if margin is None else f": rates farther apart than {wording.number(margin)}"
-        return wording.failures(*self.counts) + beyond
+        return wording.failures(*self.counts, names) + beyond
 
 
 def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged:
@@ -100,7 +101,7 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
     if judged.word != "REPRODUCED":
         return _note(judged, pair, rates)
     p = stats.p_within(*rates.counts, margin)
-    failures = wording.failures(*rates.counts)
+    failures = wording.failures(*rates.counts, judged.names)
     limit = wording.number(margin)
     if judged.p_reproduced is not None and judged.alpha_used is not None:
         # each has its own level, and the worse of the two decides
@@ -121,13 +122,14 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
 def _allow(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
     """REPRODUCED unless the rates are so unequal that it is hardly chance."""
     if judged.word == "REPRODUCED" and stats.veto(*rates.counts):
-        failures = wording.failures(*rates.counts)
+        failures = wording.failures(*rates.counts, judged.names)
         return replace(
             judged,
             word="INCONCLUSIVE",
             failure=_last_line(pair),
             sentence=f"{judged.sentence}, but {failures}: rates so unequal are not reproduced",
-            advice=advising.failures(*rates.counts),
+            # both sides of a pair run again, and nobody knows which of them fails then
+            advice=None if judged.seeds == "pair" else advising.failures(*rates.counts),
         )
     return _note(judged, pair, rates)
 
@@ -138,7 +140,7 @@ def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
         judged = replace(judged, failure=_last_line(pair))
     if rates.failed_a * rates.n_b == rates.failed_b * rates.n_a:
         return judged
-    sentence = wording.failures(*rates.counts)
+    sentence = wording.failures(*rates.counts, judged.names)
     return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=sentence)))
 
 

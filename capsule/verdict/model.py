@@ -7,6 +7,7 @@ from typing import Literal
 
 from capsule.diff import Differences, SeedRule
 from capsule.diff.inability import Fault
+from capsule.diff.names import ROLES, Names
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
 from capsule.record import FrozenClaim
@@ -115,6 +116,7 @@ class Judged:
 
     Attributes:
         claim: None for an unclaimed metric.
+        names: What the sides are called.
         scale: Scale of estimate, limits and region; `log` means natural logarithms.
         estimate: Shift of the re-execution against the original; its location for `threshold`,
             its worst run's value for `bound` (None where that is not finite), Kolmogorov's distance
@@ -152,6 +154,7 @@ class Judged:
     original: Counts
     rerun: Counts
     seeds: SeedRule
+    names: Names = ROLES
     method: Method
     estimate: float | None = None
     lower: float | None = None

@@ -189,8 +189,8 @@ def _compare_pairs(
     judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
     if judged.word != "INCONCLUSIVE":
         return judged
-    advice = advising.pairs(differences, interval, region(judged.region), more=pair.seeds == "pair")
-    return replace(judged, advice=advice)
+    advise = advising.rounds if pair.seeds == "pair" else advising.pairs
+    return replace(judged, advice=advise(differences, interval, region(judged.region)))
 
 
 def _decide(blank: Judged, interval: stats.Interval) -> Judged:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from capsule import stats
 from capsule.diff import SeedRule
+from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.model import Counts
@@ -91,19 +92,19 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
     )
 
 
-def notes(original: Counts, rerun: Counts) -> Iterator[Note]:
+def notes(original: Counts, rerun: Counts, names: Names) -> Iterator[Note]:
     """What a reader must know of the runs before any number made from them."""
-    for name, side in (("original", original), ("re-execution", rerun)):
+    for name, side in ((names.there, original), (names.here, rerun)):
         if side.missing:
             yield Note(
                 code="no-outcome",
-                sentence=f"runs of the {name} that were interrupted and have no outcome:"
+                sentence=f"runs of {name} that were interrupted and have no outcome:"
                 f" {side.missing}",
             )
         if side.independent < side.values:
             yield Note(
                 code="repeated-runs",
-                sentence=f"{side.values} runs of the {name} count as {side.independent}: the others"
+                sentence=f"{side.values} runs of {name} count as {side.independent}: the others"
                 " went through exactly the same values under other seeds; a metric that no seed"
                 " changes can be claimed exact",
             )

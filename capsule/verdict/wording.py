@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from capsule import stats
 from capsule.diff import SeedRule
 from capsule.diff.inability import Fault, Inability
+from capsule.diff.names import Names
 from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Margin
 from capsule.notes import Note
@@ -227,9 +228,10 @@ def exact(values: list[tuple[int, float, float]]) -> str:
     )
 
 
-def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> str:
+def failures(failed_a: int, n_a: int, failed_b: int, n_b: int, names: Names) -> str:
     """How often either side failed."""
-    return f"{failed_a} of {n_a} original runs failed, {failed_b} of {n_b} re-executed ones"
+    there, here = names.runs
+    return f"{failed_a} of {n_a} {there} failed, {failed_b} of {n_b} {here}"
 
 
 def inability(inability: Inability, seeds: SeedRule) -> str:

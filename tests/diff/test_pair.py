@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from capsule import diff
+from capsule import diff, verdict
+from capsule.diff.names import Names
+from capsule.diff.several import compare_several
+from capsule.digest import of_bytes
+from capsule.errors import UsageError
 from capsule.origin import Original, Side
 from capsule.record import Record
+from capsule.report.terminal.brief import draw_brief
+from capsule.report.terminal.comparison import draw_whole
 from tests.support.records import LOSS, make_record
 
 STEP_TIME = "train/default/command/step_time"
@@ -33,6 +42,41 @@ def test_the_machine_metrics_of_a_pair_are_judged_by_its_margin_and_nothing_else
     # what the authors claim of quality is for another comparison
     assert LOSS not in {pair.metric for pair in differences.pairs}
     assert differences.notes[0].code == "pair"
+
+
+@pytest.mark.parametrize(("first", "other", "letters"), [(A, B, ("A", "B")), (B, A, ("B", "A"))])
+def test_the_sides_are_called_by_their_letters_in_either_order(
+    first: Side, other: Side, letters: tuple[str, str]
+) -> None:
+    differences = diff.compare(side(first), side(other))
+    there, here = letters
+    assert differences.names == Names.of_variants(there, here)
+    assert f"the ratio of {here} to {there}," in differences.notes[0].sentence
+    judged = verdict.judge(differences)
+    drawn = Console(width=200, file=io.StringIO())
+    for part in (*draw_brief(judged), *draw_whole(judged)):
+        drawn.print(part)
+    written = drawn.file
+    assert isinstance(written, io.StringIO)
+    assert not re.search("original|re-run|re-exec", written.getvalue())
+    assert f"mean, {there}" in written.getvalue()
+
+
+def test_other_images_are_what_a_pair_is_about() -> None:
+    image = side(B).image
+    assert image is not None
+    image = replace(image, manifest_digest=None, config_digest=of_bytes(b"other"), layers=())
+    other = replace(side(B), image=image)
+    codes = {note.code for note in diff.compare(side(A), other).notes}
+    assert "images-differ" not in codes
+    assert "images-differ" in {
+        note.code for note in diff.compare(side(A), replace(other, origin=Original())).notes
+    }
+
+
+def test_the_sides_of_a_pair_are_not_several() -> None:
+    with pytest.raises(UsageError, match="A and C are the two sides of one pair"):
+        compare_several([side(A), side(Original()), side(B)], ["1" * 64, "2" * 64, "3" * 64])
 
 
 @pytest.mark.parametrize(

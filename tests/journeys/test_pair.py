@@ -22,10 +22,17 @@ state = random.Random(seed).gauss(0, 0.05)
 own = random.Random(f"{seed} {SLOWER}").gauss(0, 0.004)
 report("time", 0.1 * SLOWER * (1 + state + own))
 """
-METRICS = {"time": {"direction": "lower", "kind": "machine", "unit": "s"}}
+METRICS: Document = {"time": {"direction": "lower", "kind": "machine", "unit": "s"}}
 
 
-def write_side(author: User, name: str, slower: float, **changes: object) -> str:
+def write_side(
+    author: User,
+    name: str,
+    slower: float,
+    *,
+    metrics: Document = METRICS,
+    **changes: object,
+) -> str:
     """A manifest whose kernel takes so many times as long; its path as it is typed."""
     folder = author.folder / name
     folder.mkdir()
@@ -34,7 +41,7 @@ def write_side(author: User, name: str, slower: float, **changes: object) -> str
         "id": "tiny",
         "command": ["python3", "tiny.py"],
         "inputs": ["tiny.py"],
-        "metrics": METRICS,
+        "metrics": metrics,
     }
     write_manifest(folder, **{"benchmarks": [benchmark], "claims": None, **changes})
     return f"{name}/tiny.json"
@@ -99,7 +106,8 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (("run", "--resume", "w/a.run"), "capsule pair --resume w"),
         (("pair", a, "--resume", "w"), "but not both"),
         (("pair", "--resume", "w", "--pairs", "9"), "exclude each other"),
-        (("pair", "--resume", "a"), "a.run"),
+        (("pair", "--resume", "a"), "it has no pair.json"),
+        (("pair", "--resume", "w/b.run"), "capsule pair --resume w"),
     ):
         refused = author.run(*words)
         assert refused.returncode == 2, words
@@ -120,8 +128,11 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (["--margin", "nan"], "--margin 1.01 allows one percent"),
         (["--pairs", "1"], "from 2 to 1000 rounds, not 1"),
         (["--metrics", "tiny/*/*/loss"], f"such as {TIME}"),
-        (["--output-b", "a/tiny.json"], "exists already"),
-        (["--work", "a"], "exists already"),
+        (["--output-b", "a/tiny.json"], "name another file with --output-b"),
+        (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
+        (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
+        (["--work", "w", "--output-b", "w/b.zip"], "no such folder"),
+        (["--work", "a"], "go on with it by --resume"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_runs(

@@ -108,16 +108,6 @@ def test_p_values_equal_those_of_two_one_sided_welch_tests(n_a: int, n_b: int) -
     assert decision.p_different == pytest.approx(different, rel=1e-11, abs=1e-15)
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 30])
-def test_location_equals_scipy_at_a_sixth_of_the_level(n: int) -> None:
-    values = draw(n, 1)[0]
-    interval = known(location(runs(values), alpha=0.05))
-    limits = scipy.stats.ttest_1samp(values, 0).confidence_interval(1 - 2 * 0.05 / 6)
-    assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
-    assert interval.method == "one-sample"
-    assert interval.alpha == pytest.approx(0.05 / 6)
-
-
 @pytest.mark.parametrize("n", [2, 5, 10])
 def test_one_run_is_held_against_the_prediction_interval(n: int) -> None:
     a = draw(n, 1)[0]

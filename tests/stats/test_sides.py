@@ -27,6 +27,7 @@ from capsule.stats import (
     summary_shift,
     superiority,
 )
+from capsule.stats.interval import one_set
 from capsule.stats.series import Series
 from tests.stats.sides import known, runs
 from tests.support.properties import examples
@@ -56,10 +57,10 @@ def summary(values: Series) -> Summary:
 def test_pairs_equal_scipy(n: int) -> None:
     a, b = draw(n, n)
     interval = known(paired_shift(runs(b - a), alpha=0.05))
-    limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * 0.05 / 6)
+    limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * interval.alpha)
     assert (interval.lower, interval.upper) == pytest.approx((limits.low, limits.high), rel=1e-12)
     assert (interval.method, interval.df) == ("paired", n - 1)
-    assert interval.alpha == pytest.approx(0.05 / 6)
+    assert interval.alpha == pytest.approx(one_set(n, 0.05))
 
 
 @pytest.mark.parametrize("n", [3, 5, 30])

@@ -30,14 +30,16 @@ def test_one_run_of_ten_far_beyond_is_different_and_named() -> None:
     judgement = judge_bound([*RATIOS, *RATIOS[:4], 1000.0])
     assert (judgement.word, judgement.method, judgement.estimate) == ("DIFFERENT", "bound", 1000.0)
     assert judgement.sentence == "1 of 10 runs is not at most 1: it is 1000 under seed 59"
-    # its mean says nothing of it where values vary by factors
+    # its geometric mean says nothing of it
     averaged = judge(
         metric(RATIOS),
         metric([*RATIOS, *RATIOS[:4], 1000.0], first_seed=50),
         type="threshold",
         at_most=1.0,
+        mean="geometric",
     )
-    assert averaged.word != "DIFFERENT"
+    assert averaged.word == "INCONCLUSIVE"
+    assert averaged.sentence.startswith("geometric mean 0.0595 ")
 
 
 def test_the_worst_of_several_is_named() -> None:
@@ -228,8 +230,9 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
     assert judgement.word != "DIFFERENT"
     assert "not-finite" in codes(judgement)
     (note,) = (note for note in judgement.notes if note.code == "not-finite")
-    assert "1 of 5 re-executed runs have a value that is not finite, first inf under seed 54" in (
-        note.sentence
+    assert (
+        "1 of 5 runs of the re-execution have a value that is not finite, first inf under seed 54"
+        in (note.sentence)
     )
     original = metric((*NEAR[:4], math.nan))
     known = judge(original, metric((*NEAR[:4], math.inf), first_seed=50), **claim)

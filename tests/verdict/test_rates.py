@@ -131,6 +131,15 @@ def test_luck_is_confirmed_by_no_route(route: str, margin: str) -> None:
     assert figures["REPRODUCED"] < 7
 
 
+def test_a_pair_of_lucky_seeds_speaks_of_their_times_alone() -> None:
+    words = dict(selection.judge_sides([0.93, 0.94, 0.95], [0.93, 0.94, 0.95]))
+    assert words == {selection.TIME: "REPRODUCED"}
+    route = "pair of the author's own seeds"
+    for author in selection.AUTHORS:
+        figures = selection.Route(author, selection.ROUTED[0], route).measure(40)
+        assert figures == {"DIFFERENT": 0, "INCONCLUSIVE": 100, "REPRODUCED": 0}
+
+
 # the page
 
 

@@ -104,10 +104,11 @@ def _margin_phrase(one: Claimed, original: MetricRuns) -> str:
 def both_sides(one: Claimed) -> str:
     """The means of both sides, with their runs."""
     judged, published = one.judged, one.claim.pattern.published
-    there = f"original {mean(judged.original, judged.unit)} ({runs(judged.original)})"
+    first, second = judged.names.values
+    there = f"{first} {mean(judged.original, judged.unit)} ({runs(judged.original)})"
     if published is not None:
         there = f"published {number(published.mean, 4)}"
-    return f"{there}, here {mean(judged.rerun, judged.unit)} ({runs(judged.rerun)})"
+    return f"{there}, {second} {mean(judged.rerun, judged.unit)} ({runs(judged.rerun)})"
 
 
 def mean(side: Counts, unit: str) -> str:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from capsule.diff import Differences
+from capsule.diff.names import ROLES
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.facing import describe, sides_of, subject
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 _AGREEING_LINES = 6
 _OPEN_CLAIMS = 12
-WARNINGS = 3
+_WARNINGS = 3
+# this note says what a pair is, and warns of nothing
+_DESIGN = "pair"
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1}
 
 SAID_ABOVE = frozenset(
@@ -43,11 +46,12 @@ def draw_brief(verdict: Verdict) -> Iterator[RenderableType]:
     rest = _rest(verdict)
     if rest:
         rows.add_row("besides", text(f"{rest}: --full"))
-    for warning in _warnings(verdict.differences):
-        rows.add_row("warning", text(warning))
-    rate = error_rate(verdict.claims)
-    if rate:
-        rows.add_row("error rate", text(rate))
+    notes = [note for note in verdict.differences.notes if note.code not in SAID_ABOVE]
+    for note in notes:
+        if note.code == _DESIGN:
+            rows.add_row("note", text(note.sentence))
+    warnings = [note.sentence for note in notes if note.code != _DESIGN]
+    add_footing(rows, warnings, error_rate(verdict.claims))
     yield rows
 
 
@@ -57,10 +61,20 @@ def heading(verdict: Verdict) -> Table:
     rows.add_row(word(verdict.word), text(verdict.sentence))
     differences = verdict.differences
     there, here = sides_of(verdict.claims or verdict.reported)
-    rows.add_row("title", text(subject(differences.original)))
-    rows.add_row("original", text(describe(differences.original, there)))
-    rows.add_row("re-run", text(describe(differences.rerun, here)))
+    first, second = differences.names.heads
+    rows.add_row("title", text(_subjects(differences)))
+    rows.add_row(first, text(describe(differences.original, there)))
+    rows.add_row(second, text(describe(differences.rerun, here)))
     return rows
+
+
+def _subjects(differences: Differences) -> str:
+    """What was measured: of two variants what each is called, where that is not the same."""
+    there, here = subject(differences.original), subject(differences.rerun)
+    if differences.names == ROLES or there == here:
+        return there
+    first, second = differences.names.heads
+    return f"{first}: {there}; {second}: {here}"
 
 
 def open_claims(claims: Sequence[Claimed]) -> Iterator[tuple[Text, RenderableType]]:
@@ -132,9 +146,12 @@ def _other_facts(differences: Differences) -> Iterator[str]:
         yield "not the same: " + ", ".join(f"{topic} ({n})" for topic, n in topics.items())
 
 
-def _warnings(differences: Differences) -> Iterator[str]:
-    sentences = [note.sentence for note in differences.notes if note.code not in SAID_ABOVE]
-    yield from sentences[:WARNINGS]
-    left = len(sentences) - WARNINGS
+def add_footing(rows: Table, warnings: Sequence[str], rate: str | None) -> None:
+    """The first few warnings, how many more there are, and how likely a wrong verdict is."""
+    for warning in warnings[:_WARNINGS]:
+        rows.add_row("warning", text(warning))
+    left = len(warnings) - _WARNINGS
     if left > 0:
-        yield f"{left} more: --full"
+        rows.add_row("warning", text(f"{left} more: --full"))
+    if rate:
+        rows.add_row("error rate", text(rate))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences, Pair
 from capsule.diff.facts import Fact
+from capsule.diff.names import Names
 from capsule.report.terminal.agreement import mean
 from capsule.report.terminal.brief import heading
 from capsule.report.terminal.facing import runtime, short
@@ -35,13 +36,14 @@ def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
     Readable without colour and at 80 columns. Gravest claims come first; long lists of what nobody
     claimed end in how many were left out, which the JSON form has.
     """
+    names = verdict.differences.names
     yield heading(verdict)
     orders = _orders(verdict)
     if verdict.claims:
-        yield _Judgements(verdict.claims, "Claims", orders)
+        yield _Judgements(verdict.claims, "Claims", names, orders)
     if verdict.reported:
         reported = verdict.reported[:_REPORTED_ROWS]
-        yield _Judgements(reported, "Not claimed, reported only", orders)
+        yield _Judgements(reported, "Not claimed, reported only", names, orders)
         yield from _more(len(verdict.reported) - _REPORTED_ROWS, "metrics")
     yield from _beside(verdict.differences)
     yield from (text(sentence, "dim") for sentence in _footing(verdict))
@@ -51,8 +53,13 @@ class _Judgements:
     """Claims and their judgements: a table where there is room for its numbers, else a list."""
 
     def __init__(
-        self, judged: Sequence[Judged], title: str, orders: Mapping[int, Sequence[str]]
+        self,
+        judged: Sequence[Judged],
+        title: str,
+        names: Names,
+        orders: Mapping[int, Sequence[str]],
     ) -> None:
+        self._names = names
         self._judged = sorted(judged, key=lambda one: _GRAVITY[one.word])
         self._title = title
         self._orders = orders
@@ -66,8 +73,10 @@ class _Judgements:
         rows = table(
             ("verdict", {"no_wrap": True}),
             ("metric", {"overflow": "fold", "ratio": 1}),
-            ("mean, original", {"justify": "right", "no_wrap": True}),
-            ("mean, re-run", {"justify": "right", "no_wrap": True}),
+            *(
+                (f"mean, {name}", {"justify": "right", "no_wrap": True})
+                for name in self._names.heads
+            ),
             ("runs", {"justify": "right"}),
             title=self._title,
         )
@@ -116,10 +125,11 @@ def _body(one: Judged, *numbers: str) -> RenderableType:
     below += [text(line, "dim") for line in (one.sentence, *(note.sentence for note in one.notes))]
     if one.advice:
         below.append(text(one.advice.sentence, "italic"))
+    first, second = one.names.heads
     if one.claim is not None and one.superiority is not None and one.p_zero is not None:
         below.append(
             text(
-                f"for information: P(re-run > original) {number(one.superiority)},"
+                f"for information: P({second} > {first}) {number(one.superiority)},"
                 f" p of no shift {number(one.p_zero)}",
                 "dim",
             )
@@ -148,8 +158,7 @@ def _beside(differences: Differences) -> Iterator[RenderableType]:
     rows = table(
         ("", {"no_wrap": True}),
         ("", {"overflow": "fold"}),
-        ("original", {"overflow": "fold"}),
-        ("re-run", {"overflow": "fold"}),
+        *((name, {"overflow": "fold"}) for name in differences.names.heads),
         title="What is not the same beside the numbers (no cause is implied)",
     )
     for topic, there, here in _headlines(differences):
@@ -208,7 +217,8 @@ def _footing(verdict: Verdict) -> Iterator[str]:
         "all": "all seeds of both sides",
     }
     if used:
-        yield "Seeds of the re-run: " + "; ".join(kinds[rule] for rule in sorted(used)) + "."
+        whose = "Seeds" if used == {"pair"} else "Seeds of the re-run"
+        yield f"{whose}: " + "; ".join(kinds[rule] for rule in sorted(used)) + "."
     rate = error_rate(verdict.claims)
     if rate:
         yield f"Error rate: {rate}."
@@ -217,9 +227,10 @@ def _footing(verdict: Verdict) -> Iterator[str]:
 
 def _failure_rates(verdict: Verdict) -> Iterator[str]:
     """What the runs at hand say of how often a run fails, which is little when they are few."""
+    first, second = verdict.differences.names.heads
     both = {(_failures(one.original), _failures(one.rerun)) for one in verdict.claims}
     for there, here in sorted(both)[:_FAILURE_ROWS]:
-        yield f"Failed runs (and their rate at most, 95 % bound): original {there}, re-run {here}."
+        yield f"Failed runs (and their rate at most, 95 % bound): {first} {there}, {second} {here}."
 
 
 def _failures(side: Counts) -> str:

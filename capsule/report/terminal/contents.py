@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule import inventory, stats, summary
+from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.style import Path, grid, table, text
@@ -60,6 +61,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "verifies", record.verifies
     for earlier in record.chain:
         yield "counts", f"{count(earlier.runs, 'run')} of {earlier.id}"
+    if isinstance(record.origin, Side):
+        yield "pair", f"side {record.origin.side.upper()} of {record.origin.pair}, run by turns"
     yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
     if record.image is None:

@@ -38,11 +38,14 @@ def error_rate(claims: Iterable[Judged], wrong: str = _ON_A_CLAIM) -> str | None
     excepted = {(one.metric, one.claim): reason for one in decisive if (reason := _no_rate(one))}
     reasons = Counter(excepted.values())
     without = " and ".join(count(number, *_REASONS[name]) for name, number in reasons.items())
+    rounds = all(one.seeds == "pair" for one in decisive)
     levels = sorted({one.alpha for one in decisive if (one.metric, one.claim) not in excepted})
     if not levels:
         return f"none can be stated for {without}"
     rates = " or ".join(f"{number(100 * level)} %" for level in levels)
     sentence = f"{wrong} has a probability of at most {rates}"
+    if rounds:
+        sentence += ", where rounds vary independently of each other"
     return f"{sentence}; none can be stated for {without}" if without else sentence
 
 

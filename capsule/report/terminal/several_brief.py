@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff.several import label
 from capsule.report.terminal import agreement
-from capsule.report.terminal.brief import SAID_ABOVE, WARNINGS, open_claims
+from capsule.report.terminal.brief import SAID_ABOVE, add_footing, open_claims
 from capsule.report.terminal.facing import describe, sides_of, subject
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.style import grid, text, word
@@ -40,13 +40,7 @@ def draw_brief_of_several(verdict: SeveralVerdict) -> Iterator[RenderableType]:
     if left > 0:
         rows.add_row("besides", text(f"{count(left, 'claimed metric')}: --full"))
     notes = list(notes_of_pairs(verdict.pairs, SAID_ABOVE))
-    for note in notes[:WARNINGS]:
-        rows.add_row("warning", text(note))
-    if len(notes) > WARNINGS:
-        rows.add_row("warning", text(f"{len(notes) - WARNINGS} more: --full"))
-    rate = error_rate_of_several(verdict)
-    if rate:
-        rows.add_row("error rate", text(rate))
+    add_footing(rows, notes, error_rate_of_several(verdict))
     yield rows
 
 
