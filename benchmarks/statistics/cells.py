@@ -27,6 +27,7 @@ from capsule.stats import (
     runs_to_decide,
     shift,
 )
+from capsule.verdict.model import FURTHER_LOOKS
 
 Figures = Mapping[str, float]
 CLAIMS = 20
@@ -119,29 +120,37 @@ class OneSided:
 
 @dataclass(frozen=True)
 class Looks:
-    """Planned looks at 3, 6 and 12 fresh runs, ending at the first that decides."""
+    """Looks at so many fresh runs, ending at the first that decides.
+
+    Planned are those in `at`; whoever adds runs after them looks again `beyond`, at the level of a
+    plan of five.
+    """
 
     n_a: int
     shape: str
     truth: float
     at: tuple[int, ...] = (3, 6, 12)
+    beyond: tuple[int, ...] = ()
     margin: float = 2.0
 
     def __str__(self) -> str:
         looks = "/".join(map(str, self.at))
-        return f"{self.n_a} original runs, looks {looks}, {self.shape}, {at(self.truth)}"
+        further = f", then {'/'.join(map(str, self.beyond))}" if self.beyond else ""
+        return f"{self.n_a} original runs, looks {looks}{further}, {self.shape}, {at(self.truth)}"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
+        looks = (*self.at, *self.beyond)
         a = populations.runs(random, self.shape, (repetitions, self.n_a))
-        b = populations.runs(random, self.shape, (repetitions, self.at[-1]), at=self.truth)
+        b = populations.runs(random, self.shape, (repetitions, looks[-1]), at=self.truth)
         original = product.metric(a[0])
         claim = product.freeze_one(original, Margin(absolute=self.margin))
-        level = nominal_alpha(claim.alpha, len(self.at))
+        planned, further = (nominal_alpha(claim.alpha, n) for n in (len(self.at), FURTHER_LOOKS))
         counts: Counter[str] = Counter()
         used = 0
         for x, y in zip(a, b, strict=True):
-            for n in self.at:
+            for n in looks:
+                level = planned if n in self.at else further
                 decision = product.decision(x, y[:n], claim, alpha=level)
                 if decision is not None and decision.word != "INCONCLUSIVE":
                     break
@@ -175,10 +184,9 @@ class Capsules:
         for _ in range(repetitions):
             a, b = self._runs(random), self._runs(random) + truths[:, None]
             sides = [(product.runs(x), product.runs(y)) for x, y in zip(a, b, strict=True)]
-            claims = [(*pair, allowed) for pair in sides]
-            counts[product.together(claims, claim.alpha)] += 1
-            alone = (product.decide_shift(*one, claim.alpha) for one in claims)
-            counts["raw"] += any(one[1].word == "DIFFERENT" for one in alone if one)
+            alone = product.alone([(*pair, allowed) for pair in sides], claim.alpha)
+            counts[product.together(alone, claim.alpha)] += 1
+            counts["raw"] += any(word == "DIFFERENT" for word, _ in alone)
         return {**percent(counts, repetitions), "raw": 100 * counts["raw"] / repetitions}
 
     def _runs(self, random: np.random.Generator) -> np.ndarray:
@@ -252,15 +260,9 @@ class Counted:
             for x, y in zip(a, b, strict=True):
                 decision = product.decision(x, y + sign * self.margin, claim)
                 counts[f"{decision.word} {sign:+d}" if decision else ""] += 1
-        equal = Counter(
-            one.word for x, y in zip(a, b, strict=True) if (one := product.decision(x, y, claim))
-        )
         return {
-            **{
-                word: 100 * max(counts[f"{word} -1"], counts[f"{word} +1"]) / repetitions
-                for word in ("REPRODUCED", "DIFFERENT")
-            },
-            "equal": 100 * equal["REPRODUCED"] / repetitions,
+            word: 100 * max(counts[f"{word} -1"], counts[f"{word} +1"]) / repetitions
+            for word in ("REPRODUCED", "DIFFERENT")
         }
 
 

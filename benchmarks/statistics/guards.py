@@ -14,7 +14,7 @@ import populations
 import product
 from cells import Figures, at, percent
 
-from capsule.manifest import Margin
+from capsule.manifest import Margin, Published
 from capsule.stats import Region, decide, location, paired_shift
 
 _WIDE = 100.0  # a margin that values alone always keep
@@ -72,6 +72,33 @@ class Prediction:
         # from runs on both sides `prediction` is the shift's own interval
         decisions = [product.decision(x, y, claim) for x, y in zip(a, b, strict=True)]
         return percent(Counter(one.word for one in decisions if one), repetitions)
+
+
+@dataclass(frozen=True)
+class FromPaper:
+    """A `prediction` from a published mean and standard deviation, the truth on its margin."""
+
+    n_a: int
+    n_b: int
+    shape: str
+    truth: float
+
+    def __str__(self) -> str:
+        return f"published {self.n_a}, {self.n_b} runs, {self.shape}, {at(self.truth)}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        margin = Margin(absolute=abs(self.truth))
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a = populations.runs(random, self.shape, (self.n_a,))
+            b = populations.runs(random, self.shape, (self.n_b,), at=self.truth)
+            paper = Published(mean=float(a.mean()), sd=float(a.std(ddof=1)), n=self.n_a)
+            original = product.metric(a.tolist())
+            claim = product.freeze_one(original, margin, type="prediction", published=paper)
+            rerun = product.metric(b.tolist(), first_seed=product.FIRST_FRESH)
+            counts[product.judge_pair(claim, original, rerun)] += 1
+        return percent(counts, repetitions)
 
 
 @dataclass(frozen=True)

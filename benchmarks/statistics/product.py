@@ -131,15 +131,15 @@ def decide_shift(
     return None if interval is None else (interval, decide(interval, allowed))
 
 
-def together(claims: Sequence[tuple[Runs, Runs, Region]], alpha: float) -> str:
-    """The word of a capsule of primary claims of one level: all of them, or any after Holm.
+def alone(claims: Sequence[tuple[Runs, Runs, Region]], alpha: float) -> list[tuple[str, float]]:
+    """The word of each claim of a capsule, and the p value of its being DIFFERENT that Holm gets.
 
     Args:
         claims: Original, re-execution and what is allowed; one run a side tells no spread and
             makes no claim here.
         alpha: Of every claim.
     """
-    p_values, words = [], []
+    words = []
     for a, b, allowed in claims:
         judged = decide_shift(a, b, allowed, alpha)
         if judged is None:
@@ -147,13 +147,17 @@ def together(claims: Sequence[tuple[Runs, Runs, Region]], alpha: float) -> str:
         interval, one = judged
         p = alpha * one.p_different / interval.alpha
         among_others = p_beyond(a, b, allowed) if len(claims) > 1 else None
-        p_values.append(min(1.0, p if among_others is None else max(p, among_others)))
-        words.append(one.word)
-    adjusted = holm(p_values)
-    pairs = zip(words, adjusted, strict=True)
-    if any(word == "DIFFERENT" and p <= alpha for word, p in pairs):
+        words.append((one.word, min(1.0, p if among_others is None else max(p, among_others))))
+    return words
+
+
+def together(judged: Sequence[tuple[str, float]], alpha: float) -> str:
+    """The word of a capsule of such claims, all primary: all of them, or any after Holm."""
+    adjusted = holm([p for _, p in judged])
+    pairs = zip(judged, adjusted, strict=True)
+    if any(word == "DIFFERENT" and p <= alpha for (word, _), p in pairs):
         return "DIFFERENT"
-    return "REPRODUCED" if set(words) == {"REPRODUCED"} else "INCONCLUSIVE"
+    return "REPRODUCED" if {word for word, _ in judged} == {"REPRODUCED"} else "INCONCLUSIVE"
 
 
 def judge_all(

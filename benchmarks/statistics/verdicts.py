@@ -1,9 +1,13 @@
 """Error rates and power of every verdict, by the product's own decisions, against their limits.
 
     python benchmarks/statistics/verdicts.py [--repetitions N] [--jobs N]
+    python benchmarks/statistics/verdicts.py --full
 
-Prints for each row the worst figure of all its cells beside its limit, then the rules that others
-use on the same cells. Same figures for any number of jobs. Ends with 1 when a row misses its limit.
+Ten minutes on two cores, with --full half an hour. Prints for each row the worst figure of all its
+cells, with its interval, from two seeds and beside its limit; then what today's rule gained and
+what it cost, and with --full the rules that others use. The quick table leaves out whatever counts
+more relabelings than 6 + 6 runs have. Same figures for any number of jobs. Ends with 1 when the
+interval of a row lies wholly beyond its limit.
 """
 
 from __future__ import annotations
@@ -13,292 +17,57 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import gains
 import populations
 import rivals
-from cells import (
-    CLAIMS,
-    Advice,
-    Capsules,
-    Counted,
-    Curves,
-    Equivalence,
-    Family,
-    Figures,
-    Looks,
-    OneSided,
-)
+from acceptance import Row, interval, rows
+from cells import Capsules, Counted, Curves, Family, Figures
 from exactness import Check
-from guards import Distribution, Failures, OneSet, Prediction
-from scipy import special
+from guards import Failures
 
-REPETITIONS = 4000
-SHAPES = tuple(populations.SHAPES)
-SIZES = ((3, 3), (5, 5), (10, 10), (30, 30), (30, 5), (5, 30))
-_UNEQUAL = (*SIZES, (10, 3), (3, 10))
+from capsule.stats.permutation import can_count
 
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the acceptance table: the worst of some figures against a limit.
-
-    Attributes:
-        cells: What is measured; the worst one is named beside the figure.
-        words: Which of a cell's figures count.
-        limit: None for a figure that is only shown.
-        at_least: Whether the figure must reach the limit instead of keeping below.
-        pick: Which of the figures is the row's: for a limit from below the lowest, but of a
-            rival's the worst that it does.
-        unit: What follows the figure.
-    """
-
-    name: str
-    cells: Sequence[Any]
-    words: tuple[str, ...]
-    limit: float | None
-    at_least: bool = False
-    pick: Callable[..., tuple[float, int]] | None = None
-    unit: str = " %"
-
-    def worst(self, figures: Mapping[Any, Figures]) -> tuple[float, Any]:
-        """The figure farthest towards the limit, and its cell."""
-        figures = [
-            (figures[cell][word], index)
-            for index, cell in enumerate(self.cells)
-            for word in self.words
-        ]
-        figure, index = (self.pick or (min if self.at_least else max))(figures)
-        return figure, self.cells[index]
-
-    def passes(self, figure: float, allowance: float = 0.0) -> bool:
-        """Whether a figure keeps the limit, give or take an allowance."""
-        if self.limit is None:
-            return True
-        if self.at_least:
-            return figure >= self.limit - allowance
-        return figure <= self.limit + allowance
-
-    @property
-    def bound(self) -> str:
-        """The limit as people write it."""
-        if self.limit is None:
-            return ""
-        return f"{'≥' if self.at_least else '≤'} {self.limit:g}{self.unit}"
+REPETITIONS = 2000
+QUICK_REPETITIONS = 1000
+_QUICK_RELABELINGS = math.comb(12, 6)
 
 
-def rows() -> list[Row]:
-    """The acceptance table."""
-    return [
-        *_equivalence(),
-        *_power(),
-        *_counted(),
-        *_other_designs(),
-        *_one_set(),
-        *_predictions(),
-        *_failures(),
-        *_many(),
-        *_curves(),
-        *_exact(),
-    ]
+def in_quick(cell: Any) -> bool:
+    """Whether the quick table has it: nothing that counts more relabelings than 6 + 6 runs have."""
+    n_a, n_b = getattr(cell, "n_a", 0), getattr(cell, "n_b", 0)
+    return not (can_count(n_a, n_b) and math.comb(n_a + n_b, n_a) > _QUICK_RELABELINGS)
 
 
-def _equivalence() -> Iterable[Row]:
-    cells = [Equivalence(*n, s, truth) for n in SIZES for s in SHAPES for truth in (-2.0, 2.0)]
-    equal = [Equivalence(*n, s, 0.0) for n in SIZES for s in SHAPES]
-    alone = [Equivalence(10, 1, s, truth) for s in SHAPES for truth in (-2.0, 2.0)]
-    alone_equal = [Equivalence(10, 1, s, 0.0) for s in SHAPES]
-    name = "margin 2 sd, 3+3 to 30+30 runs, truth on the margin"
-    yield Row(f"{name}: REPRODUCED", cells, ("REPRODUCED",), 6)
-    yield Row(f"{name}: DIFFERENT", cells, ("DIFFERENT",), 6)
-    yield Row("the same without a shift: DIFFERENT", equal, ("DIFFERENT",), 1)
-    yield Row("10+1 runs, truth on the margin: REPRODUCED", alone, ("REPRODUCED",), 6)
-    yield Row("10+1 runs, truth on the margin: DIFFERENT", alone, ("DIFFERENT",), 7.5)
-    yield Row("10+1 runs without a shift: DIFFERENT", alone_equal, ("DIFFERENT",), 1)
-    frozen = [
-        Equivalence(*n, s, truth, None) for n in SIZES for s in SHAPES for truth in (-1.0, 1.0)
-    ]
-    name = "default margin frozen from the runs, truth on it"
-    yield Row(f"{name}: REPRODUCED", frozen, ("REPRODUCED",), 6)
-    yield Row(f"{name}: DIFFERENT", frozen, ("DIFFERENT",), 6)
+def shorten(table: Iterable[Row]) -> list[Row]:
+    """The rows of the quick table."""
+    short = (replace(row, cells=list(filter(in_quick, row.cells))) for row in table)
+    return [row for row in short if row.cells]
 
 
-def _power() -> Iterable[Row]:
-    for n, limit in ((5, 65), (6, 80), (10, 97)):
-        cells = [Equivalence(n, n, "normal", 0.0)]
-        name = f"power, normal, no shift, margin 2 sd, {n}+{n}: REPRODUCED"
-        yield Row(name, cells, ("REPRODUCED",), limit, at_least=True)
-    for n, limit in ((5, 80), (10, 98)):
-        cells = [Equivalence(n, n, "normal", truth) for truth in (-4.0, 4.0)]
-        name = f"power, normal, truth at 2 margins, {n}+{n}: DIFFERENT"
-        yield Row(name, cells, ("DIFFERENT",), limit, at_least=True)
-    advised = [
-        Advice(n_a, margin, power)
-        for n_a, margin in ((5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0))
-        for power in (0.8, 0.9)
-    ]
-    name = "advice followed: power reached above the power asked"
-    yield Row(name, advised, ("reached",), -5, at_least=True, unit=" points")
-
-
-def _counted() -> Iterable[Row]:
-    both = ("REPRODUCED", "DIFFERENT")
-    sizes = ((3, 3), (5, 5), (6, 6), (10, 3), (3, 10), (30, 5), (5, 30))
-    whole, less, more = (
-        [Counted(*n, s, 3, beside) for n in sizes for s in populations.COUNTS]
-        for beside in (0.0, -0.5, 0.5)
-    )
-    whole.append(Counted(5, 20, "skewed steps", 2))
-    name = "counts, truth on a whole step"
-    yield Row(f"{name}, margin there: either wrong verdict", whole, both, 6)
-    yield Row(f"{name}, margin half a step less: REPRODUCED", less, ("REPRODUCED",), 6)
-    yield Row(f"{name}, margin half a step more: DIFFERENT", more, ("DIFFERENT",), 6)
-    power = [Counted(n, n, "rounded normal", 3) for n in (4, 6)]
-    yield Row(
-        "counts, margin 2 sd, no shift, 4+4 and 6+6: REPRODUCED", power, ("equal",), None, pick=min
-    )
-
-
-def _other_designs() -> Iterable[Row]:
-    both = ("REPRODUCED", "DIFFERENT")
-    skewed = [shape for shape in SHAPES if shape not in populations.SYMMETRIC]
-    name = "any margin, truth on it: either wrong verdict"
-    even, odd = _uneven_cells(populations.SYMMETRIC), _uneven_cells(skewed)
-    yield Row(f"spread 1:3, symmetric, {name}", even, both, 7.5)
-    yield Row(f"normal against another shape, {name}", _mixed_cells(skewed), both, 7.5)
-    yield Row(f"outside the promise: spread 1:3, skewed, {name}", odd, both, None)
-    far = _mixed_cells([populations.FAR])
-    yield Row(f"outside the promise: normal against far modes, {name}", far, both, None)
-    looks = [Looks(n, s, truth) for n in (5, 10) for s in SHAPES for truth in (-2.0, 2.0)]
-    yield Row("three looks, truth on the margin: either wrong verdict", looks, both, 6)
-    equal = [Looks(10, "normal", 0.0)]
-    yield Row("three looks, normal, no shift: REPRODUCED", equal, ("REPRODUCED",), None)
-    yield Row("three looks, normal, no shift: runs used", equal, ("runs",), None, unit=" runs")
-
-
-def _uneven_cells(shapes: Sequence[str]) -> list[OneSided]:
-    return [
-        OneSided(*n, shape, shape, *spreads, direction)
-        for n in _UNEQUAL
-        for shape in shapes
-        for spreads in ((1.0, 3.0), (3.0, 1.0))
-        for direction in ("lower", "higher")
-    ]
-
-
-def _mixed_cells(others: Sequence[str]) -> list[OneSided]:
-    return [
-        OneSided(*n, *shapes, direction=direction)
-        for n in _UNEQUAL
-        for other in others
-        for shapes in (("normal", other), (other, "normal"))
-        for direction in ("lower", "higher")
-    ]
-
-
-def _one_set() -> Iterable[Row]:
-    words = ("REPRODUCED", "DIFFERENT")
-    for claim in ("threshold", "paired"):
-        cells = [OneSet(claim, n, s) for n in (3, 5, 8, 10, 20, 50, 100) for s in SHAPES]
-        yield Row(f"{claim}, truth on the bound: either wrong verdict", cells, words, 6)
-    equal = [Distribution(*n, sd) for n in ((1, 1), (2, 2), (2, 5), (5, 5)) for sd in (0.5, 2.0)]
-    yield Row("distribution of equal populations: DIFFERENT", equal, ("DIFFERENT",), 6)
-
-
-def _predictions() -> Iterable[Row]:
-    words = ("REPRODUCED", "DIFFERENT")
-    name = "truth on the margin: either wrong verdict"
-    several = [Prediction(*n, s, t) for n in ((5, 3), (10, 5)) for s in SHAPES for t in (-2.0, 2.0)]
-    yield Row(f"prediction of several runs, {name}", several, words, 6)
-    uneven = [
-        Prediction(*n, s, t, 3.0)
-        for n in ((5, 3), (10, 5))
-        for s in populations.SYMMETRIC
-        for t in (-12.0, 12.0)
-    ]
-    yield Row(f"prediction of several runs, sd 1:3, symmetric, {name}", uneven, words, 7.5)
-    alone = [Prediction(n, 1, s, t) for n in (5, 10, 30) for s in SHAPES for t in (-6.0, 6.0)]
-    yield Row(f"prediction of a single run, {name}", alone, words, 6)
-    apart = [Prediction(n, 1, "normal", t, 3.0) for n in (5, 10, 30) for t in (-12.0, 12.0)]
-    yield Row(f"outside the promise: single run, sd 1:3, {name}", apart, words, None)
-
-
-def _failures() -> Iterable[Row]:
-    sizes = ((5, 5), (5, 6), (10, 10), (30, 30))
-    equal = [Failures(*n, 0.1, 0.1) for n in sizes]
-    yield Row("10 % of runs fail on both sides, no shift: REPRODUCED", equal, ("REPRODUCED",), 80,
-              at_least=True)  # fmt: skip
-    for n in sizes:
-        cells = [Failures(*n, 0.0, 0.2)]
-        name = f"0 and 20 % of runs fail, no shift, {n[0]}+{n[1]}: REPRODUCED"
-        yield Row(name, cells, ("REPRODUCED",), None)
-    margin = [Failures(n, n, rate, rate, 2.0, 2.0) for n in (5, 20) for rate in (0.1, 0.3)]
-    name = "runs fail on both sides, truth on the margin: either wrong verdict"
-    yield Row(name, margin, ("REPRODUCED", "DIFFERENT"), 6)
-
-
-def _many() -> Iterable[Row]:
-    one, every = ([Capsules(moved, 3.0, c) for c in (0.0, 0.8)] for moved in (1, CLAIMS))
-    name = f"capsule of {CLAIMS} claims"
-    yield Row(f"{name}, one on the margin: REPRODUCED", one, ("REPRODUCED",), 6)
-    yield Row(f"{name}, all on the margin: DIFFERENT after Holm", every, ("DIFFERENT",), 6)
-    yield Row(f"{name}, all on the margin: any DIFFERENT before Holm", every, ("raw",), None)
-    far = [Capsules(1, 6.0, 0.0)]
-    yield Row(f"{name}, one at 2 margins: DIFFERENT after Holm", far, ("DIFFERENT",), None)
-    for claims in (20, 1000):
-        family = [
-            Family(claims, *n, s)
-            for n in ((3, 3), (5, 5), (3, 12), (12, 3), (5, 20), (5, 30), (30, 5))
-            for s in ("normal", "lognormal", "bimodal")
-        ]
-        name = f"{claims} claims, all on the margin: any DIFFERENT after Holm"
-        yield Row(f"{name}, unequal numbers of runs", family, ("DIFFERENT",), 6)
-
-
-def _curves() -> Iterable[Row]:
-    runs = (5, 10, 30)
-    bump, offset = ([Curves(n, kind, 1.0) for n in runs] for kind in ("bump", "offset"))
-    yield Row("curves, a bump on the margin: REPRODUCED", bump, ("REPRODUCED",), 6)
-    yield Row("curves, all or some points on the margin: DIFFERENT", [*bump, *offset],
-              ("DIFFERENT",), 5)  # fmt: skip
-
-
-def _exact() -> Iterable[Row]:
-    rival = "t-test (Welch), p > 0.05 same"
-    cells = [rivals.Cell(3, shape, truth) for shape in SHAPES for truth in (-2.0, 2.0)]
-    name = "rival t-test, 3+3, truth on the margin: called the same"
-    yield Row(name, cells, (rival,), 50, at_least=True, pick=max)
-    checks: Sequence[tuple[str, str, int, float | None, str]] = (
-        ("intervals and p values, deviation from scipy", "against_scipy", 200, 1e-12, ""),
-        ("Hodges-Lehmann limits not bracketed by exact tests", "rank_brackets", 200, 0, ""),
-        ("decisions that depend on sides, scale or order", "symmetries", 2000, 0, ""),
-        ("reports that depend on the order of run values", "report_bytes", 200, 0, ""),
-        ("verdicts that verdict.judge decides otherwise", "judgements", 200, 0, ""),
-        ("time of one decision on 10+10 runs", "milliseconds", 2000, None, " ms"),
-    )
-    for name, check, cases, limit, unit in checks:
-        yield Row(name, [Check(check, cases)], ("figure",), limit, unit=unit)
-
-
-def measure(cells: Iterable[Any], repetitions: int, jobs: int) -> dict[Any, Figures]:
+def measure(
+    cells: Iterable[Any], repetitions: int, jobs: int, *, seed: int = populations.SEED
+) -> dict[Any, Figures]:
     """The figures of every distinct cell, the same for any number of jobs."""
     distinct = list(dict.fromkeys(cells))
     # the long ones first, so that no process is left alone with one at the end
-    slow = (Curves, Capsules, Family, Counted, rivals.Cell)
+    slow = (Check, Curves, Capsules, Failures, Family, Counted, rivals.Cell)
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
-    work = partial(_measure_cell, repetitions=repetitions)
+    work = partial(_measure_cell, repetitions=repetitions, seed=seed)
     if jobs == 1:
         return dict(zip(distinct, map(work, distinct), strict=True))
     with ProcessPoolExecutor(jobs) as pool:
         return dict(zip(distinct, pool.map(work, distinct), strict=True))
 
 
-def _measure_cell(cell: Any, *, repetitions: int) -> Figures:
-    return cell.measure(repetitions)
+def _measure_cell(cell: Any, *, repetitions: int, seed: int) -> Figures:
+    with populations.seeded(seed):
+        return cell.measure(repetitions)
 
 
 def show(figure: float, unit: str) -> str:
@@ -313,47 +82,66 @@ def standard_error(percentage: float, repetitions: int) -> float:
     return math.sqrt(percentage * (100 - percentage) / repetitions)
 
 
+def show_interval(figure: float, unit: str, repetitions: int) -> str:
+    """A figure as the tables print it, a share with its interval."""
+    if unit != " %":
+        return show(figure, unit)
+    low, high = interval(figure, repetitions)
+    return f"{show(figure, unit)} [{low:.1f}, {high:.1f}]"
+
+
 def main() -> int:
+    """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="in each cell")
+    parser.add_argument("--repetitions", type=int, help="in each cell")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--full", action="store_true", help="every cell: half an hour")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    table = rows()
-    cells = [*(cell for row in table for cell in row.cells), *rivals.cells()]
-    figures = measure(cells, arguments.repetitions, arguments.jobs)
-    missed = _print_rows(table, figures, arguments.repetitions)
-    _print_rivals(rivals.table(figures))
+    table = rows() if arguments.full else shorten(rows())
+    number = arguments.repetitions or (REPETITIONS if arguments.full else QUICK_REPETITIONS)
+    gained = [cell for cell in gains.cells() if arguments.full or in_quick(cell)]
+    others = rivals.cells() if arguments.full else []
+    cells = [*(cell for row in table for cell in row.cells), *gained, *others]
+    figures = measure(cells, number, arguments.jobs)
+    again = [cell for row in table for cell in row.cells if not isinstance(cell, Check)]
+    second = measure(again, number, arguments.jobs, seed=populations.SECOND_SEED)
+    missed = _print_rows(table, figures, second, number)
+    print("", "  ".join(gains.HEAD), *map("  ".join, gains.table(figures, gained)), sep="\n")
+    if others:
+        _print_rivals(rivals.table(figures))
     seconds = time.perf_counter() - began
-    error = standard_error(5, arguments.repetitions)
+    error = standard_error(5, number)
     print(
-        f"\n{arguments.repetitions} repetitions a cell (standard error {error:.2f} points at 5 %),"
-        f" seed {populations.SEED}, {len(figures)} cells, {seconds:.0f} s"
+        f"\n{number} repetitions a cell (standard error {error:.2f} points at 5 %), seeds"
+        f" {populations.SEED} and {populations.SECOND_SEED}, {len(figures)} cells, {seconds:.0f} s"
     )
+    if not arguments.full:
+        print("left out: what counts more relabelings than 6 + 6 runs have, other rules (--full)")
     print(f"rows that miss their limit: {missed}")
     return int(missed > 0)
 
 
-def interval(figure: float, unit: str, repetitions: int) -> str:
-    """The exact interval (Clopper and Pearson) of a share, 95 %; nothing for another figure."""
-    if unit != " %":
-        return ""
-    hits = round(figure * repetitions / 100)
-    misses = repetitions - hits
-    low = float(special.betaincinv(hits, misses + 1, 0.025)) if hits else 0.0
-    high = float(special.betaincinv(hits + 1, misses, 0.975)) if misses else 1.0
-    return f" [{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def _print_rows(table: Sequence[Row], figures: Mapping[Any, Figures], repetitions: int) -> int:
+def _print_rows(
+    table: Sequence[Row],
+    figures: Mapping[Any, Figures],
+    second: Mapping[Any, Figures],
+    repetitions: int,
+) -> int:
     missed = 0
     width = max(len(row.name) for row in table)
     for row in table:
         figure, cell = row.worst(figures)
-        word = "" if row.limit is None else "ok" if row.passes(figure) else "MISSED"
+        kept = row.keeps(figure, repetitions)
+        values = [show_interval(figure, row.unit, repetitions)]
+        if row.cells[0] in second:
+            other, _ = row.worst(second)
+            kept = kept and row.keeps(other, repetitions)
+            values.append(show_interval(other, row.unit, repetitions))
+        word = "" if row.limit is None else "ok" if kept else "MISSED"
         missed += word == "MISSED"
-        value = show(figure, row.unit) + interval(figure, row.unit, repetitions)
-        print(f"{row.name:{width}}  {value:>22}  {row.bound:14} {word:6}  {cell}")
+        shown = "  ".join(f"{value:>19}" for value in values)
+        print(f"{row.name:{width}}  {shown:40}  {row.bound:14} {word:6}  {cell}")
     return missed
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import acceptance
 import numpy as np
 import pytest
 import statistics_docs
@@ -183,7 +184,7 @@ def cells_of(name: str) -> list[list[str]]:
 def test_limits_of_the_table_are_those_of_the_text() -> None:
     share = {
         row.name: row.limit
-        for row in verdicts.rows()
+        for row in acceptance.rows()
         if row.limit is not None and row.unit == " %" and not row.at_least
     }
     wider = {name for name, limit in share.items() if limit > 6}
@@ -192,7 +193,7 @@ def test_limits_of_the_table_are_those_of_the_text() -> None:
         re.match(r"(spread|normal against|10\+1 .* DIFFERENT|.*sd 1:3, symmetric)", name)
         for name in wider
     )
-    outside = [row for row in verdicts.rows() if row.name.startswith("outside the promise")]
+    outside = [row for row in acceptance.rows() if row.name.startswith("outside the promise")]
     assert outside
     assert all(row.limit is None for row in outside)
 
