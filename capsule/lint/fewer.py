@@ -34,8 +34,8 @@ def hints_of_runs(record: Record) -> list[str]:
         record: With its frozen claims, whose margins are kept as they are.
     """
     metrics = summary.run_values(record)
-    seen = _less_scatter_seen(record.claims, metrics)
-    return [*_more_seeds(record.manifest), *dict.fromkeys(seen)]
+    own = _scatter_of_runs(record.claims, metrics)
+    return [*_more_seeds(record.manifest), *dict.fromkeys(own)]
 
 
 def _more_seeds(manifest: Manifest) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _has_mean(claim: Claim, claims: Sequence[Claim]) -> bool:
     return any(one.mean_of_last and match(one.metric, claim.metric) for one in claims)
 
 
-def _less_scatter_seen(
+def _scatter_of_runs(
     claims: Sequence[FrozenClaim], metrics: Mapping[str, MetricRuns]
 ) -> Iterator[str]:
     for claim in claims:

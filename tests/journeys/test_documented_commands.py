@@ -180,7 +180,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
     ),
     "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip": Here(
-        command="capsule verify a.capsule.zip --add here.capsule.zip",
+        command="capsule verify a.capsule.zip --add here.capsule.zip --trust --allow-host",
         says="10 runs (5 of them before)",
     ),
     "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run": There(
