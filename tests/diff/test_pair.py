@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,9 @@ from capsule.origin import Original, Side
 from capsule.record import Record
 from capsule.report.terminal.brief import draw_brief
 from capsule.report.terminal.comparison import draw_whole
+from capsule.summary import MetricRuns
+from capsule.verdict import Judged
+from tests.support.judging import judge_all, metric
 from tests.support.records import LOSS, make_record
 
 STEP_TIME = "train/default/command/step_time"
@@ -88,3 +92,43 @@ def test_what_is_no_pair_is_judged_by_the_claims_of_the_first(other: Side | Orig
     differences = diff.compare(side(A), side(other))
     assert [pair.metric for pair in differences.pairs if pair.claim is not None] == [LOSS]
     assert "pair" not in [note.code for note in differences.notes]
+
+
+# what a pair says of rounds that are too noisy, or on the margin
+
+
+def judge_rounds(ratios: Sequence[float | None]) -> Judged:
+    def times(values: Sequence[float | None]) -> Mapping[str, MetricRuns]:
+        return {STEP_TIME: metric(values, path=STEP_TIME, unit="s", kind="machine")}
+
+    pairs = diff.pair_rounds(A, times([1.0] * len(ratios)), times(ratios))
+    return judge_all(*pairs).claims[0]
+
+
+def test_noise_is_answered_by_how_many_pairs_would_do() -> None:
+    judged = judge_rounds([math.exp(0.1 * (-1) ** index) for index in range(20)])
+    assert judged.word == "INCONCLUSIVE"
+    assert judged.advice is not None
+    (seen, _), (equal, _) = judged.advice.as_seen, judged.advice.if_equal
+    assert seen is not None
+    assert equal is not None
+    assert 100 < equal <= seen
+    assert f"{seen} pairs (now 20) would decide this" in judged.advice.sentence
+    assert f"{equal} with power 0.8" in judged.advice.sentence
+
+
+def test_more_pairs_than_one_takes_are_told_all_the_same() -> None:
+    judged = judge_rounds([math.exp(0.4 * (-1) ** index) for index in range(20)])
+    assert judged.advice is not None
+    equal, _ = judged.advice.if_equal
+    assert equal is not None
+    assert equal > 1000
+    assert "one pair takes up to 1000" in judged.advice.sentence
+    assert "--pairs" not in judged.advice.sentence
+
+
+def test_the_failures_of_a_pair_advise_no_re_execution() -> None:
+    lost = judge_rounds([*[1.0] * 4, *[None] * 4])
+    assert lost.word == "INCONCLUSIVE"
+    assert lost.advice is None
+    assert "0 of 8 runs of A failed, 4 of 8 of B" in lost.sentence

@@ -111,7 +111,7 @@ def sentences_of(document: object) -> Iterator[str]:
         ("b", "seed == 3", 0, "0 of 6 runs of A failed, 1 of 6 of B"),
         ("b", "True", 1, "no run of B has a value"),
         ("a", "True", 1, "no run of A has a value"),
-        ("a", "seed != 3", 1, "5 of 6 runs of A failed, 0 of 6 of B"),
+        ("a", "seed != 3", 3, "5 of 6 runs of A failed, 0 of 6 of B"),
     ],
 )
 def test_failures_are_told_of_a_and_b_and_of_no_original(

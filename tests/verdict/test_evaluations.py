@@ -65,6 +65,12 @@ def test_the_margin_is_frozen_from_the_values_that_will_be_judged(
     assert relative.upper == 1.5
 
 
+def test_a_counted_metric_keeps_its_step() -> None:
+    """Of three whole numbers the mean moves in thirds, but what rounding blurs may be common."""
+    (frozen,) = freeze(curves(THREE, resolution=2.0), claim())
+    assert frozen.upper == 3.0
+
+
 def test_the_shift_is_that_of_the_means_on_both_sides() -> None:
     higher = [[value + 2 for value in curve] for curve in THREE]
     judged = judge(curves(THREE), curves(higher, first_seed=9), margin=Margin(absolute=90))
