@@ -142,7 +142,8 @@ def require_same(earlier: Earlier, resolved: Resolved) -> None:
             "its runs were measured by another release of levels"
             + (f", that of capsule-hpc {release}" if release else ""),
             where=where,
-            advice="--levels own and --levels capsule (the default) are two programs: use its own",
+            advice="add to it as it was verified, with or without --levels own"
+            + (f", by capsule-hpc {release}" if release else ""),
         )
 
 

@@ -43,7 +43,7 @@ def runs(
         return ORIGINAL_OF_ONE_RUN
 
     if judged.look is not None and not judged.look.coming:
-        return _looks_taken(judged.look)
+        return _last_look(judged.look)
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
         at_truth = replace(interval, estimate=truth)
@@ -86,7 +86,7 @@ def _at_its_level(
     return next((runs for runs in further if runs >= number), number)
 
 
-def _looks_taken(look: Look) -> Advice:
+def _last_look(look: Look) -> Advice:
     return Advice(
         answer="looks-taken",
         sentence=f"{look.runs} runs are the last of {FURTHER_LOOKS} looks: the error rate allows no"

@@ -15,9 +15,10 @@ from capsule.origin import Added, Verification
 from capsule.record import File, Record
 from tests.journeys.test_resume import attempts_in, kill_tree, wait_for_workload
 from tests.support.command import REPORT, Document, User, write_manifest, write_script
+from tests.support.records import make_image
 
 LOSS, TIME = "tiny/default/command/loss", "tiny/default/command/time"
-# the resolution is coarser than chance: whatever the seeds, two runs leave a claim open, three never
+# the resolution is coarser than chance: two runs leave a claim open, three never, by any seeds
 STEP = """
 import time
 print("seed", seed)
@@ -197,9 +198,11 @@ def test_a_killed_verification_resumes_with_what_it_adds(author: User) -> None:
 def reseal(capsule: Path, target: Path, change: Callable[[Record], Record]) -> None:
     """The same capsule, sealed with another record by somebody who changed it."""
     with archive.read(capsule) as opened:
-        carried = [name for name in opened.digests if name.startswith(("inputs/", "levels/"))]
+        record = change(opened.record)
+        kept = ("inputs/", "levels/") if record.levels["digest"] else ("inputs/",)
+        carried = [name for name in opened.digests if name.startswith(kept)]
         files = [File(path=name, source=opened.open(name)) for name in carried]
-        archive.write(change(opened.record), files, target)
+        archive.write(record, files, target)
 
 
 def with_origin(**changes: Any) -> Callable[[Record], Record]:
@@ -226,8 +229,12 @@ def without_an_outcome(record: Record) -> Record:
     return replace(record, attempts=(*record.attempts[:-1], cut))
 
 
-def of_other_levels(record: Record) -> Record:
+def by_other_levels(record: Record) -> Record:
     return replace(record, levels={"digest": None, "release": None})
+
+
+def in_another_image(record: Record) -> Record:
+    return replace(record, image=make_image(), contained=True, runtime="docker")
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +253,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         "set": with_origin(set={"/resources/walltime": 1}),
         "gap": without_second_seed,
         "open": without_an_outcome,
+        "levels": by_other_levels,
+        "image": in_another_image,
     }.items():
         source = user.folder / ("longer.zip" if name == "gap" else "first.zip")
         reseal(source, first.with_name(name), change)
@@ -265,6 +274,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["set"], 2, "another one than the original's"),
         (["gap"], 2, "its seeds have a gap: number 2 of those that follow"),
         (["open"], 2, "has no outcome"),
+        (["levels"], 2, "measured by another release of levels"),
+        (["image"], 2, "its runs are of another image"),
         (["first.zip", "--runs", "2"], 2, "2 runs are there already, and 2 runs in all"),
         (["longer.zip", "--runs", "1"], 2, "3 runs are there already, and 1 runs in all"),
         (["first.zip", "--add", "longer.zip"], 2, "one seed is one run"),
