@@ -72,7 +72,7 @@ def _failure_warnings(claim: Claim, manifest: Manifest) -> Iterator[str]:
         needed = "more than 500 seeds" if runs is None else f"{runs} seeds"
         yield (
             f"{claim.metric}: {seeds} seeds never confirm a failure margin of"
-            f" {claim.failure_margin:g}, even where no run fails: use {needed}, or a wider margin"
+            f" {claim.failure_margin:g}, even where none fails: use {needed}, or a wider margin"
         )
 
 

@@ -263,10 +263,10 @@ def failure_margin(
 def mend(fault: Fault) -> Advice:
     """What makes a claim that could not be run one that can be."""
     sentences: Mapping[Fault, str] = {
-        "seeds": "nothing to be gained by more runs: the author's manifest has to say which seeds"
+        "seeds": "no number of runs decides this: the author's manifest has to say which seeds"
         ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'
         " every seed below 2^31",
-        "machine": "nothing to be gained by more runs: mend what the failed runs lack here, as"
+        "machine": "no number of runs decides this: mend what the failed runs lack here, as"
         " their logs in the capsule tell, and verify again",
         "unknown": "`capsule verify` makes a control run under a seed of the original's, which"
         " tells whether the seeds or the machine is at fault",

@@ -31,8 +31,6 @@ def on_loss(**claim: Json) -> JsonObject:
         ({"margin": {"preset": "strict"}}, {"margin": Margin(preset="strict")}),
         ({"looks": [3, 6, 12]}, {"looks": (3, 6, 12), "paired": False, "resolution": None}),
         ({"paired": True, "resolution": 0.5}, {"paired": True, "resolution": 0.5, "looks": ()}),
-        ({"failure_margin": 0.1}, {"failure_margin": 0.1}),
-        ({}, {"failure_margin": None}),
         (
             {"type": "distribution", "margin": {"distance": 0.1}},
             {"type": "distribution", "margin": Margin(distance=0.1)},
@@ -131,11 +129,6 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
         with_claim(type="bound", at_most=1, resolution=0.5),
         ["take values as they are"],
     ),
-    "failure margin of an exact claim": (
-        with_claim(type="exact", failure_margin=0.1),
-        ["an exact claim needs a value of every run"],
-    ),
-    "failure margin of everything": (with_claim(failure_margin=1), ["less than 1"]),
     "paired bound": (
         with_claim(type="bound", at_most=1, paired=True),
         ["only claims of equivalence and noninferiority can be paired"],
@@ -274,13 +267,6 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
         ),
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
         (on_loss(paired=True), "claim the metric unpaired as well"),
-        (
-            on_loss(failure_margin=0.1),
-            "3 seeds never confirm a failure margin of 0.1, even where no",
-        ),
-        # one look at a bound, two at the values of a claim
-        (on_loss(failure_margin=0.1), "use 34 seeds"),
-        (on_loss(type="bound", at_most=1, failure_margin=0.1), "use 29 seeds"),
     ],
 )
 def test_lint_warns(document: JsonObject, expected: str) -> None:
