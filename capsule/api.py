@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from capsule import archive, earlier, pairing, places, rerun, sealing
+from capsule import archive, earlier, interruption, pairing, places, rerun, sealing
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -123,7 +123,7 @@ def resume(
         DamagedError: As for `run`.
         ExecutionError: As for `run`.
     """
-    cut_off = sessions.reopen(Path(folder), verifies=None)
+    cut_off = interruption.reopen(Path(folder), verifies=None)
     if isinstance(cut_off.setup.origin, Side):
         raise UsageError(
             "this run is one side of a pair",
@@ -201,7 +201,7 @@ def resume_verification(
         trust.require_consent(original, trust=options.trust, watch=watch)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
-        cut_off = sessions.reopen(Path(folder), verifies=original.id)
+        cut_off = interruption.reopen(Path(folder), verifies=original.id)
         with cut_off.workspace.lock():
             resolved = resolve(cut_off.request, watch)
             trust.require_container(original, resolved, allow_host=options.allow_host)

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from capsule import places, sealing
+from capsule import interruption, places, sealing
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.digest import of_bytes
 from capsule.errors import UsageError
 from capsule.execute import loop
 from capsule.execute.workspace import write_durably
+from capsule.interruption import CutOff
 from capsule.manifest import Manifest, with_seeds
 from capsule.manifest.paths import match
 from capsule.options import PairOptions
@@ -32,7 +33,7 @@ from capsule.record import Execution
 from capsule.resolve import Resolved
 from capsule.schema import parse
 from capsule.sealing import Sealed
-from capsule.session import CutOff, Session, Terms
+from capsule.session import Session, Terms
 from capsule.trust import ledger
 from capsule.verdict.advising import MOST_OF_A_PAIR
 from capsule.watch import Watch
@@ -244,7 +245,7 @@ def reopen(folder: Path) -> CutOffPair:
 
     Raises:
         UsageError: It is none, or one of its sides is missing.
-        DamagedError: As for `session.reopen`.
+        DamagedError: As for `interruption.reopen`.
     """
     targets = _read_targets(folder)
     for name in _FOLDERS:
@@ -254,7 +255,7 @@ def reopen(folder: Path) -> CutOffPair:
                 where=str(folder),
                 advice="bring it back, or begin a new pair: one side says nothing",
             )
-    a, b = (sessions.reopen(folder / name, verifies=None) for name in _FOLDERS)
+    a, b = (interruption.reopen(folder / name, verifies=None) for name in _FOLDERS)
     return CutOffPair(folder=folder, targets=targets, a=a, b=b)
 
 
@@ -265,7 +266,7 @@ def take_up(cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Wat
         CannotRunError: The pair began on another node.
     """
     for side in cut_off.both:
-        sessions.require_its_node(side)
+        interruption.require_its_node(side)
     a, b = (
         sessions.take_up(side, uses, watch)
         for side, uses in zip(cut_off.both, resolved, strict=True)

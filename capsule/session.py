@@ -1,4 +1,4 @@
-"""The life of a run folder: begin, reopen, perform, seal."""
+"""The life of a run folder: begin, take up, perform, seal."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import earlier as earlier_runs
-from capsule import inventory, places, summary, verdict
-from capsule import manifest as manifests
+from capsule import places, summary, verdict
 from capsule import plan as planning
 from capsule import record as records
 from capsule.earlier import Earlier
-from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
-from capsule.jsons import JsonObject
+from capsule.interruption import CutOff, this_node
 from capsule.manifest import Command, looks
-from capsule.origin import Origin, Original, Side, Verification, original_id
+from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
-from capsule.resolve import Request, Resolved, Used
+from capsule.resolve import Resolved
 from capsule.watch import Watch
 
 
@@ -71,27 +69,6 @@ class Session:
         if self.earlier is None:
             return self.plan
         return planning.without(self.plan, self.earlier.trials)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutOff:
-    """A run that was interrupted, as its folder has it."""
-
-    workspace: Workspace
-    plan: Plan
-    setup: Setup
-    earlier: Earlier | None = None
-
-    @property
-    def request(self) -> Request:
-        """What it needs of this machine, which is what it used before."""
-        return Request(
-            manifest=self.plan.manifest,
-            used=Used(image=self.setup.image, datasets=self.setup.datasets),
-            runtime=self.setup.runtime,
-            levels=self.workspace.levels,
-            inputs=self.workspace.inputs,
-        )
 
 
 def begin(
@@ -173,57 +150,6 @@ def enter(
 ) -> Session:
     """Be ready to work in a folder that was laid out."""
     return _session(Workspace.open(folder), plan, setup, resolved, claims)
-
-
-def reopen(folder: Path, *, verifies: str | None) -> CutOff:
-    """Read the folder of a run that was interrupted, on this machine or another one of its site.
-
-    Args:
-        folder: Whose name the interrupted run printed.
-        verifies: Id of the capsule that it verifies, None for a run of its own.
-
-    Raises:
-        UsageError: It is not a run folder, or verifies something else.
-        DamagedError: Its manifest makes another plan than the one that was begun, or what it adds
-            to is not as it was sealed.
-    """
-    workspace = Workspace.open(folder)
-    header = workspace.header
-    setup = header.setup
-    if (verified := original_id(setup.origin)) != verifies:
-        raise _other_run(folder, verified)
-    manifest = manifests.read(
-        workspace.manifest.read_bytes(),
-        where=str(workspace.manifest),
-        folder=header.folder,
-        subjects=header.subjects,
-    )
-    plan = planning.make(manifest, verifies=verified, runs=header.runs)
-    if str(plan.digest) != header.plan:
-        raise DamagedError(
-            f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
-            where=str(workspace.manifest),
-            advice="it was changed, or begun by another version of capsule; start anew",
-        )
-    earlier = None
-    if isinstance(setup.origin, Verification) and setup.origin.added:
-        earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
-    return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
-
-
-def require_its_node(cut_off: CutOff) -> None:
-    """Stop where a run whose sides share one node would go on elsewhere.
-
-    Raises:
-        CannotRunError: It began on another machine, or this one is no longer what it was.
-    """
-    if cut_off.workspace.find_node(_node(cut_off.workspace)) is None:
-        raise CannotRunError(
-            "this pair began on another machine, or this one has changed since; only on one node"
-            " do its sides tell anything of each other",
-            where=str(cut_off.workspace.to_resume),
-            advice="go on with it there, or begin a new pair here",
-        )
 
 
 def take_up(
@@ -351,20 +277,6 @@ def _origin(
     )
 
 
-def _other_run(folder: Path, verifies: str | None) -> UsageError:
-    if verifies is None:
-        return UsageError(
-            "this run verifies no capsule",
-            where=str(folder),
-            advice=f"capsule run --resume {folder}",
-        )
-    return UsageError(
-        f"this run verifies capsule {verifies}",
-        where=str(folder),
-        advice=f"capsule verify CAPSULE --resume {folder}, with that capsule",
-    )
-
-
 def _session(
     workspace: Workspace,
     plan: Plan,
@@ -398,12 +310,7 @@ def _session(
 
 def _add_node(workspace: Workspace) -> int:
     """Keep the inventory of this node, unless it worked here before; returns its index."""
-    return workspace.add_node(_node(workspace))
-
-
-def _node(workspace: Workspace) -> JsonObject:
-    header = workspace.header
-    return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
+    return workspace.add_node(this_node(workspace))
 
 
 def _is_fresh(group: planning.Group) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from capsule.manifest import Claim, Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
+from capsule.trajectories import alike
 
 FORMAT = "capsule-metrics/1"
 RunStatus = Literal["ok", "failed", "missing"]
@@ -18,8 +19,6 @@ RunStatus = Literal["ok", "failed", "missing"]
 _FEW = 50_000
 # and of these, when it is needed anyhow
 _VERY_FEW = 500
-# so many different counts do not follow each other twice by chance
-_COUNTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,9 +349,9 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     for group in subjects.values():
         # the runs of one trial stand in the same place of every metric
         trials = list(zip(*([run.samples for run in metric.runs] for metric in group), strict=True))
-        together = _alike(trials)
+        together = alike(trials)
         for place, metric in enumerate(group):
-            alone = _alike([(trial[place],) for trial in trials])
+            alone = alike([(trial[place],) for trial in trials])
             same = {**together, **alone}
             runs = tuple(
                 replace(run, trajectory=metric.runs[same[index]].seed) if index in same else run
@@ -360,42 +359,6 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
             )
             marked[metric.metric] = replace(metric, runs=runs)
     return marked
-
-
-def _alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
-    """For each place whose series all stand elsewhere too, the first place where they do."""
-    places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}
-    for place, metrics in enumerate(runs):
-        if all(metrics):
-            lines = (line for ranks in metrics for line in ranks)
-            key = tuple((len(line.values), line.values[0], line.values[-1]) for line in lines)
-            places.setdefault(key, []).append(place)
-    first: dict[int, int] = {}
-    for candidates in places.values():
-        for index, place in enumerate(candidates):
-            for earlier in candidates[:index]:
-                if all(map(_equal, runs[place], runs[earlier])) and any(map(_tells, runs[place])):
-                    first[place] = first[earlier] = first.get(earlier, earlier)
-                    break
-    return first
-
-
-def _tells(lines: tuple[Samples, ...]) -> bool:
-    """Whether a series has enough in it not to be the same twice by chance."""
-    different: set[float] = set()
-    for line in lines:
-        for value in line.values:
-            different.add(value)
-            if len(different) >= (_COUNTS if line.resolution > 0 else 2):
-                return True
-    return False
-
-
-def _equal(these: tuple[Samples, ...], those: tuple[Samples, ...]) -> bool:
-    return len(these) == len(those) and all(
-        one.values == other.values and one.steps == other.steps
-        for one, other in zip(these, those, strict=True)
-    )
 
 
 def _summary(metric: MetricRuns) -> dict[str, Any]:

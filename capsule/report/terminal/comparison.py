@@ -112,7 +112,7 @@ def _orders(verdict: Verdict) -> dict[int, tuple[str, ...]]:
 
 def _in_time_order(pair: Pair) -> tuple[str, ...]:
     """Both sides' values in the order in which their runs started."""
-    sides = (("original", pair.original), ("re-run", pair.rerun))
+    sides = zip(pair.names.heads, (pair.original, pair.rerun), strict=True)
     return tuple(
         f"{name} in time order: {values}" for name, side in sides if (values := in_time_order(side))
     )

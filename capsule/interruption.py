@@ -1,0 +1,111 @@
+"""The folder of a run that was interrupted, read again on this machine or another of its site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule import earlier as earlier_runs
+from capsule import inventory
+from capsule import manifest as manifests
+from capsule import plan as planning
+from capsule.earlier import Earlier
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.execute.workspace import Workspace
+from capsule.jsons import JsonObject
+from capsule.origin import Verification, original_id
+from capsule.plan import Plan
+from capsule.record import Setup
+from capsule.resolve import Request, Used
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutOff:
+    """A run that was interrupted, as its folder has it."""
+
+    workspace: Workspace
+    plan: Plan
+    setup: Setup
+    earlier: Earlier | None = None
+
+    @property
+    def request(self) -> Request:
+        """What it needs of this machine, which is what it used before."""
+        return Request(
+            manifest=self.plan.manifest,
+            used=Used(image=self.setup.image, datasets=self.setup.datasets),
+            runtime=self.setup.runtime,
+            levels=self.workspace.levels,
+            inputs=self.workspace.inputs,
+        )
+
+
+def reopen(folder: Path, *, verifies: str | None) -> CutOff:
+    """Read the folder of a run that was interrupted, on this machine or another one of its site.
+
+    Args:
+        folder: Whose name the interrupted run printed.
+        verifies: Id of the capsule that it verifies, None for a run of its own.
+
+    Raises:
+        UsageError: It is not a run folder, or verifies something else.
+        DamagedError: Its manifest makes another plan than the one that was begun, or what it adds
+            to is not as it was sealed.
+    """
+    workspace = Workspace.open(folder)
+    header = workspace.header
+    setup = header.setup
+    if (verified := original_id(setup.origin)) != verifies:
+        raise _other_run(folder, verified)
+    manifest = manifests.read(
+        workspace.manifest.read_bytes(),
+        where=str(workspace.manifest),
+        folder=header.folder,
+        subjects=header.subjects,
+    )
+    plan = planning.make(manifest, verifies=verified, runs=header.runs)
+    if str(plan.digest) != header.plan:
+        raise DamagedError(
+            f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
+            where=str(workspace.manifest),
+            advice="it was changed, or begun by another version of capsule; start anew",
+        )
+    earlier = None
+    if isinstance(setup.origin, Verification) and setup.origin.added:
+        earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
+    return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
+
+
+def require_its_node(cut_off: CutOff) -> None:
+    """Stop where a run whose sides share one node would go on elsewhere.
+
+    Raises:
+        CannotRunError: It began on another machine, or this one is no longer what it was.
+    """
+    if cut_off.workspace.find_node(this_node(cut_off.workspace)) is None:
+        raise CannotRunError(
+            "this pair began on another machine, or this one has changed since; only on one node"
+            " do its sides tell anything of each other",
+            where=str(cut_off.workspace.to_resume),
+            advice="go on with it there, or begin a new pair here",
+        )
+
+
+def this_node(workspace: Workspace) -> JsonObject:
+    """The inventory of this node, as the run's folder keeps those of its nodes."""
+    header = workspace.header
+    return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
+
+
+def _other_run(folder: Path, verifies: str | None) -> UsageError:
+    if verifies is None:
+        return UsageError(
+            "this run verifies no capsule",
+            where=str(folder),
+            advice=f"capsule run --resume {folder}",
+        )
+    return UsageError(
+        f"this run verifies capsule {verifies}",
+        where=str(folder),
+        advice=f"capsule verify CAPSULE --resume {folder}, with that capsule",
+    )
