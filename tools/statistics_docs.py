@@ -301,14 +301,18 @@ def _simulate(
     both = []
     for seed, wanted in ((populations.SEED, cells()), (populations.SECOND_SEED, again)):
         name = f"{repetitions} repetitions, seed {seed}"
-        old = {cell: kept.get(name, {}).get(repr(cell)) for cell in wanted}
+        old = {cell: kept.get(name, {}).get(_key(cell)) for cell in wanted}
         missing = [cell for cell, figures in old.items() if figures is None]
         new = verdicts.measure(missing, repetitions, jobs, seed=seed)
         both.append({**old, **new})
-        kept[name] = {repr(cell): figures for cell, figures in both[-1].items()}
+        kept[name] = {_key(cell): figures for cell, figures in both[-1].items()}
         if file:
             file.write_text(json.dumps(kept))
     return both[0], both[1]
+
+
+def _key(cell: object) -> str:
+    return f"{type(cell).__module__}.{cell!r}"
 
 
 def main() -> int:
