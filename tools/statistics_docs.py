@@ -203,9 +203,10 @@ def _acceptance(
             continue  # that of one machine
         figure, cell = row.worst(results)
         again = row.worst(second)[0] if row.cells[0] in second else figure
-        shown = (verdicts.show_interval(one, row.unit, repetitions) for one in (figure, again))
-        lines.append((row.name, f"{cell}", row.bound or "shown only", *shown))
-    head = ("what is counted", "worst case", "limit", "measured", "from another seed")
+        shown = verdicts.show_interval(figure, row.unit, repetitions)
+        beside = verdicts.show_interval(again, row.unit, verdicts.in_second(repetitions))
+        lines.append((row.name, f"{cell}", row.bound or "shown only", shown, beside))
+    head = ("what is counted", "worst case", "limit", "measured", "another seed, a fourth as often")
     return table(head, lines, words=2)
 
 
@@ -299,11 +300,14 @@ def _simulate(
     checks = {cell for row in table for cell in row.cells if isinstance(cell, Check)}
     again = {cell for row in table for cell in row.cells} - checks
     both = []
-    for seed, wanted in ((populations.SEED, cells()), (populations.SECOND_SEED, again)):
-        name = f"{repetitions} repetitions, seed {seed}"
+    for seed, wanted, times in (
+        (populations.SEED, cells(), repetitions),
+        (populations.SECOND_SEED, again, verdicts.in_second(repetitions)),
+    ):
+        name = f"{times} repetitions, seed {seed}"
         old = {cell: kept.get(name, {}).get(_key(cell)) for cell in wanted}
         missing = [cell for cell, figures in old.items() if figures is None]
-        new = verdicts.measure(missing, repetitions, jobs, seed=seed)
+        new = verdicts.measure(missing, times, jobs, seed=seed)
         both.append({**old, **new})
         kept[name] = {_key(cell): figures for cell, figures in both[-1].items()}
         if file:
@@ -331,8 +335,8 @@ def main() -> int:
         missed = [
             row.name
             for row in acceptance.rows()
-            for figures in (results, second)
-            if row.cells[0] in figures and not row.keeps(row.worst(figures)[0], number)
+            for figures, times in ((results, number), (second, verdicts.in_second(number)))
+            if row.cells[0] in figures and not row.keeps(row.worst(figures)[0], times)
         ]
     page = replace_parts(PAGE.read_text(), parts)
     PAGE.write_text(page)
