@@ -22,7 +22,7 @@ Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sa
 
 # The mean of one skewed set of values: at five lognormal ones (log-sd 0.6) Student's t is wrong in
 # 14 % at all of alpha, in 9.4 % at half and in 5 % at a sixth of it. Signed ranks or exact sign
-# flips beside it leave 8.8 to 11 %: they presuppose the symmetry that is missing. Skew averages
+# flips beside it leave 9 to 13 %: they presuppose the symmetry that is missing. Skew averages
 # out, so from about ten values on more of alpha is right: 0.23, 0.37 and 0.49 of it at 20, 50 and
 # 100, as much as keeps a skewness of 3 within alpha by the first term of Edgeworth's expansion.
 # Lognormal values have 2.3; the rest is for what that term leaves out.

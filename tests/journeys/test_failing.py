@@ -63,6 +63,7 @@ def test_seeds_that_a_script_cannot_take_are_named_and_nobody_is_called_differen
     assert named in report
     assert "under the original's seed 1 did not fail here" in claim["sentence"]
     assert claim["advice"]["answer"] == "mend"
+    assert claim["advice"]["sentence"].startswith("no number of runs decides this")
     assert "seed_range" in claim["advice"]["sentence"]
     assert controls_of(attempts) == [(CONTROL, "completed")]
     # the control run is in the capsule, and counts nowhere
@@ -90,6 +91,10 @@ def test_a_machine_on_which_nothing_runs_is_at_fault_itself(
     assert "FileNotFoundError" in verdict["sentence"]
     assert "this machine or its software is at fault" in verdict["sentence"]
     assert "under the original's seed 1 failed here too" in claim["sentence"]
+    assert claim["advice"]["sentence"].startswith("no number of runs decides this: mend what")
+    with zipfile.ZipFile(author.folder / "b.capsule.zip") as opened:
+        logs = [opened.read(one) for one in opened.namelist() if one.startswith("data/logs/")]
+    assert any(b"FileNotFoundError" in log for log in logs)
     assert controls_of(attempts) == [(CONTROL, "failed")]
     # no further look helps
     assert len(attempts) == 6

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from capsule import stats
 
 Outcomes = NDArray[np.float64]
-SIDES = [(5, 5), (10, 5), (8, 12)]
+SIDES = [(5, 5), (10, 5), (8, 12), (30, 30)]
 
 
 def outcomes(n_a: int, n_b: int, margin: float, alpha: float, *, within: bool) -> Outcomes:

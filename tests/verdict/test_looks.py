@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capsule import stats, verdict
+from capsule import diff, stats, verdict
 from capsule.diff import Pair
 from capsule.manifest import Claim, Margin
+from capsule.origin import Added, Verification
 from capsule.verdict.model import Judged
 from tests.support.judging import NEAR, PATH, judge, judge_all, metric
+from tests.support.records import SEEDS, STEP_TIME, make_record
 from tests.verdict.parts import advice, look
 
 
@@ -114,3 +116,30 @@ def test_failures_are_held_against_the_level_of_the_look() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=0.5)}
     assert judge(good, bad, **ask).word == "DIFFERENT"
     assert judge(good, bad, **ask, looks=(3, 6, 12)).word == "INCONCLUSIVE"
+
+
+def test_pairs_of_a_machine_are_those_of_the_first_verification() -> None:
+    """Two fresh runs were made beside the pairs, two more later: these alone are of today."""
+    ask = {"metric": STEP_TIME, "type": "equivalence", "margin": {"relative": 0.5}, "paired": True}
+    earlier, now = (101, 102), (103, 104)
+    added = (Added(id="b" * 64, runs=len(earlier)),)
+    rerun = make_record(
+        seeds=(*SEEDS, *earlier, *now),
+        fresh=(*earlier, *now),
+        verifies="a" * 64,
+        origin=Verification(of="a" * 64, runs=4, added=added),
+    )
+    paired, fresh = verdict.judge(diff.compare(make_record(asked=[ask]), rerun)).claims
+    assert (paired.seeds, paired.rerun.seeds) == ("same", SEEDS)
+    assert (fresh.seeds, fresh.rerun.seeds) == ("fresh", now)
+    of_paired, of_fresh = (
+        [note.sentence for note in one.notes if note.code == "earlier-runs-left-out"]
+        for one in (paired, fresh)
+    )
+    assert of_paired == [
+        "judged by the first verification's runs, which alone have the original's seeds"
+    ]
+    assert of_fresh == [
+        "judged by the 2 runs made now: of 2 earlier ones the machine may have been another, or the"
+        " day"
+    ]

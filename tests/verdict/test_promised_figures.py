@@ -108,9 +108,49 @@ def test_one_skewed_set_of_five_is_wrong_at_a_part_of_the_level(
     assert 100 * below.mean() == pytest.approx(wrong, abs=off)
 
 
+def level_of_one_set(n: int) -> float:
+    return known(stats.location(side(np.arange(float(n))), alpha=0.05)).alpha
+
+
+def wrong_of_one_set(values: Sample) -> tuple[float, float]:
+    """How often the whole interval of a mean of 0 lies below it, or above, in percent."""
+    n = values.shape[1]
+    t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / math.sqrt(n))
+    reach = scipy.stats.t.isf(level_of_one_set(n), n - 1)
+    return 100 * np.mean(t < -reach), 100 * np.mean(t > reach)
+
+
 def test_of_normal_values_a_sixth_of_the_level_is_what_it_says() -> None:
-    interval = known(stats.location(side(np.arange(5.0)), alpha=0.05))
-    assert 100 * interval.alpha == pytest.approx(0.8, abs=0.05)
+    for n in (2, 5, 10, 11):
+        assert 100 * level_of_one_set(n) == pytest.approx(0.8, abs=0.05)
+
+
+def test_of_up_to_ten_skewed_values_a_sixth_of_the_level_is_wrong_a_little_above_it() -> None:
+    worst = max(wrong_of_one_set(lognormal(generator(14), n))[0] for n in (5, 6, 7, 8, 10))
+    assert worst == pytest.approx(5.1, abs=0.3)
+
+
+def test_more_values_of_one_set_have_as_much_of_the_level_as_the_page_says() -> None:
+    parts = [100 * level_of_one_set(n) / 0.05 for n in (20, 50, 100)]
+    assert parts == pytest.approx([23, 37, 49], abs=0.5)
+    for n in (15, 20, 50):
+        assert wrong_of_one_set(lognormal(generator(15), n))[0] < 5.2
+    # what so many pairs take for one margin, with power 0.8 where nothing changed
+    at_a_sixth, at_its_level = (
+        (scipy.stats.norm.isf(level) + scipy.stats.norm.isf(0.1)) ** 2
+        for level in (0.05 / 6, level_of_one_set(100))
+    )
+    assert 100 * at_a_sixth / at_its_level == pytest.approx(128, abs=2)
+
+
+@pytest.mark.parametrize(("rounds", "wrong"), [(30, 6), (100, 5), (200, 5)])
+def test_pairs_that_jump_in_one_round_of_twenty_are_wrong_as_the_page_says(
+    rounds: int, wrong: float
+) -> None:
+    random = generator(16, rounds)
+    jumps = random.random((10_000, rounds)) < 0.05
+    values = random.standard_normal((10_000, rounds)) + 6 * (jumps - 0.05)
+    assert max(wrong_of_one_set(values)) == pytest.approx(wrong, abs=0.95)
 
 
 @pytest.mark.parametrize("n", [5, 6, 10])
@@ -211,6 +251,13 @@ def passes(n_a: int, rate_a: float, n_b: int, rate_b: float) -> float:
         for b in range(n_b + 1)
         if not stats.veto(a, n_a, b, n_b)
     )
+
+
+def test_a_margin_of_failures_takes_as_many_clean_runs_as_the_page_says() -> None:
+    for level, runs in ((0.05, [29, 14, 9]), (stats.nominal_alpha(0.05, 2), [34, 16, 10])):
+        for margin, n in zip((0.1, 0.2, 0.3), runs, strict=True):
+            assert stats.p_within(0, n, 0, n, margin) <= level
+            assert stats.p_within(0, n - 1, 0, n - 1, margin) > level
 
 
 def test_a_veto_begins_at_the_p_values_of_the_page() -> None:
