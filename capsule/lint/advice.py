@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from capsule import stats
+from capsule.lint import wording
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import looks
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
@@ -28,14 +29,15 @@ def _seed_warnings(manifest: Manifest) -> Iterator[str]:
     if len(manifest.seeds) == 1:
         yield "one seed only: the spread between runs stays unknown, so no margin can be confirmed"
         return
+    look = "" if looks.is_planned(manifest.claims) else wording.FIRST_LOOK
     for reach in outlook(manifest):
         if reach.margin is not None and reach.narrowest and reach.narrowest[0] > reach.margin:
             seeds = "more seeds than 500" if reach.runs[0] is None else f"{reach.runs[0]} seeds"
             yield (
                 f"{reach.metric}: {reach.seeds} seeds and {reach.rerun_seeds} re-runs confirm no"
                 f" margin narrower than {reach.narrowest[0]:.2f} between-run standard deviations"
-                f" with probability 0.8, and it asks for {reach.margin:g}: use {seeds}, or a wider"
-                " margin"
+                f"{look} with probability 0.8, and it asks for {reach.margin:g}: use {seeds}, or a"
+                " wider margin"
             )
 
 

@@ -1,8 +1,8 @@
 """What runs confirm of a margin that is itself an estimate: so many sd of the original's own runs.
 
 A margin of two sd is frozen to twice what the original's runs show: after five runs that is 0.9 to
-3.3 true sd, in nine of ten cases. Reckoned with the true sd, five runs a side would confirm it in
-74 % of cases; they do in 68 %.
+3.3 true sd, in nine of ten cases. Reckoned with the true sd, eight runs a side would confirm it in
+93 % of cases at the first of two looks; they do in 85 %.
 """
 
 from __future__ import annotations

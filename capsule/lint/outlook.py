@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from capsule import stats
 from capsule.lint import frozen, wording
+from capsule.manifest import looks
 from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
 from capsule.manifest.paths import match
 
@@ -25,8 +26,9 @@ class Outlook:
         type: The claim's.
         mean_of_last: The claim's.
         seeds: The original's runs.
-        rerun_seeds: The re-execution's: as many, or those of the last planned look.
-        alpha: One-sided level that a look, or an interval without a guard against skew, uses.
+        rerun_seeds: The re-execution's: as many, which is the first look, or those of the last
+            look where the author planned some.
+        alpha: One-sided level that this look, or an interval without a guard against skew, uses.
         paired: Whether it is of the pairs of a paired claim; of one that stands alone there is
             another of the fresh seeds beside them.
         narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations:
@@ -76,14 +78,14 @@ def outlook(manifest: Manifest) -> tuple[Outlook, ...]:
 def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
     for claim in manifest.claims:
         if claim.type == "distribution":
-            yield _of_distribution(claim, len(manifest.seeds))
+            yield _of_distribution(claim, manifest)
         elif claim.type == "bound":
             yield _of_bound(claim, len(manifest.seeds))
         elif claim.type not in ("exact", "ratio", "threshold"):
             if claim.paired:
                 yield _of_pairs(claim, len(manifest.seeds))
             if not claim.paired or stands_alone(claim, manifest):
-                yield _of_shift(claim, len(manifest.seeds))
+                yield _of_shift(claim, manifest)
 
 
 def stands_alone(paired: Claim, manifest: Manifest) -> bool:
@@ -112,12 +114,37 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
     )
 
 
-def _of_shift(claim: Claim, seeds: int) -> Outlook:
-    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """The look that is foretold: the last that the author planned, else the first.
+
+    Attributes:
+        runs: Re-run seeds.
+        alpha: Its one-sided level.
+        words: When it is, empty for the last one.
+    """
+
+    runs: int
+    alpha: float
+    words: str
+
+
+def _look(claim: Claim, manifest: Manifest) -> _Look:
+    plan = looks.plan(manifest.claims, len(manifest.seeds))
+    planned = looks.is_planned(manifest.claims)
+    return _Look(
+        runs=plan[-1] if planned else plan[0],
+        alpha=stats.nominal_alpha(claim.alpha, len(plan)),
+        words="" if planned else wording.FIRST_LOOK,
+    )
+
+
+def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
+    look, seeds = _look(claim, manifest), len(manifest.seeds)
+    alpha, here = look.alpha, look.runs
     if claim.published is not None:
         alpha /= 2  # a mean with its spread, without runs, has nothing that guards it against skew
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
-    here = claim.looks[-1] if claim.looks else seeds
     margin = spreads(claim)
 
     # a margin in sd is itself measured by the original's runs, any other is a number
@@ -132,10 +159,11 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
     margins = (narrowest(POWERS[0]), narrowest(POWERS[1]))
     reach = None if math.isinf(margins[1]) else margins
     runs = (runs_with(POWERS[0]), runs_with(POWERS[1]))
+    sides = wording.sides(claim, there, here)
     if margin is None:
-        sentence = wording.scatter(claim, wording.sides(claim, there, here), reach)
+        sentence = wording.scatter(claim, sides, reach, look.words)
     else:
-        sentence = wording.runs(claim, wording.sides(claim, there, here), margin, runs, reach)
+        sentence = wording.runs(claim, sides, margin, runs, reach, look.words)
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -150,23 +178,25 @@ def _of_shift(claim: Claim, seeds: int) -> Outlook:
     )
 
 
-def _of_distribution(claim: Claim, seeds: int) -> Outlook:
+def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
     assert claim.margin is not None
     assert claim.margin.distance is not None
     distance = claim.margin.distance
-    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks) or 1)
-    samples = [stats.samples_for_distance(distance, alpha=alpha, power=power) for power in POWERS]
+    look = _look(claim, manifest)
+    samples = [
+        stats.samples_for_distance(distance, alpha=look.alpha, power=power) for power in POWERS
+    ]
     return Outlook(
         metric=claim.metric,
         type=claim.type,
-        seeds=seeds,
-        rerun_seeds=claim.looks[-1] if claim.looks else seeds,
-        alpha=alpha,
+        seeds=len(manifest.seeds),
+        rerun_seeds=look.runs,
+        alpha=look.alpha,
         narrowest=None,
         margin=None,
         runs=(samples[0], samples[1]),
         sentence=f"{claim.metric}: {samples[0]} independent samples on each side confirm a distance"
-        f" below {distance:g} with probability 0.8, {samples[1]} with 0.9",
+        f" below {distance:g}{look.words} with probability 0.8, {samples[1]} with 0.9",
     )
 
 

@@ -11,6 +11,7 @@ from capsule.manifest.model import Claim
 
 _NO_SPREAD = "one run tells no spread, so nobody can confirm any margin"
 _POINT = " at one step of the curve"
+FIRST_LOOK = " at the first look"
 _SHARES = (10, 5)  # of bad runs, in percent
 _LEAST = 1e-300  # its third digit is still a double
 
@@ -28,7 +29,7 @@ def sides(claim: Claim, there: int, here: int) -> str:
     return f"{there} seeds" if there == here else f"{there} seeds and {here} fresh ones"
 
 
-def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None) -> str:
+def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: str) -> str:
     """How little runs must scatter for a margin in the metric's own unit to be confirmed.
 
     Args:
@@ -36,10 +37,11 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None) -> str:
         runs: Both sides, in words.
         reach: The narrowest margins that they confirm with either power, in standard deviations
             between runs; None where they confirm none.
+        look: `FIRST_LOOK`, or nothing for the last.
 
     >>> from capsule.manifest.model import Margin
     >>> claim = Claim(metric="a/b/c/d", type="equivalence", margin=Margin(relative=0.05))
-    >>> scatter(claim, "5 seeds", (2.16, 2.53)).partition(",")[0]
+    >>> scatter(claim, "5 seeds", (2.16, 2.53), "").partition(",")[0]
     '5 seeds confirm 5 % with probability 0.8 if runs scatter by less than 2.31 %'
     """
     size, show = _margin(claim)
@@ -48,8 +50,8 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None) -> str:
     low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
     point = _POINT if claim.type == "curve" else ""
     return (
-        f"{runs} confirm {show(size)}{point} with probability 0.8 if runs scatter by less than"
-        f" {low}, with 0.9 if by less than {high} (the standard deviation between runs)"
+        f"{runs} confirm {show(size)}{point}{look} with probability 0.8 if runs scatter by less"
+        f" than {low}, with 0.9 if by less than {high} (the standard deviation between runs)"
     )
 
 
@@ -89,6 +91,7 @@ def runs(
     margin: float,
     counts: tuple[int | None, int | None],
     reach: tuple[float, float] | None,
+    look: str,
 ) -> str:
     """How many runs a margin in standard deviations between runs takes.
 
@@ -98,12 +101,13 @@ def runs(
         margin: So many standard deviations between runs.
         counts: The runs on each side that confirm it with either power; None for more than 500.
         reach: As for `scatter`.
+        look: As for `scatter`.
     """
     low, high = ("more than 500" if count is None else str(count) for count in counts)
     point = _POINT if claim.type == "curve" else ""
     takes = (
         f"a margin of {margin:g} sd (standard deviations between the original's runs) takes {low}"
-        f" seeds on each side to be confirmed{point} with probability 0.8, {high} with 0.9"
+        f" seeds on each side to be confirmed{point}{look} with probability 0.8, {high} with 0.9"
     )
     if reach is None:
         return f"{_NO_SPREAD}; {takes}"

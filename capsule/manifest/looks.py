@@ -23,6 +23,11 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
     return next((claim.looks for claim in claims if claim.looks), (runs, 2 * runs))
 
 
+def is_planned(claims: Iterable[Claim]) -> bool:
+    """Whether an author planned the looks of these claims, for one of them or for all."""
+    return any(claim.looks for claim in claims)
+
+
 def place(plans: Iterable[tuple[int, ...]], runs: int) -> int | None:
     """Which look so many re-run seeds are, from 1; None where they are no planned one.
 

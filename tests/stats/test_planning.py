@@ -57,7 +57,7 @@ def test_welchs_narrowest_margins_are_those_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("n_a", "n_b", "alpha"),
     [(2, 2, 0.05), (3, 3, 0.05), (5, 5, 0.05), (10, 3, 0.05), (10, 1, 0.05), (1, 5, 0.05),
-     (3, 3, 0.0232), (12, 12, 0.01)],
+     (3, 3, 0.0232), (2, 7, 0.0304), (3, 12, 0.0304), (12, 12, 0.01)],
 )  # fmt: skip
 @pytest.mark.parametrize("power", [0.8, 0.9])
 def test_the_narrowest_margin_is_confirmed_as_often_as_it_says(

@@ -1,0 +1,192 @@
+"""What lint foretells where nobody plans looks: the look that `capsule verify` then makes first."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capsule import lint, stats, verdict
+from capsule.diff import Pair
+from capsule.jsons import Json, JsonObject
+from capsule.manifest import Claim
+from tests.manifest.test_reader import read, variant
+from tests.support.judging import PATH, judge_all, metric
+
+FIRST = " at the first look"
+POWERS = (0.8, 0.9)
+LEVEL = stats.nominal_alpha(0.05, 2)
+
+Sample = list[float]
+
+
+def on_loss(seeds: int, *claims: JsonObject) -> JsonObject:
+    on_it: list[JsonObject] = [{"metric": PATH, "type": "equivalence", **one} for one in claims]
+    return variant(claims=on_it, seeds=list(range(seeds)))
+
+
+def outlook(seeds: int, **claim: Json) -> lint.Outlook:
+    (one,) = lint.outlook(read(on_loss(seeds, claim)))
+    return one
+
+
+def claim_with(**claim: Json) -> Claim:
+    (one,) = read(on_loss(5, claim)).claims
+    return one
+
+
+def decide(claim: Claim, there: Sample, here: Sample) -> tuple[tuple[int, ...], str]:
+    """The looks of a sealed claim, and its word at the level of one of them."""
+    (sealed,) = verdict.freeze([claim], {PATH: metric(there)})
+    level = stats.nominal_alpha(sealed.alpha, len(sealed.looks))
+    sides = (stats.Runs.of(dict(enumerate(values))) for values in (there, here))
+    interval = stats.shift(*sides, alpha=level)
+    assert interval is not None
+    assert sealed.lower is not None
+    assert sealed.upper is not None
+    region = stats.Region(lower=sealed.lower, upper=sealed.upper)
+    return sealed.looks, stats.decide(interval, region).word
+
+
+def confirmed(
+    seeds: int, claim: Claim, *, sd: float = 1.0, repetitions: int, by_look: int = 1
+) -> float:
+    """How often the claim is REPRODUCED by a look, each taken only while the one before is open."""
+    random = np.random.default_rng([20260301, seeds])
+    hits = 0
+    for _ in range(repetitions):
+        there, fresh = ((sd * random.standard_normal(n)).tolist() for n in (seeds, 2 * seeds))
+        for look in range(1, by_look + 1):
+            looks, word = decide(claim, there, fresh[: look * seeds])
+            assert looks == (seeds, 2 * seeds)
+            if word != "INCONCLUSIVE":
+                hits += word == "REPRODUCED"
+                break
+    return hits / repetitions
+
+
+def test_what_is_simulated_here_is_what_the_product_says() -> None:
+    random, words = np.random.default_rng(11), set()
+    for shift in (0.0, 0.0, 0.0, 0.0, 2.0, 6.0):
+        there, here = random.standard_normal(5).tolist(), (random.standard_normal(5) + shift)
+        (sealed,) = verdict.freeze([claim_with()], {PATH: metric(there)})
+        a, b = metric(there), metric(here.tolist(), first_seed=1000)
+        pair = Pair(metric=PATH, claim=sealed, seeds="all", original=a, rerun=b)
+        (judged,) = judge_all(pair).claims
+        assert judged.level == LEVEL
+        assert judged.word == decide(claim_with(), there, here.tolist())[1]
+        words.add(judged.word)
+    assert len(words) > 1
+
+
+# the promise is kept
+
+
+REPETITIONS = {5: 800, 8: 400, 10: 300}
+
+
+def is_kept(share: float, power: float, seeds: int) -> bool:
+    """Within a few points: from ten runs on the reckoning errs towards too little by some."""
+    error = math.sqrt(power * (1 - power) / REPETITIONS[seeds])
+    return -3 * error < share - power < 3 * error + (0.05 if seeds == 10 else 0.0)
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_runs_that_scatter_as_little_as_told_confirm_as_often_as_told(seeds: int) -> None:
+    sentence = outlook(seeds, margin={"absolute": 1}).sentence
+    claim = claim_with(margin={"absolute": 1})
+    for power, told in zip(POWERS, re.findall(r"less than ([\d.]+)", sentence), strict=True):
+        share = confirmed(seeds, claim, sd=float(told), repetitions=REPETITIONS[seeds])
+        assert is_kept(share, power, seeds)
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_a_margin_frozen_from_the_runs_is_confirmed_as_often_as_told(seeds: int) -> None:
+    reach = outlook(seeds).narrowest
+    assert reach is not None
+    for power, spreads in zip(POWERS, reach, strict=True):
+        claim = claim_with(margin={"sd": spreads})
+        share = confirmed(seeds, claim, repetitions=REPETITIONS[seeds])
+        assert is_kept(share, power, seeds)
+
+
+def test_as_many_seeds_as_the_default_margin_takes_confirm_it() -> None:
+    for power, seeds in zip(POWERS, outlook(5).runs, strict=True):
+        assert seeds is not None
+        share = confirmed(seeds, claim_with(), repetitions=REPETITIONS[seeds])
+        assert share > power - 0.03
+
+
+@pytest.mark.parametrize(
+    ("place", "seeds", "margin", "look"),
+    [
+        (0, 8, None, 1),
+        (1, 8, {"absolute": 2}, 1),
+        (2, 8, None, 2),
+        (3, 5, None, 1),
+        (4, 5, None, 2),
+    ],
+)
+def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
+    place: int, seeds: int, margin: JsonObject | None, look: int
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text()
+    sentence = re.search(
+        r"by eight runs a side in (\d+) % at the first look, not in the (\d+) % .* it is in"
+        r" (\d+) %; after five published runs in (\d+) % at the first look and in (\d+) % by",
+        " ".join(page.split()),
+    )
+    assert sentence is not None
+    claim, repetitions = claim_with(**({"margin": margin} if margin else {})), REPETITIONS[seeds]
+    share = confirmed(seeds, claim, repetitions=repetitions, by_look=look)
+    error = math.sqrt(share * (1 - share) / repetitions)
+    assert int(sentence[place + 1]) / 100 == pytest.approx(share, abs=4 * error)
+
+
+# what is said
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {},
+        {"margin": {"absolute": 1}},
+        {"type": "curve"},
+        {"type": "noninferiority", "margin": {"relative": 0.1}},
+        {"type": "distribution", "margin": {"distance": 0.2}},
+        {"type": "prediction", "published": {"mean": 1, "sd": 1, "n": 9}},
+    ],
+)
+def test_the_look_is_named_where_nobody_planned_it(claim: JsonObject) -> None:
+    first, second = outlook(6, **claim), outlook(6, **claim, looks=[6, 12])
+    assert (first.rerun_seeds, second.rerun_seeds) == (6, 12)
+    assert first.alpha == second.alpha == LEVEL / (2 if "published" in claim else 1)
+    assert f"{FIRST} with probability 0.8" in first.sentence
+    assert "look" not in second.sentence
+
+
+def test_a_claim_beside_one_with_looks_has_these_looks() -> None:
+    epochs = "train/default/command/epochs"
+    document = on_loss(6, {"margin": {"absolute": 1}}, {"metric": epochs, "looks": [6, 12, 24]})
+    beside, planned = lint.outlook(read(document))
+    for one in (beside, planned):
+        assert (one.rerun_seeds, one.alpha) == (24, stats.nominal_alpha(0.05, 3))
+    assert "look" not in beside.sentence
+
+
+def test_pairs_are_looked_at_once() -> None:
+    pairs, fresh = lint.outlook(read(on_loss(6, {"paired": True})))
+    assert pairs.alpha == stats.one_set(6, 0.05)
+    assert "look" not in pairs.sentence
+    assert fresh.alpha == LEVEL
+    assert FIRST in fresh.sentence
+
+
+def test_a_warning_of_too_few_seeds_names_the_look() -> None:
+    warning = "between-run standard deviations{} with probability 0.8, and it asks for 2: use"
+    assert warning.format(FIRST) in "\n".join(lint.warnings(read(on_loss(3, {}))))
+    planned = "\n".join(lint.warnings(read(on_loss(3, {"looks": [3, 6]}))))
+    assert warning.format("") in planned
