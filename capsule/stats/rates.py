@@ -49,7 +49,7 @@ def p_past(failed_a: int, n_a: int, failed_b: int, n_b: int, margin: float) -> f
     """P value against two rates that differ by no more than `margin`, in both directions together.
 
     >>> round(p_past(0, 10, 6, 10, 0.1), 4)
-    0.0047
+    0.007
     """
     if n_a == 0 or n_b == 0:
         return 1.0

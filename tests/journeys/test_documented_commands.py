@@ -107,6 +107,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule pair old.json new.json --margin 1.02": There(
         test="journeys/test_pair.py::test_a_slow_down_of_two_percent_is_told_from_none"
     ),
+    "capsule pair --resume NAME-….pair": There(
+        test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
+    ),
     "capsule pair --resume manifest-1a2b3c4d.pair": There(
         test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
     ),
@@ -141,6 +144,11 @@ COMMANDS: dict[str, Here | There] = {
         command="python benchmarks/statistics/verdicts.py --repetitions 5",
         codes=(0, 1),
         says="5 repetitions a cell",
+    ),
+    "python benchmarks/statistics/verdicts.py --full": Here(
+        command="python benchmarks/statistics/verdicts.py --full --repetitions 1",
+        codes=(0, 1),
+        says="1 repetitions a cell",
     ),
     # docs
     "capsule check NAME.capsule.zip": Here(command="capsule check a.capsule.zip"),

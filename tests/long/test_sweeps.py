@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from tests.support.command import User
 from tests.support.engines import engine_cache, tensorflow_image, torch_image
 from tests.support.long_run import COUNT, COVERS, ROOT
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.properties import scaled
 
 pytestmark = [pytest.mark.long, pytest.mark.engines]
 
 SEEDS = 4
+_LONGER = 6  # than any command of other tests
 IMAGES = {"torch,numpy": torch_image, "tensorflow,onnxruntime": tensorflow_image}
 
 
@@ -32,6 +35,7 @@ def test_the_whole_catalogue_reproduces_itself(
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     manifest = shorten(ROOT / "manifests" / f"{level}.json", frameworks, author.folder)
+    author = replace(author, patience_seconds=PATIENCE_SECONDS * _LONGER)
     chosen = ("--frameworks", frameworks, "--image", IMAGES[frameworks](), "--runtime", "docker")
     ended = author.run("run", manifest, *chosen, "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr

@@ -24,6 +24,7 @@ class User:
     folder: Path
     python: str = sys.executable
     account: str | None = None
+    patience_seconds: float = PATIENCE_SECONDS
 
     @classmethod
     def make(cls, base: Path, name: str = "author") -> User:
@@ -56,7 +57,7 @@ class User:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=PATIENCE_SECONDS,
+            timeout=self.patience_seconds,
             check=False,
             user=self.account,
             group=self.account,

@@ -295,7 +295,7 @@ def test_every_field_of_the_schema_is_required() -> None:
                 yield from objects(inner)
 
     nodes = list(objects(schema.load("several-1")))
-    assert len(nodes) == 8
+    assert len(nodes) == 9
     for node in nodes:
         assert sorted(node["required"]) == sorted(node["properties"])
 
