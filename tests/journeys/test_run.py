@@ -71,6 +71,17 @@ def test_a_curve_is_kept_with_its_steps_and_judged_as_one(author: User) -> None:
     assert (paired["method"], paired["rerun"]["seeds"]) == ("exact", [1, 2, 3, 4, 5])
 
 
+def test_exact_claims_alone_draw_no_fresh_seeds_and_are_sealed_all_the_same(author: User) -> None:
+    write_script(author.folder)
+    manifest = write_manifest(author.folder, claims=[{"metric": LOSS, "type": "exact"}])
+    author.run("run", manifest, "--output", "a.zip")
+    assert author.json("verify", "a.zip", "--output", "b.zip")["verdict"] == "REPRODUCED"
+    assert author.run("check", "b.zip").returncode == 0
+    added = author.run("verify", "a.zip", "--add", "b.zip")
+    assert added.returncode == 2
+    assert "no fresh seeds" in added.stderr
+
+
 def test_two_manifests_differ_in_nothing_but_their_seeds_when_verified(author: User) -> None:
     write_script(author.folder)
     author.run("run", write_manifest(author.folder))
