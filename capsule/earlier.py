@@ -243,6 +243,12 @@ def _check(capsule: Capsule, original: Capsule) -> Earlier:
             " nothing",
             where=where,
         )
+    if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
+        raise UsageError(
+            "every fresh run of a benchmark failed alike there, as a control run had to explain",
+            where=where,
+            advice="mend what its verdict says is at fault, and verify the capsule anew",
+        )
     _check_seeds(seeds, original, where)
     _check_plan(record, original, len(seeds), where)
     return Earlier(capsule=capsule, seeds=seeds)

@@ -134,6 +134,15 @@ def test_runs_under_the_author_s_seeds_are_control_enough(author: User) -> None:
     assert (fresh["verdict"], fresh["fault"]) == ("INCONCLUSIVE", "seeds")
 
 
+def test_nothing_is_added_to_runs_that_all_failed_alike(author: User) -> None:
+    capsule = published(author, NARROW)
+    author.run("verify", capsule, "--output", "b.capsule.zip")
+    added = author.run("verify", capsule, "--add", "b.capsule.zip")
+    assert added.returncode == 2
+    assert "failed alike" in added.stderr
+    assert "verify the capsule anew" in added.stderr
+
+
 def test_a_verification_killed_in_its_control_run_makes_no_second_one(author: User) -> None:
     """The control run is under way when everything dies; taken up again, it is tried again."""
     held = (
