@@ -74,7 +74,7 @@ class Capsule:
             f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
             " plan and the manifest",
             "results/metrics.json follows from the samples",
-            f"{len(record.claims)} claims are the manifest's",
+            f"claims are the manifest's: {len(record.claims)}",
             "the crate describes every file",
         ]
         for earlier in record.chain:

@@ -24,7 +24,7 @@ the whole catalogue run and verified in its images, the statistics with all thei
 
     tests/run --long
 
-takes about an hour on two cores and writes this page when all of it passes.
+takes one to two hours on two cores and writes this page when all of it passes.
 
 """
 
