@@ -208,7 +208,6 @@ def pair_rounds(
                 seeds="pair" if claim is not None else "all",
                 original=there[metric],
                 rerun=here[metric],
-                inability=inability.find(there[metric], here[metric], here[metric]),
                 names=rounds.names(side),
             )
 

@@ -158,11 +158,12 @@ def test_times_that_are_open_are_not_decided_by_adding(author: User) -> None:
 
 
 def test_further_looks_are_taken_until_every_claim_is_decided(author: User) -> None:
-    seal_original(author, claims=[{**CLAIM, "looks": [2, 5, 10]}])
+    claim = {**CLAIM, "looks": [3, 5, 10], "margin": {"absolute": 0.005}}
+    seal_original(author, claims=[claim])
     verify(author, "first.zip", code=3)
     ended = author.run("verify", "a.zip", "--until-decided", "--add", "first.zip", "--output", "s")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "look after 2 runs" not in ended.stderr
+    assert "look after 3 runs" not in ended.stderr
     assert "look after 5 runs: REPRODUCED" in ended.stderr
     origin = record_of(author.folder / "s").origin
     assert isinstance(origin, Verification)
@@ -294,9 +295,9 @@ def test_what_does_not_add_up_is_refused_before_anything_runs(
 
 
 def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
-    seal_original(author, claims=[{**CLAIM, "looks": [2, 3]}])
-    verify(author, "first.zip", "--runs", "3")
+    seal_original(author, claims=[{**CLAIM, "looks": [3, 4]}])
+    verify(author, "first.zip", "--runs", "4")
     refused = author.run("verify", "a.zip", "--add", "first.zip")
     assert refused.returncode == 2
-    assert "3 runs are there already, and every planned look was taken" in refused.stderr
+    assert "4 runs are there already, and every planned look was taken" in refused.stderr
     assert "--runs N" in refused.stderr
