@@ -62,6 +62,9 @@ def _end_on_terminate() -> None:
 
 def _run(job: Job, journal: Journal) -> None:
     context = job.context
+    # a framework's hundred thousands of objects stay, with a few thousand that nobody needs: no
+    # collection looks at them, not while they come and not later
+    gc.disable()
     software = probe.inventory({"numpy", context.framework})
     hello = partial(journal.hello, context.rank, context.ranks, software)
     try:
@@ -76,9 +79,8 @@ def _run(job: Job, journal: Journal) -> None:
             journal.begin(trial.id)
             journal.end(trial.id, *_failure(error), seconds=0.0)
     else:
-        # a framework's hundred thousands of objects stay: no collection need look at them again
-        gc.collect()
         gc.freeze()
+        gc.enable()
         hello(
             {
                 **_environment(context),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from capsule import stats
 from capsule.diff import Differences, SeedRule
 from capsule.diff.inability import Fault
 from capsule.diff.names import ROLES, Names
@@ -45,7 +46,6 @@ class Counts:
             different seeds count as one.
         failed: How many ended by the workload's own fault.
         missing: How many have no final outcome.
-        failure_bound: The rate of failures is at most this, with a confidence of 95 %.
         mean: Of the independent values, on the metric's own scale.
         sd: Between runs, None for fewer than two values.
     """
@@ -55,9 +55,13 @@ class Counts:
     independent: int
     failed: int
     missing: int
-    failure_bound: float
     mean: float | None
     sd: float | None
+
+    @property
+    def failure_bound(self) -> float:
+        """The rate of failures is at most this, with a confidence of 95 %."""
+        return stats.failure_bound(self.failed, self.values + self.failed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,6 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
             independent=0,
             failed=0,
             missing=0,
-            failure_bound=1.0,
             mean=None,
             sd=None,
         )
@@ -86,7 +85,6 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
         independent=used.n,
         failed=failed,
         missing=missing,
-        failure_bound=stats.failure_bound(failed, with_value + failed),
         mean=used.mean if used.n else None,
         sd=used.sd if used.n >= 2 else None,
     )
