@@ -22,7 +22,7 @@ from cells import (
     OneSided,
 )
 from exactness import Check
-from guards import Distribution, Failures, FromPaper, OneSet, Prediction
+from guards import Distribution, FailureMargin, Failures, FromPaper, OneSet, Prediction
 from scipy import special
 
 BOUND = 5.5  # the rate that is promised, in percent, and half a point
@@ -252,6 +252,16 @@ def _failures() -> Iterable[Row]:
     margin = [Failures(n, n, rate, rate, 2.0, 2.0) for n in (5, 20) for rate in (0.1, 0.3)]
     name = "runs fail on both sides, truth on the margin: either wrong verdict"
     yield Row(name, margin, ("REPRODUCED", "DIFFERENT"), BOUND)
+    apart = [
+        FailureMargin(*n, *rates, 0.2)
+        for n in ((5, 5), (10, 10), (10, 30), (30, 10), (30, 30))
+        for rates in ((0.0, 0.2), (0.2, 0.0), (0.1, 0.3), (0.4, 0.6))
+    ]
+    name = "failure_margin, rates apart by it: either wrong verdict"
+    yield Row(name, apart, ("REPRODUCED", "DIFFERENT"), BOUND)
+    equal = [FailureMargin(30, 30, rate, rate, 0.3) for rate in (0.0, 0.1)]
+    yield Row("failure_margin 0.3, equal rates, 30+30: REPRODUCED", equal, ("REPRODUCED",), None,
+              pick=min)  # fmt: skip
 
 
 def _many() -> Iterable[Row]:

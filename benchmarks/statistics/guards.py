@@ -15,6 +15,7 @@ import product
 from cells import Figures, at, percent
 
 from capsule.manifest import Margin, Published
+from capsule.record import FrozenClaim
 from capsule.stats import Region, decide, location, paired_shift
 
 _WIDE = 100.0  # a margin that values alone always keep
@@ -162,3 +163,41 @@ class Failures:
         values = populations.runs(random, "normal", (n,), at=truth)
         failed = random.random(n) < rate
         return [None if gone else value for value, gone in zip(values, failed, strict=True)]
+
+
+@dataclass(frozen=True)
+class FailureMargin:
+    """Runs that fail at the rates given, held to how far apart the author says these may be."""
+
+    n_a: int
+    n_b: int
+    rate_a: float
+    rate_b: float
+    margin: float
+
+    def __str__(self) -> str:
+        rates = f"{100 * self.rate_a:g} and {100 * self.rate_b:g} % failing"
+        return f"{self.n_a}+{self.n_b}, {rates}, margin {self.margin:g}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        sides = ((self.n_a, self.rate_a), (self.n_b, self.rate_b))
+        drawn = Counter(
+            zip(*(random.binomial(*side, repetitions).tolist() for side in sides), strict=True)
+        )
+        counts: Counter[str] = Counter()
+        # within so wide a margin values say nothing: the word is that of how many runs failed
+        for (failed_a, failed_b), times in drawn.items():
+            a = self._side(random, self.n_a, failed_a)
+            b = self._side(random, self.n_b, failed_b)
+            counts[product.judge_one(self._claim, a, b)] += times
+        return percent(counts, repetitions)
+
+    @property
+    def _claim(self) -> FrozenClaim:
+        margin = Margin(absolute=_WIDE)
+        return product.freeze_one(product.metric([0.0]), margin, failure_margin=self.margin)
+
+    @staticmethod
+    def _side(random: np.random.Generator, n: int, failed: int) -> list[float | None]:
+        return [None] * failed + populations.runs(random, "normal", (n - failed,)).tolist()

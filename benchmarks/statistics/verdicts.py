@@ -29,7 +29,7 @@ import rivals
 from acceptance import Row, interval, rows
 from cells import Capsules, Counted, Curves, Family, Figures
 from exactness import Check
-from guards import Failures
+from guards import FailureMargin, Failures
 
 from capsule.stats.permutation import can_count
 
@@ -56,7 +56,7 @@ def measure(
     """The figures of every distinct cell, the same for any number of jobs."""
     distinct = list(dict.fromkeys(cells))
     # the long ones first, so that no process is left alone with one at the end
-    slow = (Check, Curves, Capsules, Failures, Family, Counted, rivals.Cell)
+    slow = (Check, Curves, Capsules, Failures, FailureMargin, Family, Counted, rivals.Cell)
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
     work = partial(_measure_cell, repetitions=repetitions, seed=seed)
     if jobs == 1:

@@ -159,14 +159,18 @@ def _probability(outcomes: NDArray[np.bool_], margin: float) -> float:
         margin: As above.
     """
     n_a, n_b = (length - 1 for length in outcomes.shape)
-    # equal steps of this angle are equal parts of a binomial's standard deviation
-    rates = (1 - margin) * np.sin(np.linspace(0, np.pi / 2, _ANGLES)) ** 2
-    of_a, of_b = _probabilities(n_a, rates), _probabilities(n_b, rates + margin)
+    of_a, of_b = _probabilities(n_a, margin, 0.0), _probabilities(n_b, margin, margin)
     return float(min(1.0, np.max(np.sum((of_a @ outcomes.astype(float)) * of_b, axis=1))))
 
 
-def _probabilities(n: int, rates: _Array) -> _Array:
-    """Binomial probabilities of 0 to n failures, one row for each rate."""
+@lru_cache(maxsize=16)
+def _probabilities(n: int, margin: float, more: float) -> _Array:
+    """Binomial probabilities of 0 to n failures, a row for each rate from `more` up.
+
+    The rates are those that leave room for a margin, each raised by `more`.
+    """
+    # equal steps of this angle are equal parts of a binomial's standard deviation
+    rates = (1 - margin) * np.sin(np.linspace(0, np.pi / 2, _ANGLES)) ** 2 + more
     k = np.arange(n + 1.0)
     ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
     rate = np.minimum(rates, 1.0)[:, None]

@@ -149,6 +149,25 @@ def test_what_cannot_be_foretold_is_told_without_a_number_of_runs(claim: JsonObj
     assert hint.endswith("has 30 to 60 % of its variance on published learning curves")
 
 
+# lag 1 of consecutive evaluations of published CosmoFlow and DeepCAM curves, and of what differs
+# between runs a part that stays to the end
+@pytest.mark.parametrize(
+    ("memory", "stays", "share"), [(-0.2, 0.05, 0.29), (0.0, 0.1, 0.40), (0.3, 0.2, 0.59)]
+)
+def test_curves_as_independent_as_published_ones_have_that_share_of_the_variance(
+    memory: float, stays: float, share: float
+) -> None:
+    random = np.random.default_rng(5)
+    runs = math.sqrt(stays) * random.standard_normal((20_000, 1))
+    wandering = random.standard_normal((20_000, 6))
+    for step in range(1, 6):
+        wandering[:, step] *= math.sqrt(1 - memory**2)
+        wandering[:, step] += memory * wandering[:, step - 1]
+    curves = runs + math.sqrt(1 - stays) * wandering
+    seen = curves[:, -3:].mean(axis=1).var() / curves[:, -1].var()
+    assert seen == pytest.approx(share, abs=0.015)
+
+
 # from runs
 
 CURVE = """import json, os, random

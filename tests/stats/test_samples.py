@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from capsule.stats import effective_sample_size, kolmogorov, median_interval, mser5, variation
+from capsule.stats import (
+    effective_sample_size,
+    kolmogorov,
+    median_interval,
+    mser5,
+    samples_for_distance,
+    variation,
+)
 from capsule.stats.distribution import Band
 from capsule.stats.series import Series
 from tests.stats.sides import known
@@ -66,6 +73,21 @@ def test_a_wider_distance_never_undoes_reproduced(
     many = kolmogorov(a, b, effective_a=5000, effective_b=5000)
     if many.decide(largest).word == "REPRODUCED":
         assert many.decide(largest + more).word == "REPRODUCED"
+
+
+@pytest.mark.parametrize("distance", [0.1, 0.2, 0.3])
+@pytest.mark.parametrize("power", [0.8, 0.9])
+def test_so_many_samples_confirm_equal_distributions_as_often_as_promised(
+    distance: float, power: float
+) -> None:
+    n = samples_for_distance(distance, alpha=0.05, power=power)
+    random = np.random.default_rng(8)
+    words = [
+        band(random.random(n).tolist(), random.random(n).tolist()).decide(distance).word
+        for _ in range(1000)
+    ]
+    # distances of few samples are coarse, which is on the safe side
+    assert power - 0.025 <= words.count("REPRODUCED") / 1000 <= power + 0.08
 
 
 def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes() -> None:

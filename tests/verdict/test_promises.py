@@ -1,4 +1,4 @@
-"""Every sentence of the page and of the report that states a rate or a rule has a test behind it.
+"""Each sentence of page, report and `lint` that states a rate or a rule has a test behind it.
 
 `tests/data/promises` lists these sentences, each with the tests that fail where it is untrue. One
 that is changed, or new, fails here until somebody has looked for what checks it.
@@ -29,13 +29,18 @@ from tests.support.judging import NEAR, frozen, judge, judge_all, metric
 
 LISTS = promises.ROOT / "tests" / "data" / "promises"
 PAGE = statistics_docs.PAGE.read_text()
-OF_PAGE, OF_REPORT = (promises.read(LISTS / name) for name in ("page.txt", "report.txt"))
-MODULES = (
-    *sorted((promises.ROOT / "capsule" / "report" / "terminal").glob("*.py")),
-    *sorted((promises.ROOT / "capsule" / "verdict").glob("*.py")),
-    *sorted((promises.ROOT / "capsule" / "diff").glob("*.py")),
-    promises.ROOT / "capsule" / "notes.py",
-)
+OF_PAGE = promises.read(LISTS / "page.txt")
+CAPSULE = promises.ROOT / "capsule"
+MODULES = {
+    "report": (
+        *sorted((CAPSULE / "report" / "terminal").glob("*.py")),
+        *sorted((CAPSULE / "verdict").glob("*.py")),
+        *sorted((CAPSULE / "diff").glob("*.py")),
+        CAPSULE / "notes.py",
+    ),
+    "lint": tuple(sorted((CAPSULE / "lint").glob("*.py"))),
+}
+IN_CODE = {name: promises.read(LISTS / f"{name}.txt") for name in MODULES}
 # they have words of rates and are about memory, files and processors
 APART = ("inventory.py",)
 
@@ -43,8 +48,8 @@ APART = ("inventory.py",)
 # the lists
 
 
-def printed() -> Iterator[tuple[Path, str]]:
-    for path in MODULES:
+def printed(by: str) -> Iterator[tuple[Path, str]]:
+    for path in MODULES[by]:
         if path.name not in APART:
             yield from ((path, sentence) for sentence in promises.sentences_of_code(path))
 
@@ -56,22 +61,24 @@ def test_every_sentence_of_the_page_that_states_something_is_checked() -> None:
     assert [one for one in stating if one not in listed] == []
 
 
-def test_every_sentence_of_the_report_that_states_something_is_checked() -> None:
-    stating = [f"{path.name}: {one}" for path, one in printed() if promises.states_something(one)]
+@pytest.mark.parametrize("by", MODULES)
+def test_every_sentence_that_is_printed_and_states_something_is_checked(by: str) -> None:
+    stating = [f"{path.name}: {one}" for path, one in printed(by) if promises.states_something(one)]
     assert len(stating) > 20
-    listed = {one.sentence for one in OF_REPORT}
+    listed = {one.sentence for one in IN_CODE[by]}
     assert [one for one in stating if one not in listed] == []
 
 
 def test_no_list_keeps_a_sentence_that_nobody_states_any_more() -> None:
     on_page = set(promises.sentences_of_page(PAGE))
     assert [one.sentence for one in OF_PAGE if one.sentence not in on_page] == []
-    in_code = {f"{path.name}: {one}" for path, one in printed()}
-    assert [one.sentence for one in OF_REPORT if one.sentence not in in_code] == []
+    for by, listed in IN_CODE.items():
+        in_code = {f"{path.name}: {one}" for path, one in printed(by)}
+        assert [one.sentence for one in listed if one.sentence not in in_code] == []
 
 
 def test_every_check_is_a_test() -> None:
-    listed = [*OF_PAGE, *OF_REPORT]
+    listed = [*OF_PAGE, *(one for of_code in IN_CODE.values() for one in of_code)]
     assert [one.sentence for one in listed if not one.checks] == []
     checks = {check for one in listed for check in one.checks}
     assert [one for one in sorted(checks) if not promises.has_test(one)] == []
