@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from capsule.record import FrozenClaim
+from capsule.report.terminal.style import join_first
 from capsule.summary import MetricRuns
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import count, margin, number, region
@@ -75,9 +76,7 @@ def word_group(claims: Sequence[Claimed]) -> str:
 
 def benchmarks(claims: Sequence[Claimed]) -> str:
     """The names of the benchmarks that claims are about, the first few of many."""
-    names = list(dict.fromkeys(one.benchmark for one in claims))
-    left = len(names) - _BENCHMARKS
-    return ", ".join(names) if left <= 0 else f"{', '.join(names[:_BENCHMARKS])} and {left} more"
+    return join_first(list(dict.fromkeys(one.benchmark for one in claims)), _BENCHMARKS)
 
 
 def word_claim(one: Claimed, name: str) -> str:

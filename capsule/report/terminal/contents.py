@@ -10,7 +10,7 @@ from capsule import inventory, stats, summary
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.order import in_time_order
-from capsule.report.terminal.style import Path, grid, table, text
+from capsule.report.terminal.style import Path, grid, join_first, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import count, number
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _METRIC_ROWS = 40
+_SEEDS = 20
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -72,9 +73,20 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "", f"{record.image.reference} ({record.image.platform})"
     for node in record.nodes:
         yield "node", inventory.describe(node)
-    yield "seeds", ", ".join(map(str, record.manifest.seeds))
+    yield "seeds", _seeds(record)
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
+
+
+def _seeds(record: Record) -> str:
+    """Of the runs that were planned, the manifest's own first."""
+    seeds: dict[str, dict[str, None]] = {"manifest": {}, "fresh": {}, "control": {}}
+    for trial in summary.planned_trials(record.plan):
+        seeds[trial["seed_source"]][str(trial["seed"])] = None
+    words = {"manifest": "", "fresh": "fresh ", "control": "of a control run "}
+    return "; ".join(
+        words[source] + join_first(list(some), _SEEDS) for source, some in seeds.items() if some
+    )
 
 
 def _claims(record: Record, metrics: Mapping[str, MetricRuns]) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capsule.report.terminal.style import join_first
 from capsule.summary import MetricRuns, Run
 from capsule.verdict.wording import number
 
@@ -19,9 +20,7 @@ def in_time_order(metric: MetricRuns | None) -> str:
     if len(runs) < _FEWEST:
         return ""
     runs.sort(key=lambda run: (run.started or "", run.seed))
-    left = len(runs) - _MOST
-    more = f" and {left} more" if left > 0 else ""
-    return ", ".join(map(_value, runs[:_MOST])) + more
+    return join_first(list(map(_value, runs)), _MOST)
 
 
 def _value(run: Run) -> str:

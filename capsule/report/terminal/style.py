@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from capsule.verdict import ClaimWord
@@ -29,6 +29,16 @@ def clean(value: object) -> str:
     'loss?[2J'
     """
     return "".join(c if c.isprintable() else "?" for c in str(value))
+
+
+def join_first(names: Sequence[str], most: int) -> str:
+    """Names one after the other, of more than `most` the first.
+
+    >>> join_first(["a", "b", "c"], 3), join_first(["a", "b", "c"], 2)
+    ('a, b, c', 'a, b and 1 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def text(value: object, style: str = "") -> Text:
