@@ -15,7 +15,6 @@ import product
 from cells import Figures, at, percent
 
 from capsule.manifest import Margin, Published
-from capsule.record import FrozenClaim
 from capsule.stats import Region, decide, location, paired_shift
 
 _WIDE = 100.0  # a margin that values alone always keep
@@ -181,6 +180,9 @@ class FailureMargin:
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
+        claim = product.freeze_one(
+            product.metric([0.0]), Margin(absolute=_WIDE), failure_margin=self.margin
+        )
         sides = ((self.n_a, self.rate_a), (self.n_b, self.rate_b))
         drawn = Counter(
             zip(*(random.binomial(*side, repetitions).tolist() for side in sides), strict=True)
@@ -190,13 +192,8 @@ class FailureMargin:
         for (failed_a, failed_b), times in drawn.items():
             a = self._side(random, self.n_a, failed_a)
             b = self._side(random, self.n_b, failed_b)
-            counts[product.judge_one(self._claim, a, b)] += times
+            counts[product.judge_one(claim, a, b)] += times
         return percent(counts, repetitions)
-
-    @property
-    def _claim(self) -> FrozenClaim:
-        margin = Margin(absolute=_WIDE)
-        return product.freeze_one(product.metric([0.0]), margin, failure_margin=self.margin)
 
     @staticmethod
     def _side(random: np.random.Generator, n: int, failed: int) -> list[float | None]:

@@ -63,6 +63,22 @@ for step in range(1, 1000):
 """
 
 
+GARBAGE = """
+import gc
+report.point("collects", 1, float(gc.isenabled()))
+report.point("kept", 1, float(gc.get_freeze_count() > 1000))
+"""
+
+
+def test_trials_collect_their_garbage_and_leave_the_framework_s_objects_alone(
+    tmp_path: Path,
+) -> None:
+    status, messages, journal = run(tmp_path, GARBAGE)
+    assert status == 0, messages
+    reported = {event["metric"]: event["values"] for event in journal if "values" in event}
+    assert reported == {"collects": [1.0], "kept": [1.0]}
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_curve_is_kept_up_to_the_kill(tmp_path: Path, number: signal.Signals) -> None:
     with start(tmp_path, CURVE) as process:
