@@ -34,7 +34,7 @@ from guards import FailureMargin, Failures
 from capsule.stats.permutation import can_count
 
 REPETITIONS = 2000
-QUICK_REPETITIONS = 1000
+QUICK_REPETITIONS = 800
 _QUICK_RELABELINGS = math.comb(12, 6)
 
 
