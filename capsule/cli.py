@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
 from argparse import (
@@ -16,7 +15,7 @@ from argparse import (
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from capsule import __version__, verbs
+from capsule import __version__, plain, verbs
 from capsule.errors import BugError, CapsuleError, ExecutionError, UsageError
 
 if TYPE_CHECKING:
@@ -69,14 +68,11 @@ def _run(command: _Command, console: Console) -> int:
     except CapsuleError as error:
         return _fail(error, console)
     except BrokenPipeError:
-        # what is still to be written goes nowhere, or the interpreter would end with 120
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+        console.hang_up()
         return _BROKEN_PIPE
     except Exception as error:
         if command.debug:
-            raise
+            _trace(error, console)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = str(error.filename) if error.filename else None
             full = ExecutionError(
@@ -86,10 +82,20 @@ def _run(command: _Command, console: Console) -> int:
         return _fail(
             BugError(
                 f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
-                advice="run it again with --debug and report what it prints",
+                advice="report what stands above"
+                if command.debug
+                else "run it again with --debug and report what it prints",
             ),
             console,
         )
+
+
+def _trace(error: Exception, console: Console) -> None:
+    """Show where it came from: line by line, since the texts in it may be a stranger's."""
+    import traceback
+
+    for line in "".join(traceback.format_exception(error)).split("\n"):
+        console.say(line)
 
 
 def _fail(error: CapsuleError, console: Console) -> int:
@@ -175,6 +181,10 @@ class _Parser(ArgumentParser):
         self.register("action", None, _Once)
         if sys.version_info >= (3, 14):
             self.suggest_on_error = True
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what is wrong, then end; a typed word may come from a pattern."""
+        super().error(plain.clean(message))
 
 
 class _Once(Action):

@@ -1,20 +1,27 @@
-"""Talk to the person at the terminal: progress, notes and tables on standard error and output."""
+"""Talk to the person at the terminal: progress, notes and tables on standard error and output.
+
+Nothing else in capsule writes to a stream, and nothing here writes what has not passed `plain`.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from capsule import plain
 from capsule.durations import duration
 from capsule.watch import Watch
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
-    from rich.console import RenderableType
+    from rich.console import ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     from capsule.image import Image
     from capsule.record import Attempt
@@ -23,16 +30,36 @@ if TYPE_CHECKING:
 _LINE_EVERY_SECONDS = 10.0
 
 
+def _print(text: str, stream: TextIO) -> None:
+    """One line."""
+    print(plain.clean(text), file=stream, flush=True)
+
+
 def _printer(stream: TextIO, width: int | None = None) -> RichConsole:
     # rich costs 50 ms to import, and honours NO_COLOR, FORCE_COLOR and TERM=dumb by itself
     from rich.console import Console as RichConsole
 
     class Printer(RichConsole):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            # what steers the terminal on purpose, such as a bar's, is no text
+            for segment in super().render(renderable, options):
+                shown = segment.text if segment.control else plain.clean_lines(segment.text)
+                yield segment._replace(text=shown)
+
         def on_broken_pipe(self) -> None:
             # rich would end with 1, which is the exit code of DIFFERENT
             raise BrokenPipeError
 
-    return Printer(file=stream, highlight=False, soft_wrap=not stream.isatty(), width=width)
+    return Printer(
+        file=stream,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not stream.isatty(),
+        width=width,
+    )
 
 
 class Console:
@@ -45,22 +72,35 @@ class Console:
         err: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        # a stream that is closed is None
+        self._out = out or sys.stdout or io.StringIO()
+        self._err = err or sys.stderr or io.StringIO()
         self._clock = clock
         self._follower: _Follower | None = None
+        for stream in (self._out, self._err):
+            # not every locale has letters for every name
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
-    def say(self, text: str) -> None:
-        """One plain sentence of talk."""
-        print(text, file=self._err, flush=True)
+    def say(self, sentence: str) -> None:
+        """One sentence of talk."""
+        _print(sentence, self._err)
 
     def fail(self, text: str) -> None:
-        """Why the command ends without what was asked of it."""
-        _printer(self._err).print(f"[bold red]error:[/] {_escape(text)}")
+        """Why the command ends without what was wanted of it."""
+        from rich.text import Text
 
-    def data(self, text: str) -> None:
-        """A fact that was asked for, for people or programs."""
-        print(text, file=self._out, flush=True)
+        _printer(self._err).print(
+            Text.assemble(("error:", "bold red"), " ", plain.clean_lines(text))
+        )
+
+    def data(self, fact: str) -> None:
+        """One line that was asked for."""
+        _print(fact, self._out)
+
+    def document(self, value: object) -> None:
+        """What was asked for as one JSON document, for programs: ASCII, which loses nothing."""
+        print(json.dumps(value, indent=2, sort_keys=True), file=self._out, flush=True)
 
     def show(self, *items: RenderableType) -> None:
         """Tables and text for people, on standard output."""
@@ -85,16 +125,11 @@ class Console:
         """The command that goes on with the run that was followed, None when no folder is left."""
         return self._follower.way_on() if self._follower else None
 
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(_clean(text))
-
-
-def _clean(text: str) -> str:
-    # a stranger's strings may hold terminal control sequences
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    def hang_up(self) -> None:
+        """Let what is still to be written go nowhere: the interpreter would end with 120."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (self._out, self._err):
+            os.dup2(nowhere, stream.fileno())
 
 
 class _Display(Protocol):
@@ -222,7 +257,7 @@ class _Lines:
         self._total = total
 
     def say(self, text: str) -> None:
-        print(_clean(text), file=self._stream, flush=True)
+        _print(text, self._stream)
 
     def move(self, done: int, trial: str) -> None:
         now = self._clock()
@@ -259,7 +294,7 @@ class _Bar:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=_printer(stream),
         )
 
@@ -272,10 +307,10 @@ class _Bar:
 
     def say(self, text: str) -> None:
         # a command line that is wrapped by us cannot be copied
-        self._progress.console.print(_escape(text), soft_wrap=True)
+        self._progress.console.print(plain.clean(text), soft_wrap=True)
 
     def move(self, done: int, trial: str) -> None:
-        self._progress.update(self._task, completed=done, description=_escape(trial))
+        self._progress.update(self._task, completed=done, description=plain.clean(trial))
 
     def close(self, done: int) -> None:
         self._progress.update(self._task, completed=done, description="")

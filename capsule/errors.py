@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from capsule import plain
+
 
 class CapsuleError(Exception):
     """A failure with an exit code, told as what happened, where, and what to do next.
@@ -36,14 +38,20 @@ class CapsuleError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        """The message as printed, two lines at most.
+        r"""The message as printed: two lines as a rule, and what follows the first stands below it.
+
+        The attributes are as they came; in here nothing steers a terminal, whoever wrote it.
 
         >>> print(UsageError("no such verb: rnu", advice="did you mean run?"))
         no such verb: rnu
           did you mean run?
+        >>> print(UsageError("cannot be read", where="a\nerror: b"))
+        a\nerror: b: cannot be read
         """
-        head = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{head}\n  {self.advice}" if self.advice else head
+        head = f"{plain.clean(self.where)}: {self.what}" if self.where else self.what
+        text = f"{head}\n  {self.advice}" if self.advice else head
+        first, *rest = plain.clean_lines(text).split("\n")
+        return "\n".join((first, *(row if row.startswith("  ") else f"  {row}" for row in rest)))
 
 
 class UsageError(CapsuleError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capsule import summary
+from capsule import plain, summary
 from capsule.archive import hardware
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
@@ -148,5 +148,5 @@ def _region(claim: FrozenClaim) -> str:
 
 def _plain(text: str) -> str:
     """Text of a stranger that can neither end its line nor become markup."""
-    words = " ".join(text.split())
+    words = plain.clean(" ".join(text.split()))
     return "".join(f"\\{char}" if char in "\\`*_[]<>|#!" else char for char in words)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from capsule import schema
+from capsule import plain, schema
 from capsule.errors import ManifestError
 from capsule.manifest.lines import scan
 
@@ -77,17 +77,12 @@ def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
     """The error that tells (line, pointer, message) of each problem."""
     count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [
-        f"line {line}, {_plain(pointer) or '/'}: {message}" for line, pointer, message in problems
+        f"line {line}, {plain.clean(pointer) or '/'}: {message}"
+        for line, pointer, message in problems
     ]
     if len(rows) > _AT_MOST:
         rows[_AT_MOST:] = [f"and {len(rows) - _AT_MOST} more"]
     return ManifestError("\n  ".join([f"not a valid manifest, {count}:", *rows]), where=where)
-
-
-def _plain(text: str) -> str:
-    return "".join(
-        character if character.isprintable() else ascii(character)[1:-1] for character in text
-    )
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

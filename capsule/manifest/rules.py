@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from capsule import schema
+from capsule import plain, schema
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
@@ -53,7 +53,7 @@ def _texts(raw: Any, problems: Problems) -> None:
             continue
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
-        if "\0" in text or not (is_command or text.isprintable()):
+        if "\0" in text or not (is_command or plain.is_clean(text)):
             problems.add(pointer, f"{quote(text)} holds a character that can't be printed")
 
 
@@ -123,7 +123,7 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         return "leads out of the manifest's folder"
     if "" in parts or "." in parts or "\\" in path:
         return "is not a plain relative path such as data/train.py"
-    if folder is None or not path.isprintable():
+    if folder is None or not plain.is_clean(path):
         return None
     try:
         target = (folder / path).resolve(strict=True)

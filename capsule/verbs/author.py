@@ -88,7 +88,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             "hints": hints,
             "claims": claims,
         }
-        console.data(verb.text(facts))
+        console.document(facts)
         return 0
     for claim in outlook:
         console.data(claim.sentence)

@@ -75,7 +75,10 @@ def _parameter(typed: str) -> tuple[str, object]:
 
 def _print(dataset: DatasetDigest, as_json: bool, console: Console) -> int:
     facts = {"digest": str(dataset.digest), "bytes": dataset.bytes, "files": dataset.files}
-    console.data(verb.text(facts) if as_json else str(dataset.digest))
+    if as_json:
+        console.document(facts)
+    else:
+        console.data(str(dataset.digest))
     return 0
 
 

@@ -40,14 +40,14 @@ def _diff(arguments: Arguments, console: Console) -> int:
     if others:
         spread = judgement.diff(arguments.original, first, *others)
         if arguments.json:
-            console.data(verb.text(report.several_to_json(spread)))
+            console.document(report.several_to_json(spread))
         else:
             console.show(*report.draw_several(spread, full=arguments.full))
         return several.exit_code(spread)
     judged = judgement.diff(arguments.original, first)
     going_on = verb.next_command(arguments.original, first, judged, {})
     if arguments.json:
-        console.data(verb.text(report.verdict_to_json(judged, going_on)))
+        console.document(report.verdict_to_json(judged, going_on))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
         if going_on:

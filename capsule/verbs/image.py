@@ -83,7 +83,12 @@ def _print(image: Image, as_json: bool, console: Console) -> int:
         "config_digest": str(image.config_digest),
         "platform": image.platform,
     }
-    console.data(verb.text(facts) if as_json else verb.lines(facts))
+    if as_json:
+        console.document(facts)
+        return 0
+    for name, value in facts.items():
+        if value:
+            console.data(f"{name}: {value}")
     return 0
 
 

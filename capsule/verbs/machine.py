@@ -34,7 +34,7 @@ def _inventory(arguments: Arguments, console: Console) -> int:
     engines = runtimes.available_all()
     if arguments.json:
         facts = {name: asdict(engine) for name, engine in engines.items()}
-        console.data(verb.text({**node, "engines": facts}))
+        console.document({**node, "engines": facts})
     else:
         console.show(*report.draw_inventory(node, engines))
     return 0

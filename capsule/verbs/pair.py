@@ -91,10 +91,11 @@ def _pair(arguments: Arguments, console: Console) -> int:
     else:
         paired = api.pair(arguments.manifest, arguments.other, arguments, watch)
     if arguments.json:
-        console.data(verb.text(report.verdict_to_json(paired.verdict)))
+        console.document(report.verdict_to_json(paired.verdict))
     else:
         console.show(*report.draw_verdict(paired.verdict))
-        console.data(f"capsule of A {paired.a.path}\ncapsule of B {paired.b.path}")
+        console.data(f"capsule of A {paired.a.path}")
+        console.data(f"capsule of B {paired.b.path}")
     return verdict.exit_code(paired.verdict)
 
 

@@ -33,9 +33,10 @@ def _check(arguments: Arguments, console: Console) -> int:
     with archive.read(arguments.capsule) as capsule:
         facts = capsule.facts()
     if arguments.json:
-        console.data(verb.text({"id": capsule.id, "checked": facts}))
+        console.document({"id": capsule.id, "checked": facts})
     else:
-        console.data("\n".join(["intact", *facts]))
+        for fact in ("intact", *facts):
+            console.data(fact)
     return 0
 
 
@@ -45,7 +46,7 @@ def _show(arguments: Arguments, console: Console) -> int:
     with archive.read(arguments.capsule) as capsule:
         record = capsule.record
     if arguments.json:
-        console.data(verb.text(report.record_to_json(record, capsule.id)))
+        console.document(report.record_to_json(record, capsule.id))
     else:
         console.show(*report.draw_record(record, capsule.id))
     return 0

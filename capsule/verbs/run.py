@@ -53,7 +53,7 @@ def _run(arguments: Arguments, console: Console) -> int:
         sealed = api.run(wanted, arguments, watch)
     if arguments.json:
         facts = {"capsule": str(sealed.path), "id": sealed.id, "failed": len(sealed.failures)}
-        console.data(verb.text(facts))
+        console.document(facts)
     else:
         console.show(*report.draw_sealed(sealed.record, sealed.id))
         console.data(f"sealed {sealed.path}")
@@ -78,7 +78,7 @@ def _plan(path: Path, arguments: Arguments, console: Console) -> int:
 
     planned = plan.make(manifest.load(path, arguments.frameworks))
     if arguments.json:
-        console.data(verb.text(plan.to_json(planned)))
+        console.document(plan.to_json(planned))
         return 0
     for group in planned.groups:
         console.data(group.id)

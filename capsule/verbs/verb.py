@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -194,13 +192,3 @@ def next_command(
         "--levels": "own" if further.own_levels else None,
     }
     return command("verify", original, flags={**rest, **flags})
-
-
-def text(value: object) -> str:
-    """A JSON document, for programs."""
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=not sys.stdout.isatty())
-
-
-def lines(facts: Mapping[str, object]) -> str:
-    """Facts by name, one a line, for people."""
-    return "\n".join(f"{name}: {value}" for name, value in facts.items() if value)

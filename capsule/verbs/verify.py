@@ -88,7 +88,7 @@ def _verify(arguments: Arguments, console: Console) -> int:
     }
     going_on = verb.next_command(arguments.capsule, rerun.path, judged, flags)
     if arguments.json:
-        console.data(verb.text(report.verdict_to_json(judged, going_on)))
+        console.document(report.verdict_to_json(judged, going_on))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
         console.data(f"second capsule {rerun.path}")

@@ -70,9 +70,16 @@ class Seen:
             return f"does not say {case.says!r}"
         if case.says_not is not None and case.says_not in self.output:
             return f"says {case.says_not!r}"
+        if raw := sorted(set(filter(_steers, self.output))):
+            return f"prints {''.join(raw)!a} as it is"
         if self.mib > case.mib:
             return f"took {self.mib:.0f} MiB, more than {case.mib}"
         return None
+
+
+def _steers(character: str) -> bool:
+    """Whether a terminal might obey it; joiners stand in people's names."""
+    return not character.isprintable() and character not in "\n\u200c\u200d"
 
 
 def observe(case: Case) -> Seen:

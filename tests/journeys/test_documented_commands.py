@@ -158,6 +158,9 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "python tools/features.py": Here(command="python tools/features.py --check"),
     "python tools/statistics_docs.py --computed": Here(),
+    "python -m tests.hostile": Here(
+        command="python -m tests.hostile results/nan-in-words", says="as expected"
+    ),
     "python tools/statistics_docs.py": There(
         test="long/test_tables.py::test_the_page_of_statistics_is_written_anew"
     ),

@@ -14,7 +14,7 @@ from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.facing import describe, sides_of, subject
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.style import Path, grid, text, word
-from capsule.verdict import Judged, Verdict
+from capsule.verdict import ClaimWord, Judged, Verdict
 from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def draw_brief(verdict: Verdict) -> Iterator[RenderableType]:
     if rest:
         rows.add_row("besides", text(f"{rest}: --full"))
     notes = [note for note in verdict.differences.notes if note.code not in SAID_ABOVE]
-    for note in notes:
-        if note.code == _DESIGN:
-            rows.add_row("note", text(note.sentence))
-    warnings = [note.sentence for note in notes if note.code != _DESIGN]
+    design = [note for note in notes if note.code == _DESIGN][:1]
+    for note in design:
+        rows.add_row("note", text(note.sentence))
+    warnings = [note.sentence for note in notes if note not in design]
     add_footing(rows, warnings, error_rate(verdict.claims))
     yield rows
 
@@ -84,8 +84,14 @@ def open_claims(claims: Sequence[Claimed]) -> Iterator[tuple[Text, RenderableTyp
     for one in graves[:_OPEN_CLAIMS]:
         yield word(one.judged.word), _in_full(one)
     left = Counter((one.judged.word, one.name) for one in graves[_OPEN_CLAIMS:])
-    for (verdict, name), number in left.items():
+    names = list(left.items())
+    for (verdict, name), number in names[:_OPEN_CLAIMS]:
         yield word(verdict), text(f"{name}, {number} more: --full")
+    unnamed: Counter[ClaimWord] = Counter()
+    for (verdict, _), number in names[_OPEN_CLAIMS:]:
+        unnamed[verdict] += number
+    for verdict, number in unnamed.items():
+        yield word(verdict), text(f"{number} more claims: --full")
 
 
 def _in_full(one: Claimed) -> RenderableType:

@@ -14,7 +14,7 @@ from capsule.report.terminal.brief import heading
 from capsule.report.terminal.facing import runtime, short
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.order import in_time_order
-from capsule.report.terminal.style import Path, table, text, word
+from capsule.report.terminal.style import Path, draw_notes, draw_rest, table, text, word
 from capsule.verdict import Counts, Judged, Verdict
 from capsule.verdict.wording import number
 
@@ -44,7 +44,7 @@ def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
     if verdict.reported:
         reported = verdict.reported[:_REPORTED_ROWS]
         yield _Judgements(reported, "Not claimed, reported only", names, orders)
-        yield from _more(len(verdict.reported) - _REPORTED_ROWS, "metrics")
+        yield from draw_rest(len(verdict.reported) - _REPORTED_ROWS, "metrics")
     yield from _beside(verdict.differences)
     yield from (text(sentence, "dim") for sentence in _footing(verdict))
 
@@ -149,11 +149,6 @@ def _runs(side: Counts) -> str:
     return f"{side.values} ({', '.join(lost)})" if lost else str(side.values)
 
 
-def _more(left: int, of: str) -> Iterator[RenderableType]:
-    if left > 0:
-        yield text(f"and {left} more {of}: --json has them all", "dim")
-
-
 def _beside(differences: Differences) -> Iterator[RenderableType]:
     rows = table(
         ("", {"no_wrap": True}),
@@ -174,11 +169,10 @@ def _beside(differences: Differences) -> Iterator[RenderableType]:
         )
     if rows.row_count:
         yield rows
-        yield from _more(len(others) - len(shown), "differences")
+        yield from draw_rest(len(others) - len(shown), "differences")
     else:
         yield text("Nothing else that was recorded differs between the two sides.")
-    for note in differences.notes:
-        yield text(f"note: {note.sentence}")
+    yield from draw_notes([note.sentence for note in differences.notes])
 
 
 def other_facts(differences: Differences) -> list[Fact]:

@@ -10,18 +10,20 @@ from capsule import inventory, stats, summary
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.order import in_time_order
-from capsule.report.terminal.style import Path, grid, join_first, table, text
+from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
 
 _METRIC_ROWS = 40
+_CLAIM_ROWS = 100
+_NODES = 20
 _SEEDS = 20
 
 
@@ -39,11 +41,11 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     yield head(record, capsule_id)
     metrics = summary.run_values(record)
     if record.claims:
-        yield _claims(record, metrics)
+        yield _claims(record.claims[:_CLAIM_ROWS], metrics)
+        yield from draw_rest(len(record.claims) - _CLAIM_ROWS, "claims")
     yield _metrics(metrics)
-    if len(metrics) > _METRIC_ROWS:
-        yield text(f"and {len(metrics) - _METRIC_ROWS} more metrics: --json has them all", "dim")
-    yield from (text(f"note: {note.sentence}") for note in record.notes)
+    yield from draw_rest(len(metrics) - _METRIC_ROWS, "metrics")
+    yield from draw_notes([note.sentence for note in record.notes])
 
 
 def head(record: Record, capsule_id: str | None) -> Table:
@@ -71,8 +73,10 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     else:
         yield "image", str(record.image.identity.digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
-    for node in record.nodes:
+    for node in record.nodes[:_NODES]:
         yield "node", inventory.describe(node)
+    if len(record.nodes) > _NODES:
+        yield "", f"and {len(record.nodes) - _NODES} more"
     yield "seeds", _seeds(record)
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
@@ -89,14 +93,14 @@ def _seeds(record: Record) -> str:
     )
 
 
-def _claims(record: Record, metrics: Mapping[str, MetricRuns]) -> RenderableType:
+def _claims(claims: Sequence[FrozenClaim], metrics: Mapping[str, MetricRuns]) -> RenderableType:
     rows = table(
         ("claim", {"no_wrap": True}),
         ("metric", {"overflow": "fold"}),
         ("allowed", {"overflow": "fold"}),
         title="Claims, as frozen at sealing",
     )
-    for claim in record.claims:
+    for claim in claims:
         primary = "" if claim.primary else " (secondary)"
         metric = metrics.get(claim.metric)
         runs = None if metric is None else summary.values_for(claim.pattern, metric)

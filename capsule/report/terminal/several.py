@@ -14,7 +14,7 @@ from capsule.report.terminal.several_brief import (
     notes_of_pairs,
     values_of,
 )
-from capsule.report.terminal.style import Path, table, text, word
+from capsule.report.terminal.style import Path, draw_notes, table, text, word
 from capsule.verdict.model import Judged
 from capsule.verdict.several import JudgedPair, SeveralVerdict
 from capsule.verdict.spread import Spread
@@ -35,8 +35,7 @@ def draw_whole_of_several(verdict: SeveralVerdict) -> Iterator[RenderableType]:
     if verdict.metrics:
         yield _metrics(verdict)
     yield _beside(verdict)
-    for note in notes_of_pairs(verdict.pairs):
-        yield text(f"note: {note}")
+    yield from draw_notes(list(notes_of_pairs(verdict.pairs)))
     yield from (text(sentence, "dim") for sentence in _footing(verdict))
 
 

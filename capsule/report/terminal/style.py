@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from capsule import plain
 from capsule.verdict import ClaimWord
 
 if TYPE_CHECKING:
@@ -14,21 +15,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+_NOTES = 20
+
 STYLES: Mapping[ClaimWord, str] = {
     "REPRODUCED": "bold green",
     "DIFFERENT": "bold red",
     "INCONCLUSIVE": "bold yellow",
     "REPORTED": "cyan",
 }
-
-
-def clean(value: object) -> str:
-    r"""A stranger's string without the control characters that would steer a terminal.
-
-    >>> clean("loss\x1b[2J")
-    'loss?[2J'
-    """
-    return "".join(c if c.isprintable() else "?" for c in str(value))
 
 
 def join_first(names: Sequence[str], most: int) -> str:
@@ -42,10 +36,22 @@ def join_first(names: Sequence[str], most: int) -> str:
 
 
 def text(value: object, style: str = "") -> Text:
-    """Plain text: markup in it is not obeyed."""
+    """Plain text of one line: neither markup in it nor what would steer a terminal is obeyed."""
     from rich.text import Text
 
-    return Text(clean(value), style=style)
+    return Text(plain.clean(value), style=style)
+
+
+def draw_rest(left: int, of: str) -> Iterator[Text]:
+    """How many lines of a list are left out, where any are."""
+    if left > 0:
+        yield text(f"and {left} more {of}: --json has them all", "dim")
+
+
+def draw_notes(sentences: Sequence[str]) -> Iterator[Text]:
+    """A note a line, of many the first."""
+    yield from (text(f"note: {sentence}") for sentence in sentences[:_NOTES])
+    yield from draw_rest(len(sentences) - _NOTES, "notes")
 
 
 def word(verdict: ClaimWord) -> Text:
@@ -95,7 +101,7 @@ class Path:
     """A metric path that breaks after a slash when its column is narrow."""
 
     def __init__(self, path: str) -> None:
-        pieces = clean(path).split("/")
+        pieces = plain.clean(path).split("/")
         self._pieces = [f"{piece}/" for piece in pieces[:-1]] + pieces[-1:]
 
     def lines(self, width: int) -> list[str]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.hostile.areas import results
+from tests.hostile.areas import bags, containers, documents, results, screens
 from tests.hostile.case import Case
 
-CASES: tuple[Case, ...] = (*results.CASES,)
+CASES: tuple[Case, ...] = (
+    *results.CASES,
+    *containers.CASES,
+    *bags.CASES,
+    *documents.CASES,
+    *screens.CASES,
+)

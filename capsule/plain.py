@@ -1,0 +1,68 @@
+"""A stranger's text as a screen may show it: nothing in it steers a terminal, and none is endless.
+
+Everything that capsule prints for people has passed here: by the console, the only one that prints,
+by a report's cells, whose width has to be known before, and by an error's own message. What has
+passed once passes unchanged. JSON for programs is ASCII, whose escapes lose nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_LINE = 2000
+MOST_LINES = 100
+
+# Joiners hold the letters of people's names together in several scripts, and the parts of emoji;
+# after a letter of ASCII, or one behind the other, they only hide that two texts are not equal.
+_JOINER = re.compile("(?<=[^\x00-\xa0\u200c\u200d])([\u200c\u200d])(?![\u200c\u200d])")
+_SPACES = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def clean(text: object) -> str:
+    r"""One line, in which a character that cannot be shown is written as Python writes it.
+
+    Escape sequences, controls, line and paragraph separators, marks that change the direction of
+    writing and half surrogates cannot; joiners in names can. Of a longer line the beginning is
+    left, and how long it is.
+
+    >>> clean("loss\x1b[2J\n")
+    'loss\\x1b[2J\\n'
+    >>> clean("x" * 4_400_000)[-27:]
+    'xxx... (4400000 characters)'
+    """
+    text = str(text)
+    shown = _escape(text[: LONGEST_LINE + 1])
+    if len(shown) <= LONGEST_LINE:
+        return shown
+    tail = f"... ({len(text)} characters)"
+    return shown[: LONGEST_LINE - len(tail)] + tail
+
+
+def clean_lines(text: str) -> str:
+    r"""The same line by line, of too many the first, and how many there are.
+
+    >>> clean_lines("no such file: a\rb\n  give another one")
+    'no such file: a\\rb\n  give another one'
+    """
+    rows = text.split("\n")
+    if len(rows) > MOST_LINES:
+        rows[MOST_LINES - 1 :] = [f"... ({len(rows)} lines)"]
+    return "\n".join(map(clean, rows))
+
+
+def is_clean(text: str) -> bool:
+    """Whether every character of a line can be shown as it is, however many there are."""
+    return text.isprintable() or _JOINER.sub("", text).isprintable()
+
+
+def _escape(text: str) -> str:
+    if text.isprintable():
+        return text
+    pieces = _JOINER.split(_SPACES.sub(" ", text))
+    # every other piece is a joiner, which stays
+    pieces[::2] = ["".join(map(_escape_one, piece)) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _escape_one(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
