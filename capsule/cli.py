@@ -13,11 +13,12 @@ from argparse import (
     ArgumentParser,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 from capsule import __version__, verbs
-from capsule.errors import BugError, CapsuleError, ExecutionError, UsageError
+from capsule.errors import BugError, CannotRunError, CapsuleError, ExecutionError, UsageError
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -47,6 +48,7 @@ class _Command(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
+    _be_lenient()
     command = _parse(argv)
     from capsule.console import Console
 
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(command, console)
     except KeyboardInterrupt as stop:
         way_on = console.way_on
-        console.say(f"interrupted; go on with: {way_on}" if way_on else "interrupted")
+        _tell(console.say, f"interrupted; go on with: {way_on}" if way_on else "interrupted")
         return 143 if isinstance(stop, _Terminated) else 130
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -69,34 +71,63 @@ def _run(command: _Command, console: Console) -> int:
     except CapsuleError as error:
         return _fail(error, console)
     except BrokenPipeError:
-        # what is still to be written goes nowhere, or the interpreter would end with 120
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+        _silence(sys.stdout, sys.stderr)
         return _BROKEN_PIPE
     except Exception as error:
         if command.debug:
             raise
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = str(error.filename) if error.filename else None
-            full = ExecutionError(
-                f"cannot write: {error.strerror}", where=where, advice="free some space"
-            )
-            return _fail(full, console)
-        return _fail(
-            BugError(
-                f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
-                advice="run it again with --debug and report what it prints",
-            ),
-            console,
+        failure = _explain(error)
+        if isinstance(failure, ExecutionError):
+            _silence(sys.stdout)  # it may be what is full
+        return _fail(failure, console)
+
+
+def _explain(error: Exception) -> CapsuleError:
+    """What is no error of ours by its class: a full disk, a locale without the letters, a bug."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = str(error.filename) if error.filename else None
+        return ExecutionError(
+            f"cannot write: {error.strerror}", where=where, advice="free some space"
         )
+    if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
+        return CannotRunError(
+            f"this locale writes {error.encoding}, which has no letters for {error.object!a}",
+            advice="set LC_ALL=C.UTF-8",
+        )
+    return BugError(
+        f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
+        advice="run it again with --debug and report what it prints",
+    )
 
 
 def _fail(error: CapsuleError, console: Console) -> int:
-    console.fail(str(error))
+    _tell(console.fail, str(error))
     if console.way_on:
-        console.say(f"what was finished is kept; go on with: {console.way_on}")
+        _tell(console.say, f"what was finished is kept; go on with: {console.way_on}")
     return error.exit_code
+
+
+def _tell(say: Callable[[str], None], text: str) -> None:
+    try:
+        say(text)
+    except OSError:  # standard error is on a full disk, or closed: the exit status says it all
+        _silence(sys.stderr)
+
+
+def _silence(*streams: TextIO) -> None:
+    """Let what cannot be written go nowhere, or the interpreter would end with 120."""
+    for stream in streams:
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _be_lenient() -> None:
+    """Print what a locale has no letters for as question marks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
