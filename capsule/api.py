@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from capsule import archive, earlier, interruption, pairing, places, rerun, sealing
 from capsule import manifest as manifests
@@ -131,6 +130,8 @@ def resume(
             advice=f"capsule pair --resume {Path(folder).parent}",
         )
     with cut_off.workspace.lock():
+        if sealed := sealing.complete(cut_off, sealing.target(cut_off, options.output)):
+            return sealed
         resolved = resolve(cut_off.request, watch)
         session = sessions.take_up(cut_off, resolved, watch)
         return _finish(session, options.output, watch)
@@ -139,8 +140,7 @@ def resume(
 def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
     with sessions.follow(session, watch):
         target = sealing.target(session, output)
-        if sealed := sealing.complete(session, target):
-            return sealed
+        sealing.check(target, session.workspace.folder)
         execution = sessions.perform(session, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
@@ -163,14 +163,14 @@ def verify(
         ExecutionError: As for `run`, but that `resume_verification` goes on.
     """
     places.check(output=options.output, work=options.work)
-    with open(capsule) as original, TemporaryDirectory(prefix="capsule-") as scratch:
+    with open(capsule) as original, places.scratch() as scratch:
         trust.require_consent(original, trust=options.trust, watch=watch)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
         added = earlier.take(original, options.add)
         runs = rerun.runs(record, options.runs, looks, added)
         plan = plans.make(record.manifest, verifies=original.id, runs=runs)
-        resolved = resolve(rerun.request(original, options, Path(scratch)), watch)
+        resolved = resolve(rerun.request(original, options, scratch), watch)
         trust.require_container(original, resolved, allow_host=options.allow_host)
         if added is not None:
             earlier.require_same(added, resolved)
@@ -203,6 +203,8 @@ def resume_verification(
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)
         with cut_off.workspace.lock():
+            if sealed := sealing.complete(cut_off, sealing.target(cut_off, options.output)):
+                return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
             resolved = resolve(cut_off.request, watch)
             trust.require_container(original, resolved, allow_host=options.allow_host)
             session = sessions.take_up(cut_off, resolved, watch, claims=record.claims)
@@ -218,8 +220,7 @@ def _finish_and_judge(
 ) -> Verification:
     with sessions.follow(session, watch):
         target = sealing.target(session, output)
-        if sealed := sealing.complete(session, target):
-            return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
+        sealing.check(target, session.workspace.folder)
         session, execution = rerun.perform(original, session, looks, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
@@ -282,6 +283,8 @@ def resume_pair(
     """
     cut_off = pairing.reopen(Path(folder))
     with pairing.lock(cut_off.both):
+        if sealed := pairing.complete(cut_off, outputs):
+            return _judge_pair(*sealed)
         a, b = (resolve(side.request, watch) for side in cut_off.both)
         return _finish_pair(pairing.take_up(cut_off, (a, b), watch), outputs, watch)
 
@@ -292,7 +295,10 @@ def _finish_pair(
     targets = pairing.targets(sides, outputs)
     of_a, of_b = pairing.perform(sides, watch)
     executions = sessions.probe(sides.a, of_a), sessions.probe(sides.b, of_b)
-    a, b = pairing.seal(sides, executions, targets)
+    return _judge_pair(*pairing.seal(sides, executions, targets))
+
+
+def _judge_pair(a: Sealed, b: Sealed) -> Paired:
     return Paired(verdict=judge_records(a.record, a.id, b.record, b.id), a=a, b=b)
 
 

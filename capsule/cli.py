@@ -12,11 +12,11 @@ from argparse import (
     ArgumentParser,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from capsule import __version__, plain, verbs
-from capsule.errors import BugError, CapsuleError, ExecutionError, UsageError
+from capsule.errors import BugError, CannotRunError, CapsuleError, ExecutionError, UsageError
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(command, console)
     except KeyboardInterrupt as stop:
         way_on = console.way_on
-        console.say(f"interrupted; go on with: {way_on}" if way_on else "interrupted")
+        talk = f"interrupted; go on with: {way_on}" if way_on else "interrupted"
+        _tell(console, console.say, talk)
         return 143 if isinstance(stop, _Terminated) else 130
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -73,21 +74,30 @@ def _run(command: _Command, console: Console) -> int:
     except Exception as error:
         if command.debug:
             _trace(error, console)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = str(error.filename) if error.filename else None
-            full = ExecutionError(
-                f"cannot write: {error.strerror}", where=where, advice="free some space"
-            )
-            return _fail(full, console)
-        return _fail(
-            BugError(
-                f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
-                advice="report what stands above"
-                if command.debug
-                else "run it again with --debug and report what it prints",
-            ),
-            console,
+        failure = _explain(error, debug=command.debug)
+        if isinstance(failure, ExecutionError):
+            console.hang_up()  # what is full may be where it writes
+        return _fail(failure, console)
+
+
+def _explain(error: Exception, *, debug: bool) -> CapsuleError:
+    """What is no error of ours by its class: a full disk, a locale without the letters, a bug."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = str(error.filename) if error.filename else None
+        return ExecutionError(
+            f"cannot write: {error.strerror}", where=where, advice="free some space"
         )
+    if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
+        return CannotRunError(
+            f"this locale writes {error.encoding}, which has no letters for {error.object!a}",
+            advice="set LC_ALL=C.UTF-8",
+        )
+    return BugError(
+        f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
+        advice="report what stands above"
+        if debug
+        else "run it again with --debug and report what it prints",
+    )
 
 
 def _trace(error: Exception, console: Console) -> None:
@@ -99,10 +109,17 @@ def _trace(error: Exception, console: Console) -> None:
 
 
 def _fail(error: CapsuleError, console: Console) -> int:
-    console.fail(str(error))
+    _tell(console, console.fail, str(error))
     if console.way_on:
-        console.say(f"what was finished is kept; go on with: {console.way_on}")
+        _tell(console, console.say, f"what was finished is kept; go on with: {console.way_on}")
     return error.exit_code
+
+
+def _tell(console: Console, say: Callable[[str], None], text: str) -> None:
+    try:
+        say(text)
+    except OSError:  # standard error is on a full disk, or closed: the exit status says it all
+        console.hang_up()
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:

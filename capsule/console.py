@@ -126,10 +126,12 @@ class Console:
         return self._follower.way_on() if self._follower else None
 
     def hang_up(self) -> None:
-        """Let what is still to be written go nowhere: the interpreter would end with 120."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+        """Let what cannot be written go nowhere: the interpreter would end with 120."""
         for stream in (self._out, self._err):
-            os.dup2(nowhere, stream.fileno())
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Display(Protocol):

@@ -113,7 +113,9 @@ def keep(earlier: Earlier, path: Path) -> None:
         else:
             shutil.copyfile(source, path)
     except OSError as error:
-        raise ExecutionError(f"cannot be copied: {error.strerror}", where=str(source)) from None
+        raise ExecutionError(
+            f"cannot be copied: {error.strerror or error}", where=str(source)
+        ) from None
 
 
 def require_same(earlier: Earlier, resolved: Resolved) -> None:

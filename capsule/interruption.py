@@ -11,7 +11,7 @@ from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, DamagedError, UsageError
-from capsule.execute.workspace import Workspace
+from capsule.execute.workspace import Workspace, read_file
 from capsule.jsons import JsonObject
 from capsule.origin import Verification, original_id
 from capsule.plan import Plan
@@ -58,7 +58,7 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     if (verified := original_id(setup.origin)) != verifies:
         raise _other_run(folder, verified)
     manifest = manifests.read(
-        workspace.manifest.read_bytes(),
+        read_file(workspace.manifest),
         where=str(workspace.manifest),
         folder=header.folder,
         subjects=header.subjects,

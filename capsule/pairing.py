@@ -34,7 +34,6 @@ from capsule.resolve import Resolved
 from capsule.schema import parse
 from capsule.sealing import Sealed
 from capsule.session import Session, Terms
-from capsule.trust import ledger
 from capsule.verdict.advising import MOST_OF_A_PAIR
 from capsule.watch import Watch
 
@@ -230,14 +229,8 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
         )
     match parse(header.read_bytes(), where=str(header)):
         case {"format": format_, "a": str(a), "b": str(b)} if format_ == _FORMAT:
-            return _near(Path(a)), _near(Path(b))
+            return places.near(Path(a)), places.near(Path(b))
     raise UsageError("another version of capsule began this pair", where=str(folder))
-
-
-def _near(path: Path) -> Path:
-    """The same path, as short as the current folder allows."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def reopen(folder: Path) -> CutOffPair:
@@ -257,6 +250,26 @@ def reopen(folder: Path) -> CutOffPair:
             )
     a, b = (interruption.reopen(folder / name, verifies=None) for name in _FOLDERS)
     return CutOffPair(folder=folder, targets=targets, a=a, b=b)
+
+
+def complete(
+    cut_off: CutOffPair, outputs: tuple[Path | None, Path | None]
+) -> tuple[Sealed, Sealed] | None:
+    """Finish the sealing of a pair that was ended between its capsules and its folder's removal.
+
+    Returns:
+        What it had sealed; None unless both sides are.
+
+    Raises:
+        ExecutionError: The capsules cannot be noted as this user's own.
+    """
+    sealed = []
+    for side, output, first in zip(cut_off.both, outputs, cut_off.targets, strict=True):
+        if (capsule := sealing.find(side, output or first, first)) is None:
+            return None
+        sealed.append(capsule)
+    a, b = sealing.leave(sealed, cut_off.folder)
+    return a, b
 
 
 def take_up(cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Watch) -> Sides:
@@ -345,10 +358,9 @@ def targets(
     wanted: list[Sealed | Path] = []
     for run, output, first, flag in zip(sides.both, outputs, sides.targets, _FLAGS, strict=True):
         target = output or first
-        places.refuse_inside(target, sides.folder)
-        sealed = sealing.find(run, target) or sealing.find(run, first)
+        sealed = sealing.find(run, target, first)
         if sealed is None:
-            places.check(output=target, flag=flag)
+            sealing.check(target, sides.folder, flag=flag)
         wanted.append(sealed or target)
     a, b = wanted
     _refuse_same(*(place.path if isinstance(place, Sealed) else place for place in (a, b)))
@@ -377,9 +389,5 @@ def seal(
         else sealing.write(run, execution, sessions.assemble(run, execution), target)
         for run, execution, target in zip(sides.both, executions, targets, strict=True)
     )
-    try:
-        for sealed in (a, b):
-            ledger.add(sealed.id)
-    finally:
-        sealing.remove(sides.folder)
+    sealing.leave((a, b), sides.folder)
     return a, b

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
+from capsule import leavings
 from capsule.errors import ExecutionError, UsageError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# endings of what is not to be seen: a folder that is being made, and one that is being removed
+_PARTIAL, _DONE = ".capsule-partial", ".capsule-done"
 
 
 def check(*, output: Path | None, work: Path | None = None, flag: str = "--output") -> None:
@@ -74,6 +78,12 @@ def refuse_inside(output: Path, folder: Path) -> None:
         )
 
 
+def near(path: Path) -> Path:
+    """The same path, as short as the current folder allows."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which gets its name when it is whole, and is removed when it is not.
@@ -81,18 +91,36 @@ def new_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ExecutionError: It cannot be written.
     """
-    # its own name: what a killed process left must not be in the way of the next one
-    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        yield partial
-        partial.rename(folder)
+        partial, lock = _make_partial(folder)
+        with lock:
+            yield partial
+            partial.rename(folder)
     except ExecutionError as error:
         raise _failure(error.what, folder) from None
     except OSError as error:
         where = folder if error.errno in _NO_SPACE else error.filename or folder
         raise _failure(f"cannot write: {error.strerror}", where) from None
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        sweep(folder.parent)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for as long as it is needed.
+
+    Raises:
+        ExecutionError: There is no place for it.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="capsule-")
+    except OSError as error:
+        raise ExecutionError(
+            f"no temporary folder can be made: {error.strerror}",
+            advice="free some space in /tmp, or name another folder in TMPDIR",
+        ) from None
+    with folder as name:
+        yield Path(name)
 
 
 def _failure(fault: str, where: object) -> ExecutionError:
@@ -101,3 +129,77 @@ def _failure(fault: str, where: object) -> ExecutionError:
         where=str(where),
         advice="free some space or choose another folder with --work; nothing has run yet",
     )
+
+
+def hold(folder: Path) -> BinaryIO | None:
+    """Lock a folder, by its file `lock`, until that is closed or this process dies.
+
+    Returns:
+        The open file; None while another process has locked the folder.
+
+    Raises:
+        OSError: The folder is not there, or cannot be written.
+    """
+    path = folder / "lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    stream = os.fdopen(handle, "rb")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # between these calls another process may have finished with the folder
+        if os.path.samestat(os.fstat(handle), path.lstat()):
+            return stream
+    except BlockingIOError:
+        pass
+    except BaseException:
+        stream.close()
+        raise
+    stream.close()
+    return None
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder, out of sight in one step: half of it must not be taken for the whole.
+
+    What cannot be removed, for example because a container's root owns it, stays out of sight.
+    """
+    with suppress(OSError):
+        folder.rename(_aside(folder, _DONE))
+    sweep(folder.parent)
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders that killed processes left half made or half removed below another one."""
+    try:
+        names = [name for name in os.listdir(parent) if name.endswith((_PARTIAL, _DONE))]  # noqa: PTH208
+    except OSError:
+        return
+    for path in (parent / name for name in names if name.startswith(".")):
+        with suppress(OSError):
+            if path.lstat().st_uid != os.geteuid():
+                continue
+            if path.name.endswith(_DONE):
+                leavings.remove(path)
+            elif lock := hold(path):
+                with lock:
+                    leavings.remove(path)
+
+
+def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
+    """An empty folder beside another one, locked for as long as this process lives."""
+    while True:
+        partial = _aside(folder, _PARTIAL)
+        partial.mkdir(parents=True)
+        try:
+            lock = hold(partial)
+        except FileNotFoundError:
+            continue  # before it was locked, another process took it for a killed one's
+        except OSError:
+            partial.rmdir()
+            raise
+        if lock is not None:
+            return partial, lock
+
+
+def _aside(folder: Path, ending: str) -> Path:
+    # its own name: what a killed process left must not be in the way of the next one
+    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}{ending}")

@@ -7,12 +7,12 @@ import secrets
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from capsule import places
 from capsule.errors import CannotRunError, ExecutionError
 
 RUN_MARK = "CAPSULE_RUN"
@@ -214,13 +214,14 @@ def run(
 
     Raises:
         CannotRunError: It does not exist or cannot be started.
-        ExecutionError: It ran past its time, or said more than `limit_bytes`.
+        ExecutionError: It ran past its time, said more than `limit_bytes`, or there is no place for
+            what it says.
 
     >>> run(["printf", "ready"]).stdout
     b'ready'
     """
-    with tempfile.TemporaryDirectory(prefix="capsule-") as name:
-        source, out, err = (Path(name) / part for part in ("in", "out", "err"))
+    with places.scratch() as folder:
+        source, out, err = (folder / part for part in ("in", "out", "err"))
         source.write_bytes(input_bytes)
         process = _start(
             argv,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
+import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, earlier, places
+from capsule import archive, earlier, leavings, places
 from capsule.errors import CapsuleError
 from capsule.execute import payload
+from capsule.execute.workspace import read_file, write_durably
+from capsule.interruption import CutOff
 from capsule.origin import original_id
 from capsule.record import Attempt, Execution, Record
+from capsule.schema import parse
 from capsule.session import Session
 from capsule.trust import ledger
 
@@ -36,44 +40,49 @@ class Sealed:
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
 
-def target(session: Session, output: Path | None) -> Path:
+def target(run: Session | CutOff, output: Path | None) -> Path:
     """The capsule to write; by default one that is named by the run.
 
     The name of a verification ends otherwise, so that `NAME-*.capsule.zip` is the original alone.
     """
-    kind = "verification" if original_id(session.setup.origin) else "capsule"
-    usual = f"{session.plan.manifest.name}-{session.setup.uuid[:8]}.{kind}.zip"
+    kind = "verification" if original_id(run.setup.origin) else "capsule"
+    usual = f"{run.plan.manifest.name}-{run.setup.uuid[:8]}.{kind}.zip"
     return output or Path(usual)
 
 
-def complete(session: Session, target: Path) -> Sealed | None:
+def complete(run: CutOff, target: Path) -> Sealed | None:
     """Finish the sealing of a run that was ended between its capsule and its folder's removal.
 
-    Args:
-        session: A run that was taken up again, or a new one.
-        target: Where its capsule is to be.
-
     Returns:
-        What this very run had sealed there; None when nothing lies there.
+        What this very run had sealed; None when it was not sealed.
 
     Raises:
-        UsageError: Something else lies there.
+        ExecutionError: The capsule cannot be noted as this user's own.
+    """
+    sealed = find(run, target)
+    return leave([sealed], run.workspace.folder)[0] if sealed else None
+
+
+def find(run: Session | CutOff, *targets: Path) -> Sealed | None:
+    """What this very run has sealed before at one of these places, or where it last set out to."""
+    for place in (*targets, _aim(run)):
+        if place is None or not place.exists():
+            continue
+        with suppress(CapsuleError), archive.read(place) as capsule:
+            if capsule.record.uuid == run.setup.uuid:
+                return Sealed(path=place, id=capsule.id, record=capsule.record)
+    return None
+
+
+def check(target: Path, folder: Path, *, flag: str = "--output") -> None:
+    """Stop before anything is measured, if the capsule has no place.
+
+    Raises:
+        UsageError: Something lies there, or it is in the folder of the run.
         ExecutionError: Its folder cannot be written.
     """
-    places.refuse_inside(target, session.workspace.folder)
-    if sealed := find(session, target):
-        return _leave(session, sealed)
-    places.check(output=target)
-    return None
-
-
-def find(session: Session, target: Path) -> Sealed | None:
-    """What this very run has sealed there before, if it has."""
-    if target.exists():
-        with suppress(CapsuleError), archive.read(target) as capsule:
-            if capsule.record.uuid == session.setup.uuid:
-                return Sealed(path=target, id=capsule.id, record=capsule.record)
-    return None
+    places.refuse_inside(target, folder)
+    places.check(output=target, flag=flag)
 
 
 def seal(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
@@ -84,7 +93,8 @@ def seal(session: Session, execution: Execution, record: Record, target: Path) -
         ExecutionError: The capsule cannot be written, and the run folder stays; or it cannot be
             noted as this user's own.
     """
-    return _leave(session, write(session, execution, record, target))
+    (sealed,) = leave([write(session, execution, record, target)], session.workspace.folder)
+    return sealed
 
 
 def write(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
@@ -95,6 +105,7 @@ def write(session: Session, execution: Execution, record: Record, target: Path) 
         ExecutionError: It cannot be written.
     """
     places.check(output=target)
+    _set_aim(session, target)
     files = [*payload.files_to_carry(session.workspace), *execution.logs]
     if session.earlier is not None:
         files += earlier.files(session.earlier, session.workspace.earlier_files)
@@ -102,17 +113,35 @@ def write(session: Session, execution: Execution, record: Record, target: Path) 
     return Sealed(path=target, id=capsule_id, record=record)
 
 
-def _leave(session: Session, sealed: Sealed) -> Sealed:
+def leave(sealed: Sequence[Sealed], folder: Path) -> Sequence[Sealed]:
+    """Note capsules as this user's own, and remove the folder of what they were made of.
+
+    Raises:
+        ExecutionError: They cannot be noted; the folder is gone nevertheless.
+    """
     try:
-        ledger.add(sealed.id)
+        for one in sealed:
+            ledger.add(one.id)
     finally:
-        remove(session.workspace.folder)
+        places.discard(folder)
     return sealed
 
 
-def remove(folder: Path) -> None:
-    """Remove a run's folder, out of sight in one step: half of it must not be taken up again."""
-    rest = folder.with_name(f".{folder.name}.done")
-    with suppress(OSError):
-        folder.rename(rest)
-        shutil.rmtree(rest)
+def _aim(run: Session | CutOff) -> Path | None:
+    """Where the run's capsule was to be written when its sealing began."""
+    note = run.workspace.sealing
+    if not leavings.is_file(note):
+        return None
+    match parse(read_file(note), where=str(note)):
+        case {"target": str(target)}:
+            return places.near(Path(target))
+    return None
+
+
+def _set_aim(session: Session, target: Path) -> None:
+    """Note where the capsule goes: whoever goes on elsewhere must not seal the run twice."""
+    before = _aim(session)
+    if before is not None:
+        archive.draft(before, session.setup.uuid).unlink(missing_ok=True)
+    note = json.dumps({"target": str(target.absolute())})
+    write_durably(session.workspace.sealing, note.encode())

@@ -97,9 +97,7 @@ def begin(
     setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
     with places.new_folder(folder) as partial:
-        workspace = lay_out(partial, plan, setup, resolved, terms)
-        if earlier is not None:
-            earlier_runs.keep(earlier, workspace.earlier)
+        lay_out(partial, plan, setup, resolved, terms, earlier=earlier)
     return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier)
 
 
@@ -128,16 +126,25 @@ def set_up(
     )
 
 
-def lay_out(folder: Path, plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Workspace:
+def lay_out(
+    folder: Path,
+    plan: Plan,
+    setup: Setup,
+    resolved: Resolved,
+    terms: Terms,
+    *,
+    earlier: Earlier | None = None,
+) -> None:
     """Fill a new run folder with everything that a later process needs.
 
     Raises:
         ExecutionError: It cannot be written.
     """
-    workspace = Workspace.create(folder, _header(plan, setup, terms))
-    payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
-    _add_node(workspace)
-    return workspace
+    with Workspace.create(folder, _header(plan, setup, terms)) as workspace:
+        payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
+        _add_node(workspace)
+        if earlier is not None:
+            earlier_runs.keep(earlier, workspace.earlier)
 
 
 def enter(
@@ -233,7 +240,7 @@ def assemble(session: Session, execution: Execution) -> Record:
         session.plan,
         execution,
         nodes=session.workspace.nodes(),
-        ended=_now(),
+        ended=_end(session),
     )
     claims = session.claims
     if claims is None:
@@ -315,6 +322,12 @@ def _add_node(workspace: Workspace) -> int:
 
 def _is_fresh(group: planning.Group) -> bool:
     return group.trials[0].seed_source == "fresh"
+
+
+def _end(session: Session) -> str:
+    # not now: a run that is sealed a second time, since a kill came in between, keeps its id; and
+    # no clock that was set back ends a run before it starts
+    return max(session.setup.started, session.workspace.log.last_end or "")
 
 
 def _now() -> str:

@@ -266,3 +266,28 @@ def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(
     monkeypatch.setattr(archive, "read", fill_up)
     assert cli.main(["show", "x"]) == 5
     assert "/somewhere: cannot write: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("full", [("stdout",), ("stderr",), ("stdout", "stderr")])
+def test_output_on_a_full_disk_ends_with_an_exit_code_of_ours(
+    author: User, full: tuple[str, ...]
+) -> None:
+    write_script(author.folder)
+    manifest = write_manifest(author.folder, seeds=[1])
+    assert author.run("run", manifest, "--output", "a.zip").returncode == 0
+    for words, codes in (
+        (("show", "a.zip"), {5} if "stdout" in full else {0}),
+        (("show", "none.zip"), {2}),
+        (("verify", "a.zip"), {5}),
+    ):
+        with Path("/dev/full").open("w") as nowhere:
+            ended = subprocess.run(
+                author.argv(*words),
+                cwd=author.folder,
+                env=author.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=nowhere if "stdout" in full else subprocess.DEVNULL,
+                stderr=nowhere if "stderr" in full else subprocess.DEVNULL,
+                check=False,
+            )
+        assert ended.returncode in codes, words

@@ -5,10 +5,11 @@ Its verbs:
     archive.write(record, files, target) -> id     sealed whole or not at all
     archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
+    archive.draft(target, uuid)                    where one lies until it is whole
 """
 
 from capsule.archive.reader import Capsule, read
 from capsule.archive.setup import setup_from_json, setup_to_json
-from capsule.archive.writer import check_names, write
+from capsule.archive.writer import check_names, draft, write
 
-__all__ = ["Capsule", "check_names", "read", "setup_from_json", "setup_to_json", "write"]
+__all__ = ["Capsule", "check_names", "draft", "read", "setup_from_json", "setup_to_json", "write"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
@@ -42,13 +41,13 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
             disk; there is no target then.
     """
     contents = _contents(record, files)
+    partial = draft(target, record.uuid)
     try:
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".capsule.partial"
-        )
+        # what a killed process left; the run is locked, so that no other process writes it
+        partial.unlink(missing_ok=True)
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise _unwritable(error, target) from None
-    partial = Path(name)
     try:
         with os.fdopen(handle, "w+b") as file:
             _fill(file, record, contents)
@@ -62,6 +61,11 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
     finally:
         partial.unlink(missing_ok=True)
     return capsule_id
+
+
+def draft(target: Path, uuid: str) -> Path:
+    """Where the capsule of a run is written before it has its name."""
+    return target.with_name(f".{target.name}.{uuid[:8]}.capsule.partial")
 
 
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:

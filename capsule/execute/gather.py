@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
-from capsule.errors import CapsuleError
+from capsule import leavings
+from capsule.errors import CapsuleError, DamagedError
 from capsule.execute import workload
+from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
-from capsule.execute.log import Begun
+from capsule.execute.log import Begun, cannot_write
 from capsule.execute.loop import part_of, tail
 from capsule.execute.reports import Journal
 from capsule.execute.workload import Setting
@@ -15,7 +18,6 @@ from capsule.execute.workspace import RankFiles, Workspace
 from capsule.jsons import Json, JsonObject
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Execution, File, Samples
-from capsule.schema import parse
 
 # importing a framework from a cold disk takes half a minute
 _PROBE_SECONDS = 600
@@ -26,11 +28,17 @@ def probe(workspace: Workspace, setting: Setting) -> JsonObject:
 
     Returns:
         What `levels probe` prints, or {"missing": reason} for an image without Python.
+
+    Raises:
+        ExecutionError: The run folder cannot be written.
     """
     files = RankFiles(folder=workspace.folder / "probe")
-    files.out.mkdir(parents=True, exist_ok=True)
-    for stream in (files.stdout, files.stderr):
-        stream.unlink(missing_ok=True)
+    try:
+        if os.path.lexists(files.folder):
+            leavings.remove(files.folder)
+        files.out.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(files.folder, error) from None
     running = setting.runtime.start(setting.prepared, workload.probe(workspace, files, setting))
     try:
         ended = running.wait(_PROBE_SECONDS)
@@ -41,10 +49,21 @@ def probe(workspace: Workspace, setting: Setting) -> JsonObject:
     if ended.exit_code != 0:
         return {"missing": (ended.engine_fault or tail(files.stderr))[-500:]}
     try:
-        software = parse(files.stdout.read_bytes(), where="levels probe")
+        software = parse_foreign(_answer(files), where="levels probe")
     except CapsuleError as error:
         return {"missing": str(error)}
     return software if isinstance(software, dict) else {"missing": "levels probe printed no object"}
+
+
+def _answer(files: RankFiles) -> bytes:
+    stream = leavings.open_file(files.stdout)
+    if stream is None:
+        return b""
+    with stream:
+        answer = stream.read(MAX_SOFTWARE_BYTES + 1)
+    if len(answer) > MAX_SOFTWARE_BYTES:
+        raise DamagedError(f"levels probe printed more than {MAX_SOFTWARE_BYTES} bytes")
+    return answer
 
 
 class Gatherer:
@@ -97,7 +116,7 @@ class Gatherer:
         for rank, files in enumerate(start.rank_files()):
             prefix = f"{begun.number:04}-" + (f"rank{rank:04}-" if begun.ranks > 1 else "")
             for path in (files.stdout, files.stderr):
-                if path.is_file() and path.stat().st_size:
+                if leavings.is_file(path) and path.lstat().st_size:
                     logs.append(File(path=f"logs/{prefix}{path.name}", source=path))
         return logs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from capsule import archive
 from capsule.errors import UsageError
@@ -59,8 +60,11 @@ class Header:
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
                 raise UsageError(f"not of the form {FORMAT}", where=where)
+            setup = archive.setup_from_json(value["setup"])
+            if str(UUID(setup.uuid)) != setup.uuid:
+                raise ValueError(f"not a UUID: {setup.uuid!r}")  # files are named by it
             return cls(
-                setup=archive.setup_from_json(value["setup"]),
+                setup=setup,
                 folder=Path(value["folder"]) if value["folder"] else None,
                 keep_hosts=bool(value["keep_hosts"]),
                 salt=str(value["salt"]),
@@ -68,7 +72,7 @@ class Header:
                 plan=str(value["plan"]),
                 subjects=tuple(value["subjects"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UsageError(
                 f"another version of capsule began this run: {type(error).__name__}: {error}",
                 where=where,

@@ -7,8 +7,10 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from capsule import leavings
 from capsule.archive.lines import attempt_from_json
 from capsule.errors import ExecutionError, UsageError
 from capsule.jsons import Json
@@ -53,10 +55,12 @@ class Log:
         self._ended: set[int] = set()
         self._attempts: list[tuple[int, Attempt]] = []
         self._last: dict[str, Attempt] = {}
+        self._deaths: dict[str, tuple[int, int]] = {}
+        self._end_at: str | None = None
         self._whole_bytes = self._synced_bytes = 0
         self._synced_at = time.monotonic()
-        if path.exists():
-            data = path.read_bytes()
+        if os.path.lexists(path):
+            data = _read(path)
             # what follows the last newline is a line that a killed process did not finish
             self._whole_bytes = data.rfind(b"\n") + 1
             for line in data[: self._whole_bytes].splitlines():
@@ -76,6 +80,16 @@ class Log:
     def last(self) -> Mapping[str, Attempt]:
         """The latest attempt at each trial that has one."""
         return self._last
+
+    @property
+    def last_end(self) -> str | None:
+        """When the last process start ended, ISO 8601 UTC; None before the first has."""
+        return self._end_at
+
+    def deaths(self, trial: str, number: int) -> int:
+        """How many attempts at a trial in a row, the latest included, this signal has ended."""
+        last, times = self._deaths.get(trial, (number, 0))
+        return times if last == number else 0
 
     def open_starts(self) -> list[Begun]:
         """Process starts whose end nobody noted."""
@@ -97,8 +111,10 @@ class Log:
 
     def end(self, number: int, attempts: Sequence[Attempt]) -> None:
         """Note how a process start ended for each of its trials, in one write."""
-        self._append({"end": number, "attempts": [asdict(attempt) for attempt in attempts]})
-        self._keep_end(number, attempts)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entries = [asdict(attempt) for attempt in attempts]
+        self._append({"end": number, "at": at, "attempts": entries})
+        self._keep_end(number, at, attempts)
 
     def sync(self) -> None:
         """Bring what was noted to the disk, unless that was done within the last second.
@@ -139,7 +155,8 @@ class Log:
                 places = {name: tuple(start[name]) for name in ("trials", "nodes")}
                 self._starts.append(Begun(**{**start, **places}))
             else:
-                self._keep_end(event["end"], tuple(map(attempt_from_json, event["attempts"])))
+                attempts = tuple(map(attempt_from_json, event["attempts"]))
+                self._keep_end(event["end"], str(event["at"]), attempts)
         except (KeyError, TypeError) as error:
             raise UsageError(
                 f"another version of capsule wrote this log: {error}",
@@ -147,11 +164,28 @@ class Log:
                 advice="finish the run with that version, or start anew",
             ) from None
 
-    def _keep_end(self, number: int, attempts: Sequence[Attempt]) -> None:
+    def _keep_end(self, number: int, at: str, attempts: Sequence[Attempt]) -> None:
         self._ended.add(number)
+        self._end_at = at
         for attempt in attempts:
+            self._count_death(attempt)
             self._attempts.append((number, attempt))
             self._last[attempt.trial] = attempt
+
+    def _count_death(self, attempt: Attempt) -> None:
+        if attempt.reason == "killed" and attempt.signal is not None:
+            times = self.deaths(attempt.trial, attempt.signal)
+            self._deaths[attempt.trial] = attempt.signal, times + 1
+        else:
+            self._deaths.pop(attempt.trial, None)
+
+
+def _read(path: Path) -> bytes:
+    stream = leavings.open_file(path)
+    if stream is None:
+        raise UsageError("the log of the run is not to be read as a file", where=str(path))
+    with stream:
+        return stream.read()
 
 
 def cannot_write(path: Path, error: OSError) -> ExecutionError:

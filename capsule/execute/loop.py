@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from capsule import leavings
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, Log
-from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
+from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Progress
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace
@@ -20,7 +22,6 @@ from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt
 from capsule.runtimes.base import Ended
 
-MAX_ATTEMPTS = 3
 _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2000
 
@@ -73,6 +74,7 @@ def recover(workspace: Workspace, plan: Plan) -> None:
             ranks=begun.ranks,
             nodes=begun.nodes,
             earlier=workspace.log.last,
+            deaths=workspace.log.deaths,
         )
         _note_end(workspace, group, workspace.start(begun.number, begun.ranks), end, context)
 
@@ -110,16 +112,17 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
         ranks=group.ranks,
         nodes=setting.nodes,
         earlier=workspace.log.last,
+        deaths=workspace.log.deaths,
     )
     workload.write(workspace, group, start, setting)
     ranks = range(group.ranks)
+    progress = Progress(group, workload.follow(group, start.rank(0)))
     began = time.monotonic()
     launched = setting.launcher.start(
         setting.runtime,
         setting.prepared,
         [workload.invocation(workspace, group, start, setting, rank) for rank in ranks],
     )
-    progress = Progress(group, workload.follow(group, start.rank(0)))
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     try:
@@ -174,9 +177,9 @@ def _follow(
 
 def tail(path: Path) -> str:
     """The end of a log, as text; empty when there is none."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return stream.read().decode(errors="replace").strip()
-    except OSError:
+    stream = leavings.open_file(path)
+    if stream is None:
         return ""
+    with stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return stream.read(_TAIL_BYTES).decode(errors="replace").strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from capsule import leavings
 from capsule.execute import journal, reports
 from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
@@ -25,6 +26,7 @@ from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount
 
 FORMAT = "capsule-job/1"
+_LOOK_BYTES = 4 * 2**20
 
 
 class LevelsWorkload:
@@ -106,20 +108,28 @@ class Lines:
         self._path = files.journal
         self._trials = {trial.id for trial in group.trials}
         self._offset = 0
+        self._inside = False  # of a line too long to be looked at
 
     def new(self) -> Sequence[str]:
-        """Those of the group's trials that began since the last call."""
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read(journal.MAX_LINE_BYTES)
-        except OSError:
+        """Those of the group's trials that began since the last call, or in the next few MiB."""
+        data = self._read()
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            if len(data) == _LOOK_BYTES:
+                self._offset, self._inside = self._offset + len(data), True
             return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [
-            trial for line in whole.split(b"\n") if (trial := _trial_of_begin(line)) in self._trials
-        ]
+        self._offset += len(data) - len(rest)
+        lines = whole.split(b"\n")[1 if self._inside else 0 :]
+        self._inside = False
+        return [trial for line in lines if (trial := _trial_of_begin(line)) in self._trials]
+
+    def _read(self) -> bytes:
+        stream = leavings.open_file(self._path)
+        if stream is None:
+            return b""
+        with stream:
+            stream.seek(self._offset)
+            return stream.read(_LOOK_BYTES)
 
 
 def _trial_of_begin(line: bytes) -> str:
@@ -128,7 +138,7 @@ def _trial_of_begin(line: bytes) -> str:
         return ""
     try:
         return str(json.loads(line).get("trial"))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
 
 

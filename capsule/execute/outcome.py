@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport
+from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport, writable
 from capsule.plan import Trial
 from capsule.record import Attempt, Outcome, Reason
 from capsule.runtimes.base import Ended
+
+# so often a trial is tried that is interrupted without getting further
+MAX_ATTEMPTS = 3
 
 Cut = Literal["timeout", "walltime", "interrupt", "lost"]
 
@@ -50,6 +53,7 @@ class Context:
         ranks: World size.
         nodes: Index of the node of each rank.
         earlier: The latest attempt at each trial before this one.
+        deaths: How many attempts at a trial in a row, up to that one, a signal has ended.
     """
 
     group: str
@@ -57,6 +61,7 @@ class Context:
     ranks: int
     nodes: tuple[int, ...]
     earlier: Mapping[str, Attempt]
+    deaths: Callable[[str, int], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +96,25 @@ def settle(
     fates = [(by_id[report.trial], _fate(report, journal, end)) for report in journal.reports]
     if not fates:
         # it never came to its first trial, and would not the next time: a fault of all of them
-        fate = _end_fate(end, journal)
+        fate = _insist(trials[0], _end_fate(end, journal), context)
         concerned = trials if fate.outcome == "failed" else trials[:1]
         fates = [(trial, fate) for trial in concerned]
-    return tuple(_attempt(trial, fate, context) for trial, fate in fates)
+    return tuple(_attempt(trial, _insist(trial, fate, context), context) for trial, fate in fates)
+
+
+def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
+    """What becomes of a trial that the same signal ends each time: no interruption, but a failure.
+
+    Nobody tells who sent a signal, and engines tell an exit status of 137 as one.
+    """
+    number = fate.ended.signal if fate.ended else None
+    if fate.reason != "killed" or number is None:
+        return fate
+    times = context.deaths(trial.id, number) + 1
+    if times < MAX_ATTEMPTS:
+        return fate
+    message = f"ended by {_signal_name(number)} {times} times in a row, so by its own doing"
+    return replace(fate, outcome="failed", reason="signal", message=message)
 
 
 def _attempt(trial: Trial, fate: _Fate, context: Context) -> Attempt:
@@ -107,7 +127,7 @@ def _attempt(trial: Trial, fate: _Fate, context: Context) -> Attempt:
         seed_source=trial.seed_source,
         outcome=fate.outcome,
         reason=fate.reason,
-        message=fate.message[-MAX_MESSAGE:],
+        message=writable(fate.message)[-MAX_MESSAGE:],
         exit_code=fate.ended.exit_code if fate.ended else None,
         signal=fate.ended.signal if fate.ended else None,
         started=context.started,
@@ -169,7 +189,7 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
     if ended.out_of_memory:
         return "failed", "out-of-memory", "ended by the kernel's out-of-memory killer"
     if ended.signal is not None:
-        name = signal.Signals(ended.signal).name
+        name = _signal_name(ended.signal)
         if ended.signal in _CRASHES:
             return "failed", "signal", f"crashed with {name}\n{words}"
         return "interrupted", "killed", f"ended from outside by {name}"
@@ -178,6 +198,13 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
     if journal.defect is not None:
         return "failed", "bad-result", f"its journal is not sound: {journal.defect}"
     return "failed", "no-result", "ended with exit code 0 and without a result"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most of the real-time ones have no name
+        return f"signal {number}"
 
 
 _CUTS: Mapping[Cut, tuple[Outcome, Reason, str]] = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from capsule import leavings
 from capsule.execute.journal import MAX_LINE_BYTES, Defect, OpenSeries
 from capsule.execute.reports import TrialReport
 from capsule.jsons import JsonObject
@@ -52,16 +54,17 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty; the last one may be `torn` where the writer was killed."""
-    if not path.is_file() or path.is_symlink():
+    stream = leavings.open_file(path)
+    if stream is None:
         return
-    if path.stat().st_size > MAX_LINE_BYTES:
-        raise Defect(f"the results file is larger than {MAX_LINE_BYTES} bytes")
-    data = path.read_bytes()
-    # a script that ended by itself may have left out the last newline
-    whole = data[: data.rfind(b"\n") + 1] if torn else data
-    for number, line in enumerate(whole.splitlines(), start=1):
-        if line.strip():
-            yield number, line
+    with stream:
+        if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
+            raise Defect(f"the results file is larger than {MAX_LINE_BYTES} bytes")
+        for number, line in enumerate(stream, start=1):
+            # a script that ended by itself may have left out the last newline
+            whole = line.endswith(b"\n") or not torn
+            if whole and line.strip():
+                yield number, line.rstrip()
 
 
 def _entry(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[str, JsonObject]:

@@ -1,11 +1,12 @@
 """The folder of a run under way: everything that a later process needs to go on with it.
 
     NAME-UUID.run/
-      run.json        what was asked, and what it was resolved to
+      run.json        what was asked, and what it was resolved to; written last, of a whole folder
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
       manifest.json   inputs/   levels/   nodes/
       earlier.capsule the verification whose runs count with these, if there is one
+      sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
                       of several ranks each has the last three in a folder rank-RRRR/
 
@@ -14,15 +15,14 @@ It has no bagit.txt and is never a capsule: a capsule appears whole, by one rena
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from capsule import leavings, places
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
@@ -102,25 +102,27 @@ class Workspace:
         self.log = Log(self.folder / "attempts.jsonl")
 
     @classmethod
-    def create(cls, folder: Path, header: Header) -> Workspace:
-        """Make the folder and write `run.json`.
+    @contextmanager
+    def create(cls, folder: Path, header: Header) -> Iterator[Workspace]:
+        """Make the folder, and once it is filled write `run.json`, without which it is none.
 
         Raises:
             UsageError: Something lies there already.
             ExecutionError: It cannot be written.
         """
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
+        path = folder / "run.json"
+        if path.exists():
             raise UsageError(
                 "the run folder exists already",
                 where=str(folder),
                 advice=f"go on with it: capsule run --resume {folder}",
-            ) from None
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(folder, error) from None
-        write_durably(folder / "run.json", json.dumps(header.to_json(), indent=1).encode())
-        return cls(folder, header)
+        yield cls(folder, header)
+        write_durably(path, json.dumps(header.to_json(), indent=1).encode())
 
     @classmethod
     def open(cls, folder: Path) -> Workspace:
@@ -130,13 +132,13 @@ class Workspace:
             UsageError: It is not a run folder, or another version of capsule began it.
         """
         path = folder / "run.json"
-        if not path.is_file():
+        if not leavings.is_file(path):
             raise UsageError(
                 "not a run folder: it has no run.json",
                 where=str(folder),
                 advice="name the folder that the interrupted run printed; its name ends in .run",
             )
-        value = parse(path.read_bytes(), where=str(path))
+        value = parse(read_file(path), where=str(path))
         return cls(folder, Header.from_json(value, where=str(path)))
 
     @contextmanager
@@ -144,17 +146,26 @@ class Workspace:
         """Hold the folder for this process; the kernel lets go when the process dies.
 
         Raises:
+            UsageError: Another process has finished with it, and removed it.
             CannotRunError: Another process works here.
+            ExecutionError: It cannot be locked.
         """
-        with (self.folder / "lock").open("w") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CannotRunError(
-                    "another process is working on this run",
-                    where=str(self.folder),
-                    advice="wait for it, or end it first",
-                ) from None
+        try:
+            lock = places.hold(self.folder)
+        except FileNotFoundError:
+            raise UsageError(
+                "the run folder is gone: another process has sealed this run",
+                where=str(self.folder),
+            ) from None
+        except OSError as error:
+            raise cannot_write(self.folder / "lock", error) from None
+        if lock is None:
+            raise CannotRunError(
+                "another process is working on this run",
+                where=str(self.folder),
+                advice="wait for it, or end it first",
+            )
+        with lock:
             # what another process noted before it let go counts
             self.log = Log(self.folder / "attempts.jsonl")
             yield
@@ -190,10 +201,15 @@ class Workspace:
         """What of its files the new capsule carries, laid out while that is sealed."""
         return self.folder / "earlier"
 
+    @property
+    def sealing(self) -> Path:
+        """Where its capsule was about to be written when sealing began."""
+        return self.folder / "sealing.json"
+
     def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""
         paths = sorted((self.folder / "nodes").glob("*.json"))
-        return tuple(parse(path.read_bytes(), where=str(path)) for path in paths)
+        return tuple(parse(read_file(path), where=str(path)) for path in paths)
 
     def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""
@@ -227,9 +243,9 @@ class Workspace:
         """
         start = self.start(len(self.log.starts) + 1, group.ranks)
         try:
-            if start.folder.exists():
+            if os.path.lexists(start.folder):
                 # capsule was killed, or the machine went down, before this start was on the disk
-                shutil.rmtree(start.folder)
+                leavings.remove(start.folder)
             for files in start.rank_files():
                 files.out.mkdir(parents=True)
         except OSError as error:
@@ -245,6 +261,23 @@ class Workspace:
             )
         )
         return start
+
+
+def read_file(path: Path) -> bytes:
+    """A file of a run folder, which may have come from elsewhere.
+
+    Raises:
+        UsageError: It is not there, or no file.
+    """
+    stream = leavings.open_file(path)
+    if stream is None:
+        raise UsageError(
+            "missing from the run folder, or not to be read as a file",
+            where=str(path),
+            advice="bring it back, or start anew",
+        )
+    with stream:
+        return stream.read()
 
 
 def write_durably(path: Path, data: bytes) -> None:

@@ -21,6 +21,8 @@ def add(capsule_id: str) -> None:
     Raises:
         ExecutionError: The ledger cannot be written.
     """
+    if holds(capsule_id):
+        return
     ledger = path()
     try:
         ledger.parent.mkdir(parents=True, exist_ok=True)

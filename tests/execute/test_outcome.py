@@ -1,5 +1,7 @@
 """What becomes of a trial, from what it wrote and how its process ended."""
 
+from dataclasses import replace
+
 import pytest
 
 from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
@@ -18,7 +20,16 @@ BEFORE = Attempt(
     started="then",
     seconds=None,
 )
-CONTEXT = Context(group="g", started="now", ranks=1, nodes=(0,), earlier={ONE.id: BEFORE})
+
+
+def never(trial: str, number: int) -> int:
+    """No attempt before was ended by a signal."""
+    return 0
+
+
+CONTEXT = Context(
+    group="g", started="now", ranks=1, nodes=(0,), earlier={ONE.id: BEFORE}, deaths=never
+)
 
 
 def process(
@@ -59,6 +70,8 @@ UNDER_WAY = TrialReport(trial=TWO.id)
         (process(exit_code=None, signal=6), "failed", "signal"),
         (process(exit_code=None, signal=9), "interrupted", "killed"),
         (process(exit_code=None, signal=15), "interrupted", "killed"),
+        (process(exit_code=None, signal=40), "interrupted", "killed"),
+        (process(exit_code=171), "failed", "exit"),
         (process(exit_code=None, signal=9, out_of_memory=True), "failed", "out-of-memory"),
         (process(), "failed", "no-result"),
         (process(exit_code=255, engine_fault="FATAL: no squashfuse"), "interrupted", "engine"),
@@ -108,7 +121,7 @@ def test_a_command_s_trial_is_its_process() -> None:
 
 WELL = Ended(exit_code=0, signal=None)
 KILLED = Ended(exit_code=None, signal=15)
-TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier={})
+TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier={}, deaths=never)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +145,37 @@ def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
     (only,) = settle((TWO,), journal(UNDER_WAY), end, TWO_NODES)
     assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (0, 1))
     assert only.message.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome", "reason"), [(0, "interrupted", "killed"), (2, "failed", "signal")]
+)
+@pytest.mark.parametrize("number", [9, 15, 40])
+def test_what_a_signal_ends_each_time_is_a_failure(
+    number: int, before: int, outcome: str, reason: str
+) -> None:
+    def deaths(trial: str, signal: int) -> int:
+        return before if signal == number else 0
+
+    context = replace(CONTEXT, deaths=deaths)
+    end = process(exit_code=None, signal=number)
+    (under_way,) = settle((ONE, TWO), journal(UNDER_WAY), end, context)
+    assert (under_way.outcome, under_way.reason, under_way.signal) == (outcome, reason, number)
+    never_begun = settle((ONE, TWO), journal(), end, context)
+    concerned = [ONE.id, TWO.id] if before else [ONE.id]
+    assert [(one.trial, one.outcome) for one in never_begun] == [
+        (trial, outcome) for trial in concerned
+    ]
+
+
+def test_what_we_ended_ourselves_is_never_a_failure() -> None:
+    context = replace(CONTEXT, deaths=lambda trial, number: 2)
+    (only,) = settle((TWO,), journal(UNDER_WAY), process_cut("interrupt"), context)
+    assert only.outcome == "interrupted"
+
+
+def test_a_message_can_always_be_written() -> None:
+    report = TrialReport(trial=TWO.id, outcome="failed", reason="error", message="\udcff" * 2000)
+    (only,) = settle((TWO,), journal(report), process(), CONTEXT)
+    assert only.message.endswith("\\udcff")
+    assert len(only.message.encode()) == 2000

@@ -260,6 +260,9 @@ def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author: User) ->
     assert running.poll() is None
     (folder / "inputs" / "go").write_text("")
     assert running.wait(PATIENCE_SECONDS) == 0
+    # nor was its workload ended and tried again
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert {one["outcome"] for one in attempts_in(capsule)} == {"completed"}
 
 
 def test_a_killed_verification_goes_on_and_reaches_its_verdict(author: User) -> None:

@@ -98,7 +98,7 @@ class Campaign:
         assert self._finished <= {_key(attempt) for attempt in attempts}
         names = {path.name for path in self._user.folder.iterdir()}
         # what was being written or removed when the kill came is no folder of a run and no capsule
-        halves = (".partial", ".done")
+        halves = (".capsule-partial", ".capsule.partial", ".capsule-done")
         whole = {name for name in names if not (name[0] == "." and name.endswith(halves))}
         assert whole == {"tiny.py", "tiny.json", "talk.txt", capsule.name}
         for label in self._labels:

@@ -103,7 +103,9 @@ def _was_there(attempt: Attempt, record: Record) -> bool:
     framework = _framework(attempt)
     if framework not in FRAMEWORKS or framework not in record.software:
         return True  # a command, or an image that was never asked
-    return framework in record.software[framework]["frameworks"]
+    # an image may answer anything
+    frameworks = record.software[framework].get("frameworks")
+    return not isinstance(frameworks, dict) or framework in frameworks
 
 
 def _framework(attempt: Attempt) -> str:

@@ -1,0 +1,98 @@
+"""What a workload left behind may be anything: no link is followed, no pipe waited for."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+
+def is_file(path: Path) -> bool:
+    """Whether a regular file lies there; a link to one is none."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def open_file(path: Path) -> BinaryIO | None:
+    """Open a regular file to read it; None for anything else, and where nothing can be read."""
+    # to open a device may set something off already; what takes the file's place after this look
+    # is neither followed nor waited for
+    if not is_file(path):
+        return None
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None
+    stream = os.fdopen(handle, "rb")
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return stream
+    stream.close()
+    return None
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all below it, however deep it is and whatever modes its folders have.
+
+    A folder below is moved up before it is emptied, so that neither Python's stack nor the length
+    of a path nor the number of open files limits the depth.
+
+    A link or a file in its place is removed itself.
+
+    Raises:
+        OSError: Something cannot be removed, for example what another user owns.
+    """
+    if not stat.S_ISDIR(folder.lstat().st_mode):
+        folder.unlink()
+        return
+    token, numbers = secrets.token_hex(8), count()
+    top = _open_folder(str(folder), None)
+    try:
+        waiting = _unlink_files(top)
+        while waiting:
+            name = waiting.pop()
+            inner = _open_folder(name, top)
+            try:
+                for below in _unlink_files(inner):
+                    moved = f"{token}-{next(numbers)}"
+                    _permit(below, inner)
+                    os.rename(below, moved, src_dir_fd=inner, dst_dir_fd=top)
+                    waiting.append(moved)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def _unlink_files(folder: int) -> list[str]:
+    """Remove whatever is no folder; the names of the folders."""
+    with os.scandir(folder) as listing:
+        entries = list(listing)
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.name, dir_fd=folder)
+    return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _open_folder(name: str, within: int | None) -> int:
+    _permit(name, within)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+
+
+def _permit(name: str, within: int | None) -> None:
+    """Let this user read, change and move a folder of theirs whose mode forbids it."""
+    # a handle of this kind can be had whatever the mode is, and its mode be set by way of /proc
+    handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+    try:
+        if stat.S_IMODE(os.fstat(handle).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+            with suppress(PermissionError):
+                os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)  # noqa: PTH101 - no path of ours
+    finally:
+        os.close(handle)
