@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hostile.areas import results
+from tests.hostile.areas import images, results
 from tests.hostile.case import Case
 
-CASES: tuple[Case, ...] = (*results.CASES,)
+CASES: tuple[Case, ...] = (*images.CASES, *results.CASES)
