@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from capsule.verdict import Verdict
 
 _LINE_EVERY_SECONDS = 10.0
+_LONG_HASHING_SECONDS = 2.0
 
 
 def _print(text: str, stream: TextIO) -> None:
@@ -190,6 +191,10 @@ class _Follower(Watch):
             f"the image is still being made ready, {duration(seconds)} elapsed;"
             " a first use pulls it, and Apptainer converts it"
         )
+
+    def image_hashing(self, seconds: float) -> None:
+        if seconds >= _LONG_HASHING_SECONDS:
+            self._display.say(f"the image's file was hashed in {duration(seconds)}")
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         now = self._clock()

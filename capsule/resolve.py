@@ -207,6 +207,8 @@ def _prepare(
         watch.image(image, runtime.name)
     with _pending(watch):
         prepared = runtime.prepare(image, cache=sites.cache_folder(site))
+    if prepared.hashing_seconds:
+        watch.image_hashing(prepared.hashing_seconds)
     if count:
         runtime.check_gpus(count, prepared, image)
     return prepared

@@ -70,8 +70,17 @@ def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path
     `CAPSULE_CACHE`, else the site file's `cache`, else `capsule` below `XDG_CACHE_HOME` or
     `~/.cache`. It need not exist.
     """
-    usual = _home_folder("XDG_CACHE_HOME", ".cache", environ) / "capsule"
-    return _variable("CAPSULE_CACHE", environ) or site.cache or usual
+    return _variable("CAPSULE_CACHE", environ) or site.cache or own_cache_folder(environ=environ)
+
+
+def own_cache_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
+    """The user's usual one, wherever else the cache may be: `XDG_CACHE_HOME` or `~/.cache`."""
+    return _home_folder("XDG_CACHE_HOME", ".cache", environ) / "capsule"
+
+
+def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this user's own ledgers lie: below `XDG_STATE_HOME` or `~/.local/state`."""
+    return _home_folder("XDG_STATE_HOME", ".local/state", environ) / "capsule"
 
 
 def _check(settings: object, file: Path) -> None:

@@ -34,6 +34,9 @@ class Watch:
     def image_pending(self, seconds: float) -> None:
         """It still does, after so many seconds; called from another thread, twice a minute."""
 
+    def image_hashing(self, seconds: float) -> None:
+        """The engine's file of the image was hashed, which took so many seconds of that."""
+
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """So much of a dataset has been read."""
 

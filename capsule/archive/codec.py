@@ -25,12 +25,13 @@ MANIFEST, RECORD = "manifest.json", "capsule.json"
 HARDWARE, SOFTWARE = "records/hardware.json", "records/software.json"
 ENVIRONMENT, PLAN = "records/environment.json", "records/plan.json"
 IMAGE = "records/image.json"
+IMAGE_INDEX = "records/image-index.json"
 IMAGE_MANIFEST, IMAGE_CONFIG = "records/image-manifest.json", "records/image-config.json"
 SAMPLES, ATTEMPTS = "results/samples.jsonl", "results/attempts.jsonl"
 METRICS = "results/metrics.json"
 DOCUMENTS = frozenset(
-    {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, IMAGE, IMAGE_MANIFEST, IMAGE_CONFIG}
-    | {SAMPLES, ATTEMPTS, METRICS}
+    {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, SAMPLES, ATTEMPTS, METRICS}
+    | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
 )
 
 _MARGIN = "\n"
@@ -58,18 +59,12 @@ def documents(record: Record) -> dict[str, bytes]:
         ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
         METRICS: metrics(record),
     }
-    if record.image:
-        contents[IMAGE_CONFIG] = record.image.config
-        if record.image.manifest is not None:
-            contents[IMAGE_MANIFEST] = record.image.manifest
-    return contents
+    return contents | _image_documents(record.image)
 
 
 def names(record: Record) -> frozenset[str]:
     """The paths of `documents`, without making them."""
-    absent = {IMAGE_CONFIG, IMAGE_MANIFEST}
-    if record.image:
-        absent = {IMAGE_MANIFEST} if record.image.manifest is None else set()
+    absent = {IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG} - _image_documents(record.image).keys()
     return DOCUMENTS - absent
 
 
@@ -251,16 +246,28 @@ def _image_json(record: Record) -> dict[str, Any]:
     }
 
 
+def _image_documents(image: Image | None) -> dict[str, bytes]:
+    """The registry's own bytes, by their path below `data/`."""
+    if image is None:
+        return {}
+    documents = {
+        IMAGE_INDEX: image.index,
+        IMAGE_MANIFEST: image.manifest,
+        IMAGE_CONFIG: image.config,
+    }
+    return {name: body for name, body in documents.items() if body is not None}
+
+
 def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
-    has_manifest = value["manifest_digest"] is not None
-    image = images.from_json(
-        value,
+    has_index, has_manifest = (
+        value[name] is not None for name in ("index_digest", "manifest_digest")
+    )
+    documents = images.Documents(
+        index=reader.bytes(IMAGE_INDEX) if has_index else None,
         manifest=reader.bytes(IMAGE_MANIFEST) if has_manifest else None,
         config=reader.bytes(IMAGE_CONFIG),
     )
-    if images.to_json(image) != value:
-        raise DamagedError("the image is known by another digest", where=reader.at(IMAGE))
-    return image
+    return images.from_json(value, documents, where=reader.at(IMAGE))
 
 
 def _claim(value: Mapping[str, Any]) -> FrozenClaim:

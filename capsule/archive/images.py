@@ -1,12 +1,29 @@
-"""An image's identity as JSON; its raw manifest and configuration travel as bytes beside it."""
+"""An image's identity as JSON; the registry's own documents travel as bytes beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from capsule.digest import Digest
-from capsule.image import Image, Layer
+from capsule.errors import CapsuleError, DamagedError
+from capsule.image import Image
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """The raw bytes that an image is described by.
+
+    Attributes:
+        index: None where the reference named the manifest itself.
+        manifest: None for an image that was built on the spot.
+        config: The configuration.
+    """
+
+    index: bytes | None
+    manifest: bytes | None
+    config: bytes
 
 
 def to_json(image: Image) -> dict[str, Any]:
@@ -32,33 +49,51 @@ def to_json(image: Image) -> dict[str, Any]:
     }
 
 
-def from_json(value: Mapping[str, Any], *, manifest: bytes | None, config: bytes) -> Image:
-    """The image that `to_json` wrote, given its raw bytes again."""
-    return Image(
-        reference=value["reference"],
-        pinned=value["pinned"],
-        index_digest=_digest(value["index_digest"]),
-        manifest_digest=_digest(value["manifest_digest"]),
-        platform=value["platform"],
-        config_digest=Digest.parse(value["config_digest"]),
-        layers=tuple(
-            Layer(
-                digest=Digest.parse(layer["digest"]),
-                size_bytes=layer["size_bytes"],
-                media_type=layer["media_type"],
-                diff_id=Digest.parse(layer["diff_id"]),
-            )
-            for layer in value["layers"]
-        ),
-        manifest=manifest,
-        config=config,
-        tree_digest=_digest(value["tree_digest"]),
-    )
+def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> Image:
+    """The image that `to_json` wrote: made from its documents again, and held against what it says.
+
+    Args:
+        value: What `to_json` wrote, or what a stranger wrote in its place.
+        documents: The raw bytes beside it.
+        where: Its name, for messages.
+
+    Raises:
+        DamagedError: The documents are none of an image or contradict each other, or something
+            that is stated does not follow from them.
+    """
+    try:
+        image = _make(value, documents, where)
+    except DamagedError:
+        raise
+    except CapsuleError as error:
+        raise DamagedError(error.what, where=where) from None
+    tree = value["tree_digest"]
+    image = replace(image, tree_digest=None if tree is None else Digest.parse(tree))
+    derived = to_json(image)
+    wrong = [name for name in derived if value[name] != derived[name]]
+    if wrong:
+        raise DamagedError(
+            f"the image's {' and '.join(wrong)} cannot be what is stated: by its reference and its"
+            f" own documents {wrong[0]} is {str(derived[wrong[0]])[:300]}",
+            where=where,
+        )
+    return image
+
+
+def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
+    # most capsules that are read hold no image
+    from capsule.image import documents, facts
+
+    config, reference = documents.read_config(raw.config, where=where), str(value["reference"])
+    if raw.manifest is None:
+        sizes = [layer["size_bytes"] for layer in value["layers"]]
+        return facts.make_local(reference, config=config, sizes=sizes, where=where)
+    index = None if raw.index is None else documents.read(raw.index, where=where)
+    manifest = documents.read(raw.manifest, where=where)
+    if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
+        raise DamagedError("the image's index or manifest is the other of the two", where=where)
+    return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
 
 
 def _text(value: Digest | None) -> str | None:
     return None if value is None else str(value)
-
-
-def _digest(value: str | None) -> Digest | None:
-    return None if value is None else Digest.parse(value)

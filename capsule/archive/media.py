@@ -21,6 +21,7 @@ _TITLES = {
     "records/hardware.json": "Hardware inventory",
     "records/image.json": "Identity of the container image",
     "records/image-config.json": "Configuration of the container image, as fetched",
+    "records/image-index.json": "Index of the container image, as fetched",
     "records/image-manifest.json": "Manifest of the container image, as fetched",
     "records/plan.json": "Plan: every trial in the order of execution",
     "records/software.json": "Software inside the image",

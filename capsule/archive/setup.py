@@ -50,12 +50,12 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
     restored = dict(value)
     if restored["image"]:
         image = dict(restored["image"])
-        manifest, config = image.pop("manifest"), image.pop("config")
-        restored["image"] = images.from_json(
-            image,
-            manifest=None if manifest is None else b64decode(manifest),
-            config=b64decode(config),
+        documents = images.Documents(
+            index=_from_text(image.pop("index")),
+            manifest=_from_text(image.pop("manifest")),
+            config=b64decode(image.pop("config")),
         )
+        restored["image"] = images.from_json(image, documents, where="image")
     restored["datasets"] = tuple(Dataset(**dataset) for dataset in restored["datasets"])
     restored["notes"] = tuple(Note(**note) for note in restored["notes"])
     restored["origin"] = origin_from_json(restored["origin"])
@@ -63,5 +63,13 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
 
 
 def _whole(image: Image) -> dict[str, Any]:
-    raw = None if image.manifest is None else b64encode(image.manifest).decode()
-    return images.to_json(image) | {"manifest": raw, "config": b64encode(image.config).decode()}
+    documents = {"index": image.index, "manifest": image.manifest, "config": image.config}
+    return images.to_json(image) | {name: _to_text(body) for name, body in documents.items()}
+
+
+def _to_text(body: bytes | None) -> str | None:
+    return None if body is None else b64encode(body).decode()
+
+
+def _from_text(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)

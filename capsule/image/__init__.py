@@ -49,6 +49,7 @@ class Image:
         layers: In order, lowest first.
         manifest: Raw bytes of the platform manifest, None for a local build.
         config: Raw bytes of the configuration.
+        index: Raw bytes of the index, None where the reference named the manifest itself.
         tree_digest: Digest of the root file system's tree, None where nobody took it.
     """
 
@@ -61,6 +62,7 @@ class Image:
     layers: tuple[Layer, ...]
     manifest: bytes | None
     config: bytes
+    index: bytes | None = None
     tree_digest: Digest | None = None
 
     @property

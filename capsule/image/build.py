@@ -15,15 +15,13 @@ from typing import Any, cast
 from capsule import process
 from capsule.digest import Digest, expect, of_bytes, of_stream
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
-from capsule.image import Image, Layer, registry
+from capsule.image import Image, documents, facts, registry
 from capsule.image.reference import Reference, parse
-from capsule.schema import parse as parse_json
 
 _BUILD_SECONDS = 4 * 3600
 _SAVE_SECONDS = 3600
 _WHEELHOUSE = "wheelhouse"
 _MAX_CONFIG_BYTES = 8 << 20
-_TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 def build(
@@ -152,26 +150,15 @@ def _word(name: str) -> str:
 def _describe(identity: str, *, written: str) -> Image:
     """Describe an image that no registry has, from the bytes that Docker saves of it."""
     with save(identity) as path, tarfile.open(path) as archive:
-        names, config = _config(archive)
-        described = parse_json(config, where="image configuration")
-        diff_ids = [Digest.parse(text) for text in described["rootfs"]["diff_ids"]]
-        if len(names) != len(diff_ids):
+        names, body = _config(archive)
+        config = documents.read_config(body, where=identity)
+        if len(names) != len(config.diff_ids):
             raise DamagedError("the saved image and its configuration differ in their layers")
-        layers = tuple(
-            _layer(archive, name, diff_id) for name, diff_id in zip(names, diff_ids, strict=True)
-        )
-    parts = (described.get("os"), described.get("architecture"), described.get("variant"))
-    return Image(
-        reference=written,
-        pinned=None,
-        index_digest=None,
-        manifest_digest=None,
-        platform="/".join(str(part) for part in parts if part),
-        config_digest=of_bytes(config),
-        layers=layers,
-        manifest=None,
-        config=config,
-    )
+        sizes = [
+            _measure(archive, name, diff_id)
+            for name, diff_id in zip(names, config.diff_ids, strict=True)
+        ]
+    return facts.make_local(written, config=config, sizes=sizes, where=identity)
 
 
 def _config(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
@@ -185,15 +172,11 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
     return stream.read(_MAX_CONFIG_BYTES) if stream else b""
 
 
-def _layer(archive: tarfile.TarFile, name: str, diff_id: Digest) -> Layer:
+def _measure(archive: tarfile.TarFile, name: str, diff_id: Digest) -> int:
+    """The size of a saved layer in bytes, once it is found to be the one that is named."""
     stream = archive.extractfile(name)
     if stream is None:
         raise DamagedError(f"the saved image has no {name}")
     # saved layers are plain tar files, so blob and diff_id are one
     expect(of_stream(cast(Any, stream)), diff_id, what=f"the saved layer {name}")
-    return Layer(
-        digest=diff_id,
-        size_bytes=archive.getmember(name).size,
-        media_type=_TAR_LAYER,
-        diff_id=diff_id,
-    )
+    return archive.getmember(name).size

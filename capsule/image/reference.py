@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -147,6 +146,9 @@ def is_loopback(host: str) -> bool:
     """
     if host == "localhost":
         return True
+    # most references name a host, and a reader of capsules is not kept waiting
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -178,6 +180,8 @@ def _check(text: str, registry: str, name: str, tag: str | None, where: str | No
 
 
 def _is_ipv6(registry: str) -> bool:
+    import ipaddress
+
     try:
         ipaddress.IPv6Address(registry[1 : registry.index("]")])
     except ValueError:

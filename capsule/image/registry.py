@@ -1,35 +1,26 @@
-"""Pin an image: fetch its manifest and configuration, and hash the bytes ourselves."""
+"""Pin an image: fetch its documents from a registry, each by the digest that names it."""
 
 from __future__ import annotations
 
 import platform as machine
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
-from capsule.digest import Digest, expect, of_bytes
-from capsule.errors import CannotRunError, DamagedError, UsageError
-from capsule.image import Image, Layer
+from capsule.digest import Digest, expect
+from capsule.errors import CannotRunError, UsageError
+from capsule.image import Image, documents, facts
+from capsule.image.documents import Index, Manifest
 from capsule.image.reference import Reference
-from capsule.image.transfer import Answer, Transfer
-from capsule.jsons import Json
-from capsule.schema import parse
+from capsule.image.transfer import Transfer
 
-_OCI = "application/vnd.oci.image"
-_DOCKER = "application/vnd.docker"
-_INDEXES = (f"{_OCI}.index.v1+json", f"{_DOCKER}.distribution.manifest.list.v2+json")
-_MANIFESTS = (f"{_OCI}.manifest.v1+json", f"{_DOCKER}.distribution.manifest.v2+json")
-_CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
-_ACCEPT = ", ".join((*_MANIFESTS, *_INDEXES))
+_ACCEPT = ", ".join((*documents.MANIFESTS, *documents.INDEXES))
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONFIG_BYTES = 8 << 20
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_T = TypeVar("_T")
 
 
 def resolve(
     reference: Reference, *, written: str | None = None, platform: str | None = None
 ) -> Image:
-    """Fetch manifest and configuration, and check each link from the reference to the layers.
+    """Fetch index, manifest and configuration, and check each link of their chain.
 
     Layers are not fetched: the engine does that, by the digests found here.
 
@@ -43,39 +34,39 @@ def resolve(
         CannotRunError: No registry, no such image, no permission, no such platform.
         UsageError: `platform` is not in that form.
     """
-    wanted = _platform(platform)
+    wanted, where = _platform(platform), str(reference)
+    index = None
     with Transfer(reference) as transfer:
-        served = transfer.get(
-            f"manifests/{reference.tag_or_digest}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
-        )
-        digest = of_bytes(served.body)
-        if reference.digest:
-            expect(digest, reference.digest, what="the served manifest", where=str(reference))
-        index_digest = None
-        if "manifests" in (document := read_document(served, reference)):
-            index_digest, digest = digest, _choose(document, wanted, reference)
-            served = transfer.get(
-                f"manifests/{digest}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
-            )
-            expect(of_bytes(served.body), digest, what="the served manifest", where=str(reference))
-            document = read_document(served, reference)
-        config_digest = _config_digest(document, reference)
+        document = _fetch(transfer, reference.tag_or_digest, reference.digest, where)
+        if isinstance(document, Index):
+            index, digest = document, _choose(document, wanted, where)
+            document = _fetch(transfer, str(digest), digest, where)
+        if isinstance(document, Index):
+            raise CannotRunError("the index names another index, not an image", where=where)
+        config_digest = document.config
         config = transfer.get(
             f"blobs/{config_digest}", accept="*/*", limit_bytes=_MAX_CONFIG_BYTES
         ).body
-    expect(of_bytes(config), config_digest, what="the served configuration", where=str(reference))
-    described = _object(config, f"configuration of {reference}")
-    return Image(
-        reference=written or str(reference),
-        pinned=reference.pin(digest),
-        index_digest=index_digest,
-        manifest_digest=digest,
-        platform=_same_platform(described, wanted, reference),
-        config_digest=config_digest,
-        layers=_layers(document, described, reference),
-        manifest=served.body,
-        config=config,
+    image = facts.make(
+        written or where,
+        index=index,
+        manifest=document,
+        config=documents.read_config(config, where=where),
+        where=where,
     )
+    if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
+        raise CannotRunError(
+            f"the image is for {image.platform}, wanted is {'/'.join(wanted)}", where=where
+        )
+    return image
+
+
+def _fetch(transfer: Transfer, name: str, expected: Digest | None, where: str) -> Index | Manifest:
+    served = transfer.get(f"manifests/{name}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES)
+    document = documents.read(served.body, kind=served.media_type, where=where)
+    if expected is not None:
+        expect(document.digest, expected, what="the served manifest", where=where)
+    return document
 
 
 def _platform(text: str | None) -> tuple[str, ...]:
@@ -88,138 +79,14 @@ def _platform(text: str | None) -> tuple[str, ...]:
     return parts
 
 
-def read_document(served: Answer, reference: Reference) -> Mapping[str, Json]:
-    """The parsed manifest or index; its own fields alone decide which of the two it is.
-
-    Raises:
-        DamagedError: Not JSON, or not an object.
-        CannotRunError: Neither of the two, or both at once.
-    """
-    document = _object(served.body, f"manifest of {reference}")
-    is_index, is_manifest = "manifests" in document, "layers" in document
-    kind = document.get("mediaType") or served.media_type
-    known = _INDEXES if is_index else _MANIFESTS
-    if is_index == is_manifest or kind not in known:
-        # both at once is how one digest is made to mean two images
-        raise CannotRunError(
-            f"the registry serves {kind or 'something'} here, which is no image of schema 2 or OCI",
-            where=str(reference),
-        )
-    return document
-
-
-def _object(data: bytes, where: str) -> Mapping[str, Json]:
-    document = parse(data, where=where)
-    if not isinstance(document, dict):
-        raise DamagedError("not a JSON object", where=where)
-    return document
-
-
-def _take(read: Callable[[], _T], reference: Reference, what: str) -> _T:
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
-        raise DamagedError(
-            f"the {what} is not as its specification asks: {error!r}", where=str(reference)
-        ) from None
-
-
-def _choose(index: Mapping[str, Json], wanted: tuple[str, ...], reference: Reference) -> Digest:
-    def offers() -> list[tuple[tuple[str, ...], Digest]]:
-        return [
-            (_platform_of(_part(entry, "platform")), _digest(entry))
-            for entry in _entries(index["manifests"])
-        ]
-
-    listed = _take(offers, reference, "index")
-    for offer, digest in listed:
-        if offer[: len(wanted)] == wanted:
-            return digest
+def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
+    for offer in index.offers:
+        if offer.platform[: len(wanted)] == wanted:
+            return offer.digest
     # attestations are listed as unknown/unknown
-    there = sorted({"/".join(offer) for offer, _ in listed if "unknown" not in offer})
+    there = sorted({"/".join(offer.platform) for offer in index.offers} - {"", "unknown/unknown"})
     raise CannotRunError(
-        f"the image is not there for {'/'.join(wanted)}, only for {', '.join(there) or 'nothing'}",
-        where=str(reference),
+        f"the image is not there for {'/'.join(wanted)}, only for"
+        f" {', '.join(there[:20]) or 'nothing'}",
+        where=where,
     )
-
-
-def _platform_of(entry: Mapping[str, Json]) -> tuple[str, ...]:
-    parts = (entry.get("os"), entry.get("architecture"), entry.get("variant"))
-    return tuple(str(part) for part in parts if part)
-
-
-def _same_platform(
-    config: Mapping[str, Json], wanted: tuple[str, ...], reference: Reference
-) -> str:
-    platform = _platform_of(config)
-    if platform[: len(wanted)] != wanted:
-        raise CannotRunError(
-            f"the image is for {'/'.join(platform) or 'no platform'}, wanted is {'/'.join(wanted)}",
-            where=str(reference),
-        )
-    return "/".join(platform)
-
-
-def _config_digest(manifest: Mapping[str, Json], reference: Reference) -> Digest:
-    config = _take(lambda: _part(manifest, "config"), reference, "manifest")
-    kind = _take(lambda: config["mediaType"], reference, "manifest")
-    if kind not in _CONFIGS:
-        raise CannotRunError(
-            f"this is not a container image: its configuration is {kind}", where=str(reference)
-        )
-    return _take(lambda: _digest(config), reference, "manifest")
-
-
-def _layers(
-    manifest: Mapping[str, Json], config: Mapping[str, Json], reference: Reference
-) -> tuple[Layer, ...]:
-    def diff_ids() -> list[Digest]:
-        return [Digest.parse(str(text)) for text in _entries(_part(config, "rootfs")["diff_ids"])]
-
-    ids = _take(diff_ids, reference, "configuration")
-    entries = manifest["layers"]
-    if not isinstance(entries, list) or len(entries) != len(ids):
-        raise DamagedError(
-            "manifest and configuration do not list the same number of layers"
-            f" ({len(ids)} in the configuration)",
-            where=str(reference),
-        )
-    return _take(
-        lambda: tuple(
-            _layer(entry, diff_id, reference) for entry, diff_id in zip(entries, ids, strict=True)
-        ),
-        reference,
-        "manifest",
-    )
-
-
-def _layer(entry: Json, diff_id: Digest, reference: Reference) -> Layer:
-    if not isinstance(entry, Mapping) or not isinstance(size := entry["size"], int):
-        raise TypeError("a layer is an object with a size in bytes")
-    kind = str(entry["mediaType"])
-    if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
-        raise DamagedError(
-            "a layer lies outside the registry (a foreign layer); nobody could keep this image",
-            where=str(reference),
-        )
-    return Layer(digest=_digest(entry), size_bytes=size, media_type=kind, diff_id=diff_id)
-
-
-def _digest(entry: Json) -> Digest:
-    return Digest.parse(str(entry["digest"] if isinstance(entry, Mapping) else entry))
-
-
-def _part(whole: Json, name: str) -> Mapping[str, Json]:
-    """An object inside another, empty where there is none of that name."""
-    part = whole.get(name) if isinstance(whole, Mapping) else whole
-    if part is None:
-        return {}
-    if not isinstance(part, Mapping):
-        raise TypeError(f"{name} is no object")
-    return part
-
-
-def _entries(value: Json) -> Sequence[Json]:
-    if not isinstance(value, list):
-        raise TypeError("what should be a list is none")
-    return value

@@ -5,26 +5,35 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
+import threading
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
+from urllib.request import parse_http_list
+
+import requests
+from requests import PreparedRequest, Response
+from urllib3.exceptions import HTTPError
 
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import Reference, is_loopback
-
-if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
+from capsule.schema import parse
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 30
 _TOTAL_SECONDS = 120
 _MAX_TOKEN_BYTES = 1 << 20
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_MAX_REDIRECTS = 10
+_CHUNK_BYTES = 1 << 16
+# of whatever may go wrong on the way, `requests` wraps only a part
+_FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +44,17 @@ class Answer:
     media_type: str
 
 
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: Response) -> None:
+        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
+
+
 class Transfer:
-    """One conversation with the registry of a reference; a context manager."""
+    """One conversation with the registry of a reference, of two minutes at most, in all."""
 
     def __init__(self, reference: Reference) -> None:
-        import requests
-
         self._reference = reference
-        self._session = requests.Session()
+        self._session = _Session()
         self._session.headers["Accept-Encoding"] = (
             "identity"  # digests are of the bytes as they are
         )
@@ -51,6 +63,7 @@ class Transfer:
         # a proxy of the environment cannot reach our own loopback
         self._session.trust_env = not reference.is_loopback
         self._authorization: str | None = None
+        self._deadline = time.monotonic() + _TOTAL_SECONDS
 
     def __enter__(self) -> Transfer:
         return self
@@ -67,15 +80,30 @@ class Transfer:
         """Fetch `/v2/NAME/<path>`, logging in when the registry asks for it.
 
         Raises:
-            CannotRunError: No answer, no such thing, no permission.
+            CannotRunError: No answer in time, no such thing, no permission.
             DamagedError: Longer than `limit_bytes`, or not what the registry's own header says.
         """
+        answer: Future[Answer] = Future()
+        worker = partial(_settle, answer, partial(self._get, path, accept, limit_bytes))
+        # a limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this
+        # bounds whoever waits, and the thread ends with its connection
+        threading.Thread(target=worker, name="capsule-registry", daemon=True).start()
+        try:
+            return answer.result(max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            raise CannotRunError(
+                f"the registry had not sent a whole answer after {_TOTAL_SECONDS:g} s",
+                where=str(self._reference),
+                advice="try again later",
+            ) from None
+
+    def _get(self, path: str, accept: str, limit_bytes: int) -> Answer:
         url = f"{self._reference.endpoint}/v2/{self._reference.repository}/{path}"
-        response = self._request(url, accept)
+        response = self._request(url, accept, self._authorization)
         if response.status_code == 401:
             response.close()
             self._authorization = self._login(response.headers.get("WWW-Authenticate", ""))
-            response = self._request(url, accept)
+            response = self._request(url, accept, self._authorization)
         with response:
             self._check_status(response, path)
             body = self._body(response, limit_bytes)
@@ -84,43 +112,67 @@ class Transfer:
         return Answer(body=body, media_type=kind)
 
     def _request(
-        self, url: str, accept: str, *, authorization: str | None = None, **query: str
+        self,
+        url: str,
+        accept: str,
+        authorization: str | None,
+        query: Mapping[str, str | None] | None = None,
     ) -> Response:
-        import requests
+        """Ask, and follow redirects."""
+        for _ in range(_MAX_REDIRECTS):
+            headers = {"Accept": accept}
+            if authorization is not None:
+                headers["Authorization"] = authorization
+            try:
+                response = self._session.get(
+                    url,
+                    headers=headers,
+                    params=query,
+                    stream=True,
+                    timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+                )
+            except _FAULTS as error:
+                raise self._unreachable(error) from None
+            if not response.is_redirect:
+                return response
+            response.close()
+            target = self._target(response)
+            if self._session.should_strip_auth(response.url, target):
+                authorization = None
+            url, query = target, None
+        raise CannotRunError(
+            f"the registry redirects more than {_MAX_REDIRECTS} times", where=str(self._reference)
+        )
 
-        headers = {"Accept": accept}
-        if sent := authorization or self._authorization:
-            headers["Authorization"] = sent
+    def _target(self, response: Response) -> str:
+        """Where a redirect leads, unless it leaves what the registry itself is held to."""
         try:
-            return self._session.get(
-                url,
-                headers=headers,
-                params=query,
-                stream=True,
-                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
-            )
-        except requests.RequestException as error:
-            raise self._unreachable(error) from None
+            target = urljoin(response.url, response.headers["Location"])
+            scheme = urlsplit(target).scheme
+        except ValueError:
+            target = scheme = ""
+        if scheme == "https" or (self._reference.is_loopback and _is_private(target)):
+            return target
+        raise CannotRunError(
+            "the registry redirects to what is not HTTPS", where=str(self._reference)
+        )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
-        import requests
-
-        deadline = time.monotonic() + _TOTAL_SECONDS
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise CannotRunError(
+                "the registry compresses its answer, though it was told not to",
+                where=str(self._reference),
+            )
         body = bytearray()
         try:
-            for piece in response.iter_content(1 << 16):
+            while piece := response.raw.read(_CHUNK_BYTES, decode_content=False):
                 body += piece
                 if len(body) > limit_bytes:
                     raise DamagedError(
                         f"the registry's answer is longer than {limit_bytes} bytes",
                         where=str(self._reference),
                     )
-                if time.monotonic() > deadline:
-                    raise CannotRunError(
-                        f"the registry had not sent a whole answer after {_TOTAL_SECONDS} s",
-                        where=str(self._reference),
-                    )
-        except requests.RequestException as error:
+        except _FAULTS as error:
             raise self._unreachable(error) from None
         return bytes(body)
 
@@ -128,7 +180,7 @@ class Transfer:
         name = response.headers.get("Docker-Content-Digest", "")
         if name.startswith("sha256:") and name != str(of_bytes(body)):
             raise DamagedError(
-                f"the registry sent bytes of {of_bytes(body)} and calls them {name}",
+                f"the registry sent bytes of {of_bytes(body)} and calls them {name[:80]!r}",
                 where=str(self._reference),
             )
 
@@ -168,8 +220,8 @@ class Transfer:
         basic = f"Basic {stored}" if stored else None
         if scheme.lower() == "basic" and basic:
             return basic
-        wanted = dict(_PARAMETER.findall(rest))
-        realm = wanted.pop("realm", "")
+        wanted = _parameters(rest)
+        realm = wanted.get("realm", "")
         if scheme.lower() != "bearer" or not _is_private(realm):
             raise CannotRunError(
                 f"{self._reference.registry} asks for a login that is not at hand",
@@ -177,7 +229,7 @@ class Transfer:
                 advice=f"log in first: docker login {self._reference.registry}",
             )
         query = {name: wanted[name] for name in ("service", "scope") if name in wanted}
-        with self._request(realm, "application/json", authorization=basic, **query) as response:
+        with self._request(realm, "application/json", basic, query) as response:
             self._check_status(response, "token")
             token = _token(self._body(response, _MAX_TOKEN_BYTES))
         if token is None:
@@ -185,6 +237,23 @@ class Transfer:
                 f"{self._reference.registry} sent no token", where=str(self._reference)
             )
         return f"Bearer {token}"
+
+
+def _settle(answer: Future[Answer], work: Callable[[], Answer]) -> None:
+    try:
+        answer.set_result(work())
+    except BaseException as error:
+        answer.set_exception(error)
+
+
+def _parameters(challenge: str) -> dict[str, str]:
+    """What a challenge says behind its scheme, in time that grows with its length alone.
+
+    >>> _parameters('realm="https://h/token",service="s, t"')
+    {'realm': 'https://h/token', 'service': 's, t'}
+    """
+    pairs = (item.partition("=") for item in parse_http_list(challenge))
+    return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
 
 
 def _is_private(url: str) -> bool:
@@ -204,9 +273,9 @@ def _no_login(request: PreparedRequest) -> PreparedRequest:
 
 def _token(body: bytes) -> str | None:
     try:
-        answer = json.loads(body)
+        answer = parse(body, where="token")
         token = answer.get("token") or answer.get("access_token")
-    except (ValueError, AttributeError):
+    except (DamagedError, AttributeError):
         return None
     return token if isinstance(token, str) and token.isascii() and token.isprintable() else None
 
@@ -227,7 +296,7 @@ def _reason(error: Exception) -> str:
     """The innermost cause: requests wraps the one useful sentence three times."""
     while inner := _cause(error):
         error = inner
-    return str(error).rpartition(": ")[2] or type(error).__name__
+    return str(error).rpartition(": ")[2][:200] or type(error).__name__
 
 
 def _cause(error: Exception) -> Exception | None:

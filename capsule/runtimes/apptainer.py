@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import subprocess
 import warnings
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from capsule import process
-from capsule.digest import of_file
-from capsule.errors import CannotRunError, CapsuleError, DamagedError
+from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.image.reference import parse
 from capsule.process import Exit
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, sifs
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -39,10 +37,16 @@ _PROGRAMS = ("apptainer", "singularity")
 # each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
 _FLAGS = ("--containall", "--cleanenv", "--no-eval", "--no-home")
 _ISOLATED = ("--net", "--network", "none")
+# Of a workload that is started by root the kernel asks no capability to write what user 0 owns: its
+# settings, and files of the host that the engine shows by itself. Neither --userns nor --no-privs
+# changes that (1.4.5). So all of it is shown read-only, which a user namespace inside cannot undo.
+_AS_ROOT = ("--no-privs", "--no-mount", "sys")
+_LOCAL_TIME, _HOSTS = Path("/etc/localtime"), Path("/etc/hosts")
+_SYS = ("block", "bus", "class", "dev", "devices", "kernel/mm", "module")
+_WRITABLE = 0o222
 # what the engine itself needs; bind paths and options in the caller's environment would leak in
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _KEPT_SETTINGS = ("TMPDIR", "CACHEDIR", "CONFIGDIR")
-_FROM = "org.label-schema.usage.singularity.deffile.from"
 
 
 class Apptainer:
@@ -75,23 +79,29 @@ class Apptainer:
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
     def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
-        """The image as `cache/sif/<digest>.sif`, made when it is not there, and tried.
+        """The image as `<digest>.sif`, made unless this user has it already, and tried.
 
         Raises:
-            DamagedError: The file that was made is not of this image.
-            CannotRunError: It cannot be had, or no container can be started here.
+            CannotRunError: It cannot be had or kept, or no container can be started here.
         """
         version = _usable(self.available())
         if image is None:
             raise CannotRunError("Apptainer needs an image, and the manifest names none")
-        sif = _sif(image, cache / "sif")
-        refused = _refused_isolation(sif)
+        sif = sifs.obtain(image.identity.digest, cache, partial(_make, image))
+        refused = _refused_isolation(sif.path)
         observations = {
             "version": version,
-            "sif_sha256": of_file(sif).hex,
+            "sif_sha256": sif.digest.hex,
             NETWORK: "isolated" if refused is None else f"refused: {refused}",
         }
-        return Prepared(handle=str(sif), observations=observations, open_network=refused)
+        if os.geteuid() == 0:
+            observations["privileges"] = "root without capabilities, kernel settings read-only"
+        return Prepared(
+            handle=str(sif.path),
+            observations=observations,
+            open_network=refused,
+            hashing_seconds=sif.hashing_seconds,
+        )
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
         """Stop unless the machine has so many devices, with a driver that suits the image.
@@ -138,6 +148,7 @@ class Apptainer:
         home = invocation.environment.get("HOME", "/tmp")  # noqa: S108 - the container's own
         return [
             *_FLAGS,
+            *_guards(isolated),
             *(_ISOLATED if isolated else ()),
             *self._gpu_flags(invocation.devices),
             *(word for mount in invocation.mounts for word in ("--mount", _bind(mount))),
@@ -194,34 +205,11 @@ def _spython(**variables: str) -> Any:
     )
 
 
-def _sif(image: Image, folder: Path) -> Path:
-    key = image.identity.digest
-    final = folder / f"{key.hex}.sif"
-    if final.exists() and _is_of(final, image):
-        return final
-    folder.mkdir(parents=True, exist_ok=True)
-    partial_file = folder / f".{key.hex}.{secrets.token_hex(4)}.sif"
-    try:
-        if image.pinned is None:
-            _build(image, partial_file)
-        else:
-            _pull(image.pinned, partial_file)
-        if not _is_of(partial_file, image):
-            raise DamagedError(f"Apptainer made a file that is not {key}", where=image.reference)
-        # two runs may do this at once: the later file replaces an equal one
-        partial_file.replace(final)
-    finally:
-        partial_file.unlink(missing_ok=True)
-    return final
-
-
-def _is_of(sif: Path, image: Image) -> bool:
-    """Whether `inspect` answers, and names the digest that was asked for."""
-    inspection = _spython().inspect(str(sif))
-    if "attributes" not in inspection:
-        return False
-    label = str(inspection["attributes"]["labels"].get(_FROM, ""))
-    return image.pinned is None or label.removeprefix("//") == image.pinned
+def _make(image: Image, target: Path) -> None:
+    if image.pinned is None:
+        _build(image, target)
+    else:
+        _pull(image.pinned, target)
 
 
 def _pull(pinned: str, target: Path) -> None:
@@ -294,7 +282,8 @@ def _refused_isolation(sif: Path) -> str | None:
 
 def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
     """None when a container starts, else what the engine said."""
-    options = [*_FLAGS, *flags, "--home", "/tmp", "--pwd", "/"]  # noqa: S108 - the container's own
+    home = "/tmp"  # noqa: S108 - the container's own
+    options = [*_FLAGS, *_guards(bool(flags)), *flags, "--home", home, "--pwd", "/"]
     answer = _spython().execute(str(sif), ["true"], options=options, return_result=True)
     message = "".join(answer["message"])
     # an image without `true` got as far as looking for it
@@ -323,6 +312,30 @@ def _judge(invocation: Invocation, offset_bytes: int, process_exit: Exit) -> End
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(process_exit.code)
     return Ended(exit_code=code, signal=number, out_of_memory=process_exit.out_of_memory)
+
+
+def _guards(isolated: bool) -> tuple[str, ...]:
+    """What keeps a workload of root from writing to the machine; nothing for anybody else.
+
+    Args:
+        isolated: It has no network, and a hosts file of its own.
+    """
+    if os.geteuid() != 0:
+        return ()
+    own = (path for path in sorted(Path("/proc").iterdir()) if _is_machine_wide(path))
+    others = (*(Path("/sys") / name for name in _SYS), _LOCAL_TIME)
+    if not isolated:
+        others = (*others, _HOSTS)
+    paths = (*own, *filter(Path.exists, others))
+    mounts = (Mount(source=path, target=str(path)) for path in paths)
+    return (*_AS_ROOT, *(word for mount in mounts for word in ("--mount", _bind(mount))))
+
+
+def _is_machine_wide(path: Path) -> bool:
+    """Whether an entry of /proc is no process's, and could be written."""
+    if path.name.isdigit() or path.is_symlink():
+        return False
+    return path.is_dir() or bool(path.stat().st_mode & _WRITABLE)
 
 
 def _bind(mount: Mount) -> str:

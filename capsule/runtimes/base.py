@@ -103,11 +103,14 @@ class Prepared:
         handle: What the engine calls it: a SIF path, an image id; empty for `host`.
         observations: Facts of this copy, which prove nothing: engine version, SIF digest, image id.
         open_network: Why the engine cannot keep workloads off the network here, None where it can.
+        hashing_seconds: What it took to know that its copy is the one that was made here, 0 where
+            the engine keeps its copies itself.
     """
 
     handle: str
     observations: Mapping[str, str] = field(default_factory=dict)
     open_network: str | None = None
+    hashing_seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,16 @@ from capsule import archive, digest
 from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
 from capsule.record import File, Record
 from tests.support.capsules import run, sample, sample_files, seal, unpack, write_folder
-from tests.support.records import LOSS, SEEDS, make_attempt, make_files, make_record, noted
+from tests.support.records import (
+    LOSS,
+    SEEDS,
+    make_attempt,
+    make_files,
+    make_image,
+    make_record,
+    noted,
+)
+from tests.support.registries import make_index
 
 
 @pytest.fixture
@@ -179,6 +188,20 @@ def test_setup_survives_the_run_folder() -> None:
     )
     kept = json.loads(json.dumps(archive.setup_to_json(setup)))
     assert archive.setup_from_json(kept) == setup
+    kept["image"]["pinned"] = "registry.example.org/other:" + "0" * 64
+    with pytest.raises(DamagedError, match="pinned cannot be what is stated"):
+        archive.setup_from_json(kept)
+
+
+def test_the_index_that_an_image_was_chosen_from_is_kept(tmp_path: Path) -> None:
+    image = make_image()
+    assert image.manifest is not None
+    body = make_index(image.manifest)
+    image = dataclasses.replace(image, index=body, index_digest=digest.of_bytes(body))
+    path = seal(tmp_path, dataclasses.replace(make_record(), image=image))
+    with archive.read(path) as capsule:
+        assert capsule.record.image == image
+        assert capsule.open("records/image-index.json") == body
 
 
 # sealing

@@ -135,11 +135,11 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
-            "known by another digest",
+            "identity cannot be what is stated",
         ),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "digest", to=OTHER)),
-            "known by another digest",
+            "identity cannot be what is stated",
         ),
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
@@ -203,8 +203,8 @@ def image_layer(field: str) -> Forge:
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
         (forge_text("data/records/image-config.json", b"amd64", b"arm64"), "configuration"),
         (forge_text("data/records/image-manifest.json", b'"size": 6', b'"size": 7'), "manifest"),
-        (image_layer("diff_id"), "diff_ids"),
-        (image_layer("digest"), "other layers"),
+        (image_layer("diff_id"), "layers cannot be what is stated"),
+        (image_layer("digest"), "layers cannot be what is stated"),
         (lambda files: rehash(files | {"data/levels/more.py": b""}), "levels/"),
         (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
         (

@@ -9,7 +9,7 @@ from capsule.sealing import Sealed
 from capsule.session import Terms
 from capsule.watch import Watch
 from tests.support.command import REPORT, User, write_manifest, write_script
-from tests.support.engines import engine_cache, small_image
+from tests.support.engines import engine_cache, engine_state, small_image
 from tests.support.launchers import NodeLauncher
 
 BOTH = (
@@ -78,6 +78,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
     if request.param == "host":
         return "host", None
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
     return request.param, small_image()
 
 

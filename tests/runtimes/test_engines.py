@@ -28,6 +28,12 @@ def image() -> Image:
     return small()
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier tests made is not known here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.mark.engines
 def test_where_a_site_refuses_isolated_networks_the_run_goes_on_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +169,23 @@ def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path: Pa
     sif.write_bytes(b"not an image")
     assert runtime.prepare(tiny, cache=tmp_path).handle == prepared.handle
     assert sif.read_bytes().startswith(b"#!")
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("from_byte", [0, 1 << 15])
+def test_a_sif_that_somebody_changed_is_made_again(
+    image: Image, tmp_path: Path, from_byte: int
+) -> None:
+    """From some byte on, too: the labels, which name the image, come before its files."""
+    sif = Path(Apptainer().prepare(image, cache=tmp_path).handle)
+    with sif.open("r+b") as stream:
+        stream.seek(from_byte)
+        stream.write(bytes(sif.stat().st_size - from_byte))
+    changed = of_file(sif)
+    prepared = Apptainer().prepare(image, cache=tmp_path)
+    assert prepared.handle == str(sif)
+    assert prepared.observations["sif_sha256"] == of_file(sif).hex != changed.hex
+    assert python(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "").exit_code == 0
 
 
 @pytest.mark.engines

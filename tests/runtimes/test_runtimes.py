@@ -20,7 +20,7 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.host import Host
-from tests.support.engines import as_user, engine_cache, push_tiny, small_image
+from tests.support.engines import as_user, engine_cache, engine_state, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -31,10 +31,14 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="session")
-def sif_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sif_cache() -> Path:
+    """A cache that outlives the tests."""
+    return engine_cache()
+
+
+@pytest.fixture(scope="session")
+def user_cache() -> Path:
     """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
-    if os.getuid() != 0:
-        return tmp_path_factory.mktemp("cache")
     folder = engine_cache().with_name("user-cache")
     folder.mkdir(exist_ok=True)
     account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
@@ -50,7 +54,10 @@ def sif_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("docker", marks=pytest.mark.engines),
     ]
 )
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Engine:
+    monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
     runtime = runtimes.choose(request.param, needs_image=request.param != "host")
     if not runtime.contained:
         return Engine(runtime=runtime, prepared=runtime.prepare(None, cache=tmp_path))
@@ -260,16 +267,16 @@ def test_reap_ends_what_a_killed_run_left(engine: Engine, tmp_path: Path) -> Non
 @pytest.mark.engines
 def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
     fetch = PREPARE + "print(prepared.handle, end='')"
-    folder = tempfile.mkdtemp()
-    Path(folder).chmod(0o777)
-    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
+    folder = tempfile.mkdtemp(dir="/tmp")
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
     assert Path(handle).parent == Path(folder) / "sif"
     assert Path(handle).stat().st_uid == user.pw_uid
 
 
 @pytest.mark.engines
-def test_an_ordinary_user_runs_apptainer(sif_cache: Path) -> None:
+def test_an_ordinary_user_runs_apptainer(user_cache: Path) -> None:
     program = PREPARE + (
         "import tempfile\n"
         "from capsule.runtimes.base import Invocation, Mount\n"
@@ -285,7 +292,7 @@ def test_an_ordinary_user_runs_apptainer(sif_cache: Path) -> None:
         "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
     )
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    words = as_user(program, small_image(), str(sif_cache), str(PATIENCE_SECONDS)).split()
+    words = as_user(program, small_image(), str(user_cache), str(PATIENCE_SECONDS)).split()
     assert words == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
 
 

@@ -1,0 +1,224 @@
+"""Index, manifest and configuration of an image, read strictly out of what was served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from capsule.digest import Digest, of_bytes
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.jsons import Json
+from capsule.schema import parse
+
+_OCI = "application/vnd.oci.image"
+_DOCKER = "application/vnd.docker"
+INDEXES = (f"{_OCI}.index.v1+json", f"{_DOCKER}.distribution.manifest.list.v2+json")
+MANIFESTS = (f"{_OCI}.manifest.v1+json", f"{_DOCKER}.distribution.manifest.v2+json")
+_CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
+# engines stop at 127; an image of more is none that could be mounted
+_MAX_LAYERS = 1000
+_PLATFORM_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """One line of an index; `platform` is (os, architecture[, variant]), empty where not named."""
+
+    platform: tuple[str, ...]
+    digest: Digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """A multi-platform index: its raw bytes, their digest, and what it offers."""
+
+    body: bytes
+    digest: Digest
+    offers: tuple[Offer, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blob:
+    """A layer as a manifest names it."""
+
+    digest: Digest
+    size_bytes: int
+    media_type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A platform manifest: its raw bytes, their digest, the configuration's, and the layers."""
+
+    body: bytes
+    digest: Digest
+    config: Digest
+    blobs: tuple[Blob, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A configuration: its raw bytes, their digest, the platform, and the layers' contents."""
+
+    body: bytes
+    digest: Digest
+    platform: tuple[str, ...]
+    diff_ids: tuple[Digest, ...]
+
+
+def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifest:
+    """The index or manifest in some bytes; its own fields alone decide which of the two it is.
+
+    Args:
+        body: As it was served.
+        kind: Media type that it was served as, for a document that names none.
+        where: The image, for messages.
+
+    Raises:
+        DamagedError: Not JSON, or not as its specification asks.
+        CannotRunError: Neither of the two, or both at once.
+    """
+    document = _object(body, where)
+    is_index, is_manifest = "manifests" in document, "layers" in document
+    named = document.get("mediaType") or kind
+    known = INDEXES if is_index else MANIFESTS
+    if is_index == is_manifest or (named and named not in known):
+        # both at once is how one digest is made to mean two images
+        raise CannotRunError(
+            f"{str(named or 'something')[:80]!r} is served here, which is no image of schema 2"
+            " or OCI",
+            where=where,
+        )
+    if is_index:
+        offers = _take(lambda: tuple(map(_offer, _entries(document["manifests"]))), "index", where)
+        return Index(body=body, digest=of_bytes(body), offers=offers)
+    config = _take(lambda: _part(document, "config"), "manifest", where)
+    if (config_kind := _take(lambda: config["mediaType"], "manifest", where)) not in _CONFIGS:
+        raise CannotRunError(
+            f"this is not a container image: its configuration is {str(config_kind)[:80]!r}",
+            where=where,
+        )
+    return Manifest(
+        body=body,
+        digest=of_bytes(body),
+        config=_take(lambda: _digest(config), "manifest", where),
+        blobs=_take(lambda: _blobs(document["layers"]), "manifest", where),
+    )
+
+
+def read_config(body: bytes, *, where: str) -> Config:
+    """The configuration in some bytes.
+
+    Raises:
+        DamagedError: Not JSON, or not as its specification asks.
+    """
+    document = _object(body, where)
+    _take(lambda: _check_settings(_part(document, "config")), "configuration", where)
+    platform = _take(lambda: _platform(document), "configuration", where)
+    if not platform:
+        raise DamagedError("the configuration names no platform", where=where)
+    return Config(
+        body=body,
+        digest=of_bytes(body),
+        platform=platform,
+        diff_ids=_take(
+            lambda: tuple(map(_parse_digest, _entries(_part(document, "rootfs")["diff_ids"]))),
+            "configuration",
+            where,
+        ),
+    )
+
+
+def _object(body: bytes, where: str) -> Mapping[str, Json]:
+    document = parse(body, where=where)
+    if not isinstance(document, dict):
+        raise DamagedError("not a JSON object", where=where)
+    return document
+
+
+def _take(read_part: Callable[[], _T], what: str, where: str) -> _T:
+    try:
+        return read_part()
+    except (KeyError, TypeError, ValueError, UsageError) as error:
+        fault = f"{type(error).__name__}: {str(error)[:200]!r}"
+        raise DamagedError(
+            f"the {what} is not as its specification asks: {fault}", where=where
+        ) from None
+
+
+def _offer(entry: Json) -> Offer:
+    return Offer(platform=_platform(_part(entry, "platform")), digest=_digest(entry))
+
+
+def _platform(entry: Mapping[str, Json]) -> tuple[str, ...]:
+    parts = [part for name in ("os", "architecture", "variant") if (part := entry.get(name))]
+    for part in parts:
+        if not isinstance(part, str) or not _PLATFORM_PART.fullmatch(part):
+            raise ValueError(f"{str(part)[:40]!r} is no part of a platform")
+    if not entry.get("os") or not entry.get("architecture"):
+        return ()
+    return tuple(str(part) for part in parts)
+
+
+def _blob(entry: Json) -> Blob:
+    if not isinstance(entry, Mapping):
+        raise TypeError("a layer is an object")
+    size, kind = entry["size"], entry["mediaType"]
+    # True is an integer to Python alone
+    if type(size) is not int or not 0 <= size < 1 << 63:
+        raise TypeError("a layer has a size in bytes")
+    if not isinstance(kind, str) or not _MEDIA_TYPE.fullmatch(kind):
+        raise TypeError("a layer has a media type")
+    if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
+        raise ValueError(
+            "a layer lies outside the registry (a foreign layer); nobody could keep this image"
+        )
+    return Blob(digest=_digest(entry), size_bytes=size, media_type=kind)
+
+
+def _check_settings(settings: Mapping[str, Json]) -> None:
+    """What is read of it later: variables and labels."""
+    variables, labels = settings.get("Env") or [], settings.get("Labels") or {}
+    if not all(isinstance(item, str) for item in _entries(variables)):
+        raise TypeError("a variable is no text")
+    if not isinstance(labels, Mapping):
+        raise TypeError("its labels are no object")
+
+
+def _digest(entry: Json) -> Digest:
+    if not isinstance(entry, Mapping):
+        raise TypeError("what is named by a digest is an object")
+    return _parse_digest(entry["digest"])
+
+
+def _parse_digest(text: Json) -> Digest:
+    if not isinstance(text, str):
+        raise TypeError("a digest is a text")
+    return Digest.parse(text)
+
+
+def _part(whole: Json, name: str) -> Mapping[str, Json]:
+    """An object inside another, empty where there is none of that name."""
+    part = whole.get(name) if isinstance(whole, Mapping) else whole
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise TypeError(f"{name} is no object")
+    return part
+
+
+def _entries(value: Json) -> Sequence[Json]:
+    if not isinstance(value, list):
+        raise TypeError("what should be a list is none")
+    return value
+
+
+def _blobs(value: Json) -> tuple[Blob, ...]:
+    entries = _entries(value)
+    if len(entries) > _MAX_LAYERS:
+        raise ValueError(f"{len(entries)} layers, more than {_MAX_LAYERS}")
+    return tuple(map(_blob, entries))

@@ -1,0 +1,124 @@
+"""What is known of an image, made from its own bytes and held together: for new ones and for old.
+
+Who fetches an image and who reads a capsule come here with the same documents, so that a record
+cannot name one image, pin a second and describe a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capsule.digest import expect
+from capsule.errors import DamagedError
+from capsule.image import Image, Layer
+from capsule.image.documents import Config, Index, Manifest
+from capsule.image.reference import parse
+
+_BUILT = "build "
+_TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+def make(
+    reference: str, *, index: Index | None, manifest: Manifest, config: Config, where: str
+) -> Image:
+    """An image of a registry: each document names the next by its digest.
+
+    Args:
+        reference: As the user wrote it.
+        index: What stands behind the reference, None when that is the manifest itself.
+        manifest: Of the platform.
+        config: The configuration.
+        where: The image, for messages.
+
+    Raises:
+        DamagedError: A link of the chain from the reference to the layers does not hold.
+        UsageError: Not a reference.
+    """
+    named = parse(reference)
+    if named.digest is not None:
+        top = index or manifest
+        expect(top.digest, named.digest, what="what the reference names", where=where)
+    if index is not None:
+        _check_offer(index, manifest, config, where)
+    expect(config.digest, manifest.config, what="the image's configuration", where=where)
+    if len(manifest.blobs) != len(config.diff_ids):
+        raise DamagedError(
+            "manifest and configuration do not list the same number of layers:"
+            f" {len(manifest.blobs)} and {len(config.diff_ids)}",
+            where=where,
+        )
+    return Image(
+        reference=reference,
+        pinned=named.pin(manifest.digest),
+        index_digest=index.digest if index else None,
+        manifest_digest=manifest.digest,
+        platform="/".join(config.platform),
+        config_digest=config.digest,
+        layers=tuple(
+            Layer(
+                digest=blob.digest,
+                size_bytes=blob.size_bytes,
+                media_type=blob.media_type,
+                diff_id=diff_id,
+            )
+            for blob, diff_id in zip(manifest.blobs, config.diff_ids, strict=True)
+        ),
+        index=index.body if index else None,
+        manifest=manifest.body,
+        config=config.body,
+    )
+
+
+def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: str) -> Image:
+    """An image that was built here and that no registry has: its configuration is its name.
+
+    Args:
+        reference: `build FOLDER`.
+        config: The configuration.
+        sizes: Bytes of each layer's tar, which is blob and content in one.
+        where: The image, for messages.
+
+    Raises:
+        DamagedError: It is called by a reference to a registry, or a layer's size is missing.
+    """
+    if not reference.startswith(_BUILT):
+        raise DamagedError(
+            f"an image without a manifest was built on the spot, and is called {reference!r}",
+            where=where,
+        )
+    if len(sizes) != len(config.diff_ids):
+        raise DamagedError(
+            "image and configuration do not list the same number of layers:"
+            f" {len(sizes)} and {len(config.diff_ids)}",
+            where=where,
+        )
+    return Image(
+        reference=reference,
+        pinned=None,
+        index_digest=None,
+        manifest_digest=None,
+        platform="/".join(config.platform),
+        config_digest=config.digest,
+        layers=tuple(
+            Layer(digest=diff_id, size_bytes=size, media_type=_TAR_LAYER, diff_id=diff_id)
+            for size, diff_id in zip(sizes, config.diff_ids, strict=True)
+        ),
+        index=None,
+        manifest=None,
+        config=config.body,
+    )
+
+
+def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -> None:
+    """Whether the index has this manifest for the platform that its configuration is for."""
+    platforms = [offer.platform for offer in index.offers if offer.digest == manifest.digest]
+    if not platforms:
+        raise DamagedError(
+            f"the index {index.digest} does not list the manifest {manifest.digest}", where=where
+        )
+    if config.platform[:2] not in [platform[:2] for platform in platforms]:
+        raise DamagedError(
+            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))},"
+            f" its configuration is for {'/'.join(config.platform)}",
+            where=where,
+        )

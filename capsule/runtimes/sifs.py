@@ -1,0 +1,166 @@
+"""Keep SIF files: one that is executed was made by this user, and nobody else can exchange it.
+
+A cache may be shared, and whoever writes a file into it would have it executed. So:
+
+- a SIF is believed for its bytes alone: its SHA-256 is in the ledger of what this user made of the
+  image. Its name and its labels are whatever somebody wrote;
+- between hashing and the start of a container, which opens the file by its path again, it cannot be
+  exchanged: the file and each folder above it belong to this user or to root, and nobody else may
+  write them (a sticky folder such as /tmp keeps others from what is not theirs);
+- where the cache is not so, the image is made again in the user's own cache. What others keep in
+  theirs is neither read, run nor replaced.
+
+What this does not hold against: root, and this user's own processes outside of containers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from capsule import site as sites
+from capsule.digest import Digest, of_file
+from capsule.errors import CannotRunError
+from capsule.runtimes import ledger
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sif:
+    """A SIF that may be executed.
+
+    Attributes:
+        path: Where it lies, out of others' reach.
+        digest: Of its bytes.
+        hashing_seconds: What it took to know that.
+    """
+
+    path: Path
+    digest: Digest
+    hashing_seconds: float
+
+
+def obtain(image: Digest, cache: Path, make: Callable[[Path], None]) -> Sif:
+    """The SIF of an image that this user has, else a new one.
+
+    Args:
+        image: What the image is known by.
+        cache: Folder that holds `sif/`; the user's own one is used where others may write this.
+        make: Makes the file at a path.
+
+    Raises:
+        CannotRunError: The ledger, or the user's own cache, is open to others.
+    """
+    places = tuple(dict.fromkeys((cache / "sif", sites.own_cache_folder() / "sif")))
+    known = ledger.read(image)
+    if sif := _look(image, places, known):
+        return sif
+    with ledger.lock(image):
+        # another process may have made it meanwhile
+        if (now_known := ledger.read(image)) != known and (sif := _look(image, places, now_known)):
+            return sif
+        return _make(image, _place(image, places), make)
+
+
+def weak_spot(path: Path) -> Path | None:
+    """The first part of a path, from the root on, that others may exchange; None without one."""
+    own = (0, os.geteuid())
+    # which says nothing of a circle of links, and leaves it to be seen as one
+    path = Path(os.path.realpath(path))
+    for part in (*reversed(path.parents), path):
+        try:
+            status = part.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return part
+        mode = status.st_mode
+        is_sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+        if status.st_uid not in own or (mode & _OTHERS_WRITE and not is_sticky):
+            return part
+        if stat.S_ISDIR(mode) and status.st_uid == own[1] and not mode & _OTHERS_ENTER:
+            # nobody else gets below it
+            return None
+    return None
+
+
+def _look(image: Digest, places: Sequence[Path], known: frozenset[Digest]) -> Sif | None:
+    for place in places:
+        path = place / f"{image.hex}.sif"
+        if not known or weak_spot(path) or not path.is_file():
+            continue
+        try:
+            sif = _hash(path)
+        except OSError:
+            continue
+        if sif.digest in known:
+            return sif
+    return None
+
+
+def _hash(path: Path) -> Sif:
+    began = time.monotonic()
+    digest = of_file(path)
+    return Sif(path=path.resolve(), digest=digest, hashing_seconds=time.monotonic() - began)
+
+
+def _place(image: Digest, places: Sequence[Path]) -> Path:
+    """The first place where a new file is out of others' reach, and in the way of none of theirs.
+
+    Raises:
+        CannotRunError: Says who could exchange it in the last one.
+    """
+    for place in places:
+        if _can_keep(place, f"{image.hex}.sif"):
+            return place
+    spot = weak_spot(places[-1])
+    fault = "it cannot be written" if spot is None else f"others may write {spot}"
+    raise CannotRunError(
+        f"there is no place of your own to keep the image in: {fault}",
+        where=str(places[-1]),
+        advice="name a folder that only you may write, and that only you may rename, with"
+        " CAPSULE_CACHE",
+    )
+
+
+def _can_keep(place: Path, name: str) -> bool:
+    if weak_spot(place):
+        return False
+    try:
+        # or the user's mask might let a group write what is made here
+        for folder in (*reversed(place.parents), place):
+            folder.mkdir(mode=0o755, exist_ok=True)
+    except OSError:
+        return False
+    file = place / name
+    theirs = os.path.lexists(file) and file.lstat().st_uid != os.geteuid()
+    return not theirs and os.access(place, os.W_OK) and weak_spot(place) is None
+
+
+def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
+    final = place / f"{image.hex}.sif"
+    # in a folder that nobody else enters, or somebody might open the file while it may be written
+    work = place / f".{image.hex}.{secrets.token_hex(4)}"
+    try:
+        work.mkdir(mode=0o700)
+        partial = work / final.name
+        make(partial)
+        partial.chmod(partial.stat().st_mode & ~_OTHERS_WRITE)
+        made = _hash(partial)
+        ledger.add(image, made.digest)
+        partial.replace(final)
+    except OSError as error:
+        raise CannotRunError(
+            f"the image cannot be kept: {error.strerror}", where=str(place)
+        ) from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return replace(made, path=final.resolve())
