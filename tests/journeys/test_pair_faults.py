@@ -64,7 +64,7 @@ def test_a_pair_killed_between_its_two_run_folders_left_nothing_to_go_on_with(
         pytest.param("capsule.sealing", "write", 1, (), id="unsealed"),
         pytest.param("capsule.sealing", "write", 2, OUTPUTS, id="A is sealed"),
         pytest.param("capsule.sealing", "write", 2, (), id="A is sealed under its usual name"),
-        pytest.param("capsule.sealing", "remove", 1, OUTPUTS, id="both are sealed"),
+        pytest.param("capsule.places", "discard", 1, OUTPUTS, id="both are sealed"),
     ],
 )
 def test_a_pair_killed_anywhere_ends_with_one_capsule_a_side_and_one_verdict(

@@ -97,7 +97,8 @@ def _strike(template: Template, course: Course, points: Sequence[int], strike: S
     if course.lead:
         struck.strike(course.lead)
     for at in points:
-        struck.strike(at, strike)
+        if not struck.is_done():
+            struck.strike(at, strike)
     struck.finish()
 
 

@@ -128,10 +128,14 @@ class Struck:
             self._fault("crashes", ended.output[-600:])
         return ended
 
+    def is_done(self) -> bool:
+        """Whether nothing is left to go on with."""
+        return not self._folders() and len(self._new_capsules()) == self._journey.capsules
+
     def finish(self) -> None:
         """Go on to the end, and hold what is left against what must be."""
         self._tally.points += 1
-        if self._folders() or len(self._new_capsules()) < self._journey.capsules:
+        if not self.is_done():
             ended = perform(self._user, self._words())
             if ended.status not in self._journey.statuses:
                 self._fault("cannot go on", ended.output[-600:])

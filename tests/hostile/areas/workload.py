@@ -44,6 +44,9 @@ def flops(sizes):
 def forward(c, sizes, x):
     return c.store(x * x)
 
+def backward(c, sizes, upstream, x):
+    return (c.store(upstream * x * 2),)
+
 def numpy(context, sizes, x):
     return (lambda x: x * x), (x,)
 
@@ -274,7 +277,7 @@ HANGS = (
 NAMES = (
     Case(
         name="workload/error-names-an-odd-file",
-        prepare=_measure("open(b'/nowhere-\\xff')\n"),
+        prepare=_measure("raise OSError('none at ' + os.fsdecode(b'/nowhere-\\xff'))\n"),
         status=5,
         says="/nowhere-\\udcff",
     ),
