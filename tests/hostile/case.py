@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,40 +87,50 @@ def observe(case: Case) -> Seen:
     with TemporaryDirectory(prefix="capsule-") as folder:
         user = User.make(Path(folder))
         argv = user.argv(*case.prepare(user))
+        end = Path(folder) / "end.txt"
         with user.talk.open("wb") as talk:
             began = monotonic()
             process = subprocess.Popen(
-                argv,
+                [user.python, "-I", "-S", "-c", _MEASURE, end, *argv],
                 cwd=user.folder,
                 env={**user.environment(), **case.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=talk,
                 stderr=talk,
+                start_new_session=True,
             )
-            status, peak_kib = _wait(process, case.seconds)
+            ended = _wait(process, case.seconds)
             seconds = monotonic() - began
         output = user.talk.read_bytes().decode(errors="replace")
+        if not ended:
+            return Seen(status=None, output=output, mib=0, seconds=seconds)
+        status, peak_kib = map(int, end.read_text().split())
         return Seen(status=status, output=output, mib=peak_kib / 1024, seconds=seconds)
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int | None, int]:
-    """Its exit status, None past its time, and its peak memory in KiB."""
-    handle = os.pidfd_open(process.pid)
+# A process begins with the peak memory of the one that starts it, which tests may have filled: a
+# small one stands between.
+_MEASURE = """
+import os, signal, sys
+child = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as end:
+    end.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}")
+"""
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends within its time; it has ended in any case."""
     try:
-        waiting = select.poll()
-        waiting.register(handle, select.POLLIN)
-        ended = bool(waiting.poll(1000 * seconds))
-    finally:
-        os.close(handle)
-    if not ended:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
         # capsule ends its workloads at the first signal
         process.terminate()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        return None, 0
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, usage.ru_maxrss
+        return False
+    return True

@@ -42,10 +42,14 @@ def _edited(name: str, edit: Callable[[bytes], bytes]) -> Make:
     return _zipped(change)
 
 
+def _path_of(line: bytes) -> bytes:
+    return line[64:]
+
+
 def _listed(path: str) -> Make:
     def insert(data: bytes) -> bytes:
-        lines = [*data.splitlines(keepends=True), b"0" * 64 + f"  {path}\n".encode()]
-        return b"".join(sorted(lines, key=lambda line: line[64:]))
+        lines: list[bytes] = [*data.splitlines(keepends=True), b"0" * 64 + f"  {path}\n".encode()]
+        return b"".join(sorted(lines, key=_path_of))
 
     return _edited(_LIST, insert)
 

@@ -19,6 +19,7 @@ _HARDWARE, _SOFTWARE = "data/records/hardware.json", "data/records/software.json
 _ENVIRONMENT, _IMAGE = "data/records/environment.json", "data/records/image.json"
 _RECORD, _PLAN, _MANIFEST = "data/capsule.json", "data/records/plan.json", "data/manifest.json"
 _ATTEMPTS, _SAMPLES = "data/results/attempts.jsonl", "data/results/samples.jsonl"
+_README_ID = b'"@id": "README.md"'
 _LOAD = b'"load": 0.25'
 _DEEP = b"[" * 200_000
 _LONG_KEY = b'"' + b"k" * 4_400_000 + b'": 1, '
@@ -123,17 +124,17 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     # names of other files
     (
         "encoded-parent-folder-in-the-crate",
-        _replaced(CRATE, b'"@id": "README.md"', b'"@id": "%2e%2e/README.md"'),
+        _edited(CRATE, lambda data: data.replace(_README_ID, b'"@id": "%2e%2e/README.md"')),
         "ro-crate-metadata.json",
     ),
     (
         "file-address-in-the-crate",
-        _replaced(CRATE, b'"@id": "README.md"', b'"@id": "file:///etc/passwd"'),
+        _edited(CRATE, lambda data: data.replace(_README_ID, b'"@id": "file:///etc/passwd"')),
         "ro-crate-metadata.json",
     ),
     (
         "other-host-in-the-crate",
-        _replaced(CRATE, b'"@id": "README.md"', b'"@id": "//169.254.169.254/x"'),
+        _edited(CRATE, lambda data: data.replace(_README_ID, b'"@id": "//169.254.169.254/x"')),
         "ro-crate-metadata.json",
     ),
     # images

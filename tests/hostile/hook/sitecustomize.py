@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 STATUS = 99
 _EVENTS = (
@@ -18,10 +19,15 @@ _EVENTS = (
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
+def _is_nowhere(path: object) -> bool:
+    """Whether no file comes of it; without a name one is made where a capsule could be written."""
+    return path == os.devnull or (isinstance(path, str) and Path(path).is_dir())
+
+
 def _watch(event: str, arguments: tuple[object, ...]) -> None:
     if event == "open":
         path, _, flags = arguments
-        if not isinstance(flags, int) or not flags & _WRITING or path == os.devnull:
+        if not isinstance(flags, int) or not flags & _WRITING or _is_nowhere(path):
             return
     elif not event.startswith(_EVENTS):
         return
