@@ -116,7 +116,7 @@ class Transfer:
         url: str,
         accept: str,
         authorization: str | None,
-        query: Mapping[str, str | None] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> Response:
         """Ask, and follow redirects."""
         for _ in range(_MAX_REDIRECTS):
@@ -137,7 +137,7 @@ class Transfer:
                 return response
             response.close()
             target = self._target(response)
-            if self._session.should_strip_auth(response.url, target):
+            if _origin(response.url) != _origin(target):
                 authorization = None
             url, query = target, None
         raise CannotRunError(
@@ -228,7 +228,7 @@ class Transfer:
                 where=str(self._reference),
                 advice=f"log in first: docker login {self._reference.registry}",
             )
-        query = {name: wanted[name] for name in ("service", "scope") if name in wanted}
+        query = {str(name): wanted[name] for name in ("service", "scope") if name in wanted}
         with self._request(realm, "application/json", basic, query) as response:
             self._check_status(response, "token")
             token = _token(self._body(response, _MAX_TOKEN_BYTES))
@@ -254,6 +254,12 @@ def _parameters(challenge: str) -> dict[str, str]:
     """
     pairs = (item.partition("=") for item in parse_http_list(challenge))
     return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Whom a login is for: a protocol and a host with its port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _is_private(url: str) -> bool:

@@ -124,7 +124,7 @@ def test_a_configuration_that_could_not_be_recorded_is_damaged(changes: dict[str
     ],
 )
 def test_a_layer_that_could_not_be_recorded_is_damaged(layer: dict[str, Json]) -> None:
-    sound = {"mediaType": "a/b", "digest": str(of_bytes(b"")), "size": 0}
+    sound: dict[str, Json] = {"mediaType": "a/b", "digest": str(of_bytes(b"")), "size": 0}
     assert manifest_of(make_manifest(CONFIG, layers=[sound])).blobs[0].size_bytes == 0
     with pytest.raises(DamagedError):
         documents.read(make_manifest(CONFIG, layers=[sound | layer]), where="it")

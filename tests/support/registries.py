@@ -7,7 +7,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from capsule.digest import of_bytes
 from capsule.jsons import Json, JsonObject
@@ -47,7 +47,7 @@ def start(answer: Answer, heads: list[str] | None = None) -> _Server:
                 head += line
             if heads is not None:
                 heads.append(head)
-            answer(head.split()[1] if head else "", self.wfile)
+            answer(head.split()[1] if head else "", cast("BinaryIO", self.wfile))
 
     server = _Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

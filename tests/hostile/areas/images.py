@@ -217,6 +217,10 @@ _OPEN_KERNEL_SETTINGS = (
 )
 
 
+def _open_kernel_settings(engine: str) -> Prepare:
+    return lambda user: _run(user, engine, small_image(), _OPEN_KERNEL_SETTINGS + NOISY)
+
+
 CASES = (
     Case(
         name="registry/control-character-in-variant",
@@ -363,9 +367,7 @@ CASES = (
     *(
         Case(
             name=f"image/writes-kernel-settings-under-{engine}",
-            prepare=lambda user, engine=engine: _run(
-                user, engine, small_image(), _OPEN_KERNEL_SETTINGS + NOISY
-            ),
+            prepare=_open_kernel_settings(engine),
             status=0,
             says="own.capsule.zip",
             says_not="can be written",
