@@ -44,7 +44,7 @@ def from_json(value: Mapping[str, Any], *, manifest: bytes | None, config: bytes
         layers=tuple(
             Layer(
                 digest=Digest.parse(layer["digest"]),
-                size_bytes=layer["size_bytes"],
+                size_bytes=int(layer["size_bytes"]),
                 media_type=layer["media_type"],
                 diff_id=Digest.parse(layer["diff_id"]),
             )

@@ -8,12 +8,13 @@ append to each other.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from capsule.errors import DamagedError
-from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport
+from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, writable
 from capsule.jsons import Json, JsonObject
 from capsule.plan import Trial
 from capsule.record import Reason
@@ -24,6 +25,7 @@ MAX_LINE_BYTES = 64 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _PLACES = ("steps", "wall", "active")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Defect(Exception):
@@ -114,9 +116,9 @@ class _Reader:
     def _append(self, event: JsonObject) -> None:
         trial = self._under_way(event)
         name = event.get("metric")
-        if name not in {metric.name for metric in trial.benchmark.due(trial.framework)}:
+        due = {metric.name for metric in trial.benchmark.due(trial.framework)}
+        if not isinstance(name, str) or name not in due:
             raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
-        name = str(name)
         self._series.setdefault(name, OpenSeries(name, self._rank)).take(event)
 
     def close(self) -> None:
@@ -198,7 +200,7 @@ class OpenSeries:
 
 def _events(path: Path) -> Iterator[JsonObject]:
     for number, line in _lines(path):
-        event = parse(line, where=f"journal line {number}")
+        event = parse_foreign(line, where=f"journal line {number}")
         if not isinstance(event, dict):
             raise Defect(f"line {number} is not an object")
         yield event
@@ -217,6 +219,26 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if not line.endswith(b"\n"):
                 return
             yield number, line
+
+
+def parse_foreign(data: bytes, *, where: str) -> Json:
+    """JSON of a workload, whose strings can be written again.
+
+    Raises:
+        DamagedError: It is not strict JSON.
+    """
+    value: Json = parse(data, where=where)
+    return _writable(value) if _SURROGATE.search(data) else value
+
+
+def _writable(value: Json) -> Json:
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    if isinstance(value, dict):
+        return {writable(key): _writable(item) for key, item in value.items()}
+    return value
 
 
 def _object(value: Json) -> JsonObject:

@@ -173,3 +173,8 @@ def _misfit(one: Series, metric: Metric, series: Sequence[Series]) -> str | None
             ' rank reports is declared "per": "rank"'
         )
     return None
+
+
+def writable(text: str) -> str:
+    """Text as UTF-8 can have it: half a surrogate pair, as in a file's odd name, is spelled out."""
+    return text.encode(errors="backslashreplace").decode()

@@ -22,6 +22,7 @@ _CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
 _ACCEPT = ", ".join((*_MANIFESTS, *_INDEXES))
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONFIG_BYTES = 8 << 20
+_LARGEST, _LONGEST_WORD = 2**53 - 1, 200
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _T = TypeVar("_T")
 
@@ -145,13 +146,20 @@ def _choose(index: Mapping[str, Json], wanted: tuple[str, ...], reference: Refer
 
 def _platform_of(entry: Mapping[str, Json]) -> tuple[str, ...]:
     parts = (entry.get("os"), entry.get("architecture"), entry.get("variant"))
-    return tuple(str(part) for part in parts if part)
+    return tuple(_word(str(part)) for part in parts if part)
+
+
+def _word(text: str) -> str:
+    """The same text, which a record can hold."""
+    if not (text.isascii() and text.isprintable() and len(text) <= _LONGEST_WORD):
+        raise ValueError(f"{text[:_LONGEST_WORD]!a} is no name")
+    return text
 
 
 def _same_platform(
     config: Mapping[str, Json], wanted: tuple[str, ...], reference: Reference
 ) -> str:
-    platform = _platform_of(config)
+    platform = _take(lambda: _platform_of(config), reference, "configuration")
     if platform[: len(wanted)] != wanted:
         raise CannotRunError(
             f"the image is for {'/'.join(platform) or 'no platform'}, wanted is {'/'.join(wanted)}",
@@ -194,9 +202,11 @@ def _layers(
 
 
 def _layer(entry: Json, diff_id: Digest, reference: Reference) -> Layer:
-    if not isinstance(entry, Mapping) or not isinstance(size := entry["size"], int):
+    if not isinstance(entry, Mapping) or type(size := entry["size"]) is not int:
         raise TypeError("a layer is an object with a size in bytes")
-    kind = str(entry["mediaType"])
+    if not 0 <= size <= _LARGEST:
+        raise ValueError(f"{size} is no size")
+    kind = _word(str(entry["mediaType"]))
     if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
         raise DamagedError(
             "a layer lies outside the registry (a foreign layer); nobody could keep this image",
