@@ -16,7 +16,7 @@ MOST_DOCUMENT_BYTES = 1 << 27
 MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 28
-MOST_PARSED_BYTES = 208 << 20
+MOST_PARSED_BYTES = 224 << 20
 
 # bytes that CPython takes, about
 _OBJECT, _MEMBER, _LIST, _ITEM, _STRING = 64, 48, 56, 8, 60
@@ -31,7 +31,7 @@ def parsed_bytes(data: bytes) -> int:
     members = data.count(b":")
     strings = max(0, data.count(b'"') // 2 - members)
     return (
-        len(data) * (1 if data.isascii() else 4)
+        2 * len(data) * (1 if data.isascii() else 2)
         + _OBJECT * data.count(b"{")
         + _MEMBER * members
         + _LIST * data.count(b"[")

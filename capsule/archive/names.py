@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from capsule.archive.limits import MOST_FOLDERS, MOST_NAME_BYTES
 
-_SEGMENT = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+_SEGMENT = re.compile(_PART)
+_PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_DEVICE = re.compile(r"(?i)(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|$)")
 
 
 def fault(path: str) -> str | None:
@@ -21,6 +24,8 @@ def fault(path: str) -> str | None:
     """
     if len(path.encode("utf-8", "surrogatepass")) > MOST_NAME_BYTES:
         return f"longer than {MOST_NAME_BYTES} bytes"
+    if _PLAIN.fullmatch(path) and not _DEVICE.search(path):
+        return None
     for segment in path.split("/"):
         if not _SEGMENT.fullmatch(segment):
             return f"{segment!r} may not be a part of a name"

@@ -15,7 +15,7 @@ from capsule.plan import Plan, to_json
 # bytes that one of each takes in a capsule's documents, at most but for very long names
 _CLAIM, _METRIC, _RUN, _FILE, _LINE, _VALUE = 700, 700, 150, 450, 700, 25
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
-_PARSED_CLAIM, _PARSED_REST = 1600, 16 << 20
+_PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
 # the measuring program, and further starts of a run that is cut off again and again
 _SPARE_ENTRIES = 20_000
 _STREAMS = 2

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from capsule import __version__
 from capsule.archive.codec import pretty
 from capsule.digest import canonical_json, of_json
 from tests.hostile.case import Case, Prepare
@@ -95,10 +96,11 @@ def _many_groups(plan: Any) -> None:
 
 
 def _large_environment(document: Any) -> None:
-    document["environment"]["effective"] = {"a": [[[]]] * 1_000_000}
+    document["environment"]["effective"] = {"a": [[[]]] * 2_000_000}
 
 
 def _many_claims(record: Any) -> None:
+    record["tool"] = __version__
     record["claims"] = [*record["claims"] * 50_000, 1]
 
 
@@ -142,15 +144,13 @@ CASES = (
         status=4,
         says="holds more values than a reader takes on",
         mib=_MIB,
-        seconds=6.0,
     ),
     Case(
-        name="archive/environment-of-sixty-megabytes",
+        name="archive/environment-of-four-million-lists",
         prepare=_forge(_document(_ENVIRONMENT, _large_environment)),
         status=4,
         says="holds more values than a reader takes on",
         mib=_MIB,
-        seconds=9.0,
     ),
     Case(
         name="archive/the-last-of-many-claims-is-none",
@@ -158,7 +158,6 @@ CASES = (
         status=4,
         says="/claims/50000",
         mib=_MIB,
-        seconds=10.0,
     ),
     Case(
         name="archive/folders-without-end",
@@ -166,7 +165,6 @@ CASES = (
         status=4,
         says="more than 50000 folders",
         mib=_MIB,
-        seconds=6.0,
     ),
     Case(
         name="archive/names-of-ten-megabytes",
@@ -174,7 +172,6 @@ CASES = (
         status=4,
         says="a zip entry has a name longer than 200 bytes",
         mib=_MIB,
-        seconds=6.0,
     ),
     Case(
         name="archive/twenty-thousand-files",
@@ -182,7 +179,6 @@ CASES = (
         status=4,
         says="describes otherwise",
         mib=_MIB,
-        seconds=8.0,
     ),
     Case(
         name="archive/two-hundred-thousand-sample-lines",
@@ -190,7 +186,6 @@ CASES = (
         status=4,
         says="samples are not sorted",
         mib=_MIB,
-        seconds=10.0,
     ),
     Case(
         name="archive/a-hundred-thousand-attempts-at-one-trial",
@@ -198,7 +193,6 @@ CASES = (
         status=4,
         says="are not numbered from 1 on",
         mib=_MIB,
-        seconds=10.0,
     ),
     Case(
         name="archive/bag-info-of-forty-megabytes",
@@ -206,7 +200,6 @@ CASES = (
         status=4,
         says="bag-info.txt is larger than",
         mib=_MIB,
-        seconds=6.0,
     ),
     Case(
         name="archive/variables-that-are-a-list",
