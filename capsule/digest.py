@@ -15,7 +15,7 @@ from capsule.errors import DamagedError, UsageError
 _FORM = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
+@dataclass(frozen=True, kw_only=True, order=True, slots=True)
 class Digest:
     """A SHA-256 in the form that registries use: `sha256:` and 64 lower-case hex digits."""
 

@@ -366,8 +366,9 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "seed_source": trial.seed_source,
     }
     match benchmark.subject:
-        case Command(words=words):
-            return {**planned, "command": list(words)}
+        case Command():
+            # its words stand in the manifest, once: here they would in every trial
+            return planned
         case Operator() as subject:
             kind = "operator"
         case Network() as subject:

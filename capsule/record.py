@@ -39,7 +39,7 @@ Reason = Literal[
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
     """A file that a trial left behind and the capsule keeps: a log, a curve, a checkpoint's hash.
 
@@ -56,7 +56,7 @@ class Evidence:
     rank: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
     """One process group's try at one trial.
 
@@ -106,7 +106,7 @@ class Attempt:
         return lines[-1].strip() if lines else ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Samples:
     """Every value of one metric in one trial attempt: one line of `results/samples.jsonl`.
 
@@ -141,7 +141,7 @@ class Samples:
     active: tuple[float, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenClaim:
     """A claim with its wildcard resolved and its region turned into numbers at sealing.
 

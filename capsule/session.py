@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from capsule import archive, places, summary, verdict
 from capsule import earlier as earlier_runs
-from capsule import places, summary, verdict
 from capsule import plan as planning
 from capsule import record as records
 from capsule.earlier import Earlier
@@ -109,7 +109,12 @@ def set_up(
     claims: Sequence[FrozenClaim] | None = None,
     earlier: Earlier | None = None,
 ) -> Setup:
-    """What is decided before the first process start, under a name of its own."""
+    """What is decided before the first process start, under a name of its own.
+
+    Raises:
+        UsageError: A capsule has no room for all that the plan will leave behind.
+    """
+    archive.require_room(plan, carried=len(resolved.inputs))
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),

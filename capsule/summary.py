@@ -21,7 +21,7 @@ _FEW = 50_000
 _VERY_FEW = 500
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One planned run of one metric: a trial, whatever became of it.
 
@@ -91,7 +91,7 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
     A failed trial is a failed run of each of its metrics, and a trial without a final outcome a
     missing one: nothing that was planned drops out of sight.
     """
-    return _with_trajectories(_metrics(record))
+    return _with_trajectories(metric_runs(record))
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -248,11 +248,11 @@ def metrics_document(record: Record) -> dict[str, Any]:
     """
     return {
         "format": FORMAT,
-        "metrics": {path: _summary(runs) for path, runs in _metrics(record).items()},
+        "metrics": {path: _summary(runs) for path, runs in metric_runs(record).items()},
     }
 
 
-def _metrics(record: Record) -> Mapping[str, MetricRuns]:
+def metric_runs(record: Record) -> Mapping[str, MetricRuns]:
     """`run_values` but for the trajectories, made once for a record: reading it needs it too."""
     metrics: Mapping[str, MetricRuns] = vars(record).get("_metrics") or _make_metrics(record)
     vars(record)["_metrics"] = metrics

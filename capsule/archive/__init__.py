@@ -6,10 +6,21 @@ Its verbs:
     archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
+    archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
 """
 
 from capsule.archive.reader import Capsule, read
+from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.writer import check_names, draft, write
 
-__all__ = ["Capsule", "check_names", "draft", "read", "setup_from_json", "setup_to_json", "write"]
+__all__ = [
+    "Capsule",
+    "check_names",
+    "draft",
+    "read",
+    "require_room",
+    "setup_from_json",
+    "setup_to_json",
+    "write",
+]

@@ -163,7 +163,7 @@ def _original(record: Record) -> list[Entity]:
 
 def _headlines(record: Record) -> list[Entity]:
     """The median over runs of every claimed metric."""
-    runs = summary.run_values(record)
+    runs = summary.metric_runs(record)
     claimed = sorted({claim.metric for claim in record.claims} & runs.keys())
     headlines = []
     for n, path in enumerate(claimed, 1):

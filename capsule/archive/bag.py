@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -19,7 +20,7 @@ TAGGED = (INFO, BAGIT, MANIFEST)
 PAYLOAD = "data/"
 DECLARATION = b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 
-_LINE = re.compile(r"([0-9a-f]{64})  ([^\r\n]+)")
+_LINE = re.compile(rb"([0-9a-f]{64})  ([\x20-\x7e]+)\n")
 _SIGNATURE = re.compile(r"signatures/[A-Za-z0-9_-][A-Za-z0-9._-]*\.sig")
 _MAX_SIGNATURE_BYTES = 16 * 1024
 _MAX_TAG_BYTES = 64 << 20
@@ -67,15 +68,17 @@ def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
         DamagedError: A line is in another form, out of order or there twice.
     """
     digests: dict[str, Digest] = {}
-    for number, line in enumerate(data.decode("ascii", "replace").split("\n")[:-1], 1):
+    before = ""
+    for number, line in enumerate(io.BytesIO(data), 1):
         match = _LINE.fullmatch(line)
         if not match:
-            raise DamagedError(
-                f"line {number} is not '<sha256>  <path>': {line[:90]!r}", where=where
-            )
-        digests[match[2]] = Digest(hex=match[1])
-    if manifest(digests) != data:
-        raise DamagedError("lines are not sorted, doubled or not ended by a newline", where=where)
+            start = line[:90].decode("ascii", "replace")
+            raise DamagedError(f"line {number} is not '<sha256>  <path>': {start!r}", where=where)
+        path = match[2].decode()
+        if path <= before:
+            raise DamagedError(f"line {number} is out of order, or doubled", where=where)
+        digests[path] = Digest(hex=match[1].decode())
+        before = path
     return digests
 
 
@@ -96,7 +99,7 @@ def verify(
     Raises:
         DamagedError: Lists what is missing, changed, surplus or has a name that is not allowed.
     """
-    _refuse(list(_name_faults(source.sizes)), where)
+    _refuse(_name_faults(source.sizes), where)
     absent = [name for name in (*TAGGED, TAG_MANIFEST) if name not in source.sizes]
     _refuse([f"missing {name}" for name in absent], where)
     tags = parse_manifest(_small(source, TAG_MANIFEST, where), where=f"{where}:{TAG_MANIFEST}")
@@ -115,15 +118,17 @@ def verify(
     return digests, kept
 
 
-def read(source: Source, name: str, *, expected: Digest, where: str) -> bytes:
-    """The bytes of a file, which may have been changed since it was last hashed.
+def read(source: Source, name: str, *, expected: Digest, where: str) -> Iterator[bytes]:
+    """The bytes of a file, a piece at a time; it may have been changed since it was last hashed.
 
     Raises:
-        DamagedError: They no longer have the digest.
+        DamagedError: At the end, when they no longer have the digest.
     """
-    data = b"".join(source.chunks(name))
-    digest.expect(digest.of_bytes(data), expected, what=name, where=where)
-    return data
+    hasher = sha256()
+    for chunk in source.chunks(name):
+        hasher.update(chunk)
+        yield chunk
+    digest.expect(Digest(hex=hasher.hexdigest()), expected, what=name, where=where)
 
 
 def _small(source: Source, name: str, where: str) -> bytes:
@@ -167,13 +172,15 @@ def _belongs(name: str, expected: Mapping[str, Digest]) -> bool:
     return name in expected or name == TAG_MANIFEST or bool(_SIGNATURE.fullmatch(name))
 
 
-def _name_faults(sizes: Mapping[str, int]) -> Iterator[str]:
+def _name_faults(sizes: Mapping[str, int]) -> list[str]:
+    faults = []
     for name, size in sizes.items():
         if fault := names.fault(name):
-            yield f"{name[:200]!r}: {fault}"
+            faults.append(f"{name[:200]!r}: {fault}")
         if _SIGNATURE.fullmatch(name) and size > _MAX_SIGNATURE_BYTES:
-            yield f"{name} is larger than {_MAX_SIGNATURE_BYTES} bytes"
-    yield from names.clashes(sizes)
+            faults.append(f"{name} is larger than {_MAX_SIGNATURE_BYTES} bytes")
+    # names that may not be are not worth to be held against each other
+    return faults or names.clashes(sizes)
 
 
 def _refuse(faults: Iterable[str], where: str) -> None:

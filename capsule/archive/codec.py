@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
 from json.encoder import encode_basestring
@@ -13,11 +13,12 @@ from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
 from capsule.archive import flat, images, lines, setup
+from capsule.archive.limits import Budget
 from capsule.archive.strict import parse
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
-from capsule.manifest import Claim, Manifest, Margin, Published
+from capsule.manifest import Claim, Manifest
 from capsule.notes import Note
 from capsule.record import Dataset, FrozenClaim, Record
 
@@ -38,7 +39,7 @@ _MARGIN = "\n"
 _COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-Read = Callable[[str], bytes]
+Read = Callable[[str], Iterable[bytes]]
 
 
 def documents(record: Record) -> dict[str, bytes]:
@@ -99,7 +100,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
 
     Args:
         names: Every path below `data/`.
-        load: Gives the bytes of one of them.
+        load: Gives the bytes of one of them, in pieces.
         where: The capsule's name in messages.
 
     Raises:
@@ -109,28 +110,29 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
     stated = reader.record()
     image = reader.identity(IMAGE, "image-1")
     plan = reader.plan()
+    written = reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"])
     return Record(
         tool=stated["tool"],
         uuid=stated["uuid"],
         origin=setup.origin_from_json(stated["origin"]),
-        judge_rule=stated["judge_rule"],
+        judge_rule=int(stated["judge_rule"]),
         started=stated["started"],
         ended=stated["ended"],
         runtime=stated["runtime"],
         contained=stated["contained"],
         image=_image(image["image"], reader) if image["image"] else None,
         image_observations=image["observations"],
-        manifest=reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"]),
+        manifest=written,
         plan=plan,
         plan_digest=stated["plan"],
         nodes=tuple(reader.document(HARDWARE, "hardware-1")["nodes"]),
         software=reader.document(SOFTWARE, "software-1")["software"],
         environment=reader.document(ENVIRONMENT, "environment-1")["environment"],
         levels=stated["levels"],
-        datasets=tuple(Dataset(**dataset) for dataset in stated["datasets"]),
-        claims=tuple(map(_claim, stated["claims"])),
-        attempts=lines.read_attempts(reader.bytes(ATTEMPTS), where=reader.at(ATTEMPTS)),
-        samples=lines.read_samples(reader.bytes(SAMPLES), where=reader.at(SAMPLES)),
+        datasets=tuple(map(_dataset, stated["datasets"])),
+        claims=tuple(_claim(claim, written, reader) for claim in stated["claims"]),
+        attempts=lines.read_attempts(reader.pieces(ATTEMPTS), where=reader.at(ATTEMPTS)),
+        samples=lines.read_samples(reader.pieces(SAMPLES), where=reader.at(SAMPLES)),
         notes=tuple(Note(**note) for note in stated["notes"]),
     )
 
@@ -142,23 +144,32 @@ class _Reader:
         self._names = frozenset(names)
         self._load = load
         self._where = where
+        self._budget = Budget()
 
     def at(self, name: str) -> str:
         return f"{self._where}:data/{name}"
 
-    def bytes(self, name: str) -> bytes:
+    def pieces(self, name: str) -> Iterable[bytes]:
         if name not in self._names:
             raise DamagedError(f"data/{name} is missing", where=self._where)
         return self._load(name)
 
+    def bytes(self, name: str) -> bytes:
+        return b"".join(self.pieces(name))
+
+    def parse(self, name: str) -> Any:
+        data = self.bytes(name)
+        self._budget.spend(data, where=self.at(name))
+        return parse(data, where=self.at(name))
+
     def document(self, name: str, schema_name: str) -> dict[str, Any]:
-        value: dict[str, Any] = parse(self.bytes(name), where=self.at(name))
+        value: dict[str, Any] = self.parse(name)
         self._hold(value, name, schema_name)
         return value
 
     def record(self) -> dict[str, Any]:
         """The record; of another version's layout it is told, not what of it fits no schema."""
-        value = parse(self.bytes(RECORD), where=self.at(RECORD))
+        value = self.parse(RECORD)
         tool = value.get("tool") if isinstance(value, dict) else None
         if tool not in (None, __version__) and schema.validate(value, "record-1"):
             raise DamagedError(
@@ -167,29 +178,31 @@ class _Reader:
                 where=self._where,
                 advice="read it with that version; from release 1.0 on every layout stays readable",
             )
-        return self.identity(RECORD, "record-1")
+        return self._named(value, RECORD, "record-1")
 
     def plan(self) -> dict[str, Any]:
-        """The plan, of which only each group's first trial is held against the whole schema."""
-        value: dict[str, Any] = parse(self.bytes(PLAN), where=self.at(PLAN))
-        self._hold(_cut_trials(value), PLAN, "plan-1")
-        group = schema.load("plan-1")["properties"]["groups"]["items"]
-        check = flat.checker(group["properties"]["trials"]["items"])
-        for trial in summary.planned_trials(value):
-            if fault := check(trial):
-                raise DamagedError(fault, where=self.at(PLAN))
+        """The plan, of which only the first group is held against the whole schema."""
+        value: dict[str, Any] = self.parse(PLAN)
+        self._hold(_cut_groups(value), PLAN, "plan-1")
+        check = flat.checker(schema.load("plan-1")["properties"]["groups"]["items"])
+        for fault in filter(None, map(check, value["groups"])):
+            raise DamagedError(fault, where=self.at(PLAN))
         return value
 
     def _hold(self, value: Any, name: str, schema_name: str) -> None:
-        for pointer, message in schema.validate(value, schema_name):
+        for pointer, message in schema.validate(schema.prune(value, schema_name), schema_name):
             raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
-        value = self.document(name, schema_name)
+        return self._named(self.parse(name), name, schema_name)
+
+    def _named(self, value: Any, name: str, schema_name: str) -> dict[str, Any]:
+        self._hold(value, name, schema_name)
+        named: dict[str, Any] = value
         if any(map(_CONTROL.search, _strings(value))):
             raise DamagedError("a string holds a control character", where=self.at(name))
-        return value
+        return named
 
     def manifest(self, expected: Digest, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
         data = self.bytes(MANIFEST)
@@ -200,9 +213,9 @@ class _Reader:
             raise DamagedError(f"not a valid manifest: {error}") from None
 
 
-def _cut_trials(plan: Any) -> Any:
+def _cut_groups(plan: Any) -> Any:
     try:
-        groups = [{**group, "trials": group["trials"][:1]} for group in plan["groups"]]
+        groups = [{**group, "trials": group["trials"][:1]} for group in plan["groups"][:1]]
         return {**plan, "groups": groups}
     except (KeyError, TypeError):
         return plan
@@ -233,7 +246,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "plan": record.plan_digest,
         "levels": dict(record.levels),
         "datasets": [asdict(dataset) for dataset in record.datasets],
-        "claims": [asdict(claim) for claim in record.claims],
+        "claims": list(_claims_json(record)),
         "notes": [asdict(note) for note in record.notes],
     }
 
@@ -270,13 +283,26 @@ def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
     return images.from_json(value, documents, where=reader.at(IMAGE))
 
 
-def _claim(value: Mapping[str, Any]) -> FrozenClaim:
-    pattern = dict(value["pattern"])
-    margin, published = pattern.pop("margin"), pattern.pop("published")
-    written = Claim(
-        margin=Margin(**margin) if margin else None,
-        published=Published(**published) if published else None,
-        **{**pattern, "looks": tuple(pattern["looks"])},
+def _dataset(value: Mapping[str, Any]) -> Dataset:
+    # 5.0 is a JSON integer too
+    return Dataset(**{**value, "bytes": int(value["bytes"]), "files": int(value["files"])})
+
+
+def _claims_json(record: Record) -> Iterator[dict[str, Any]]:
+    places: dict[Claim, int] = {}
+    for place, claim in enumerate(record.manifest.claims):
+        places.setdefault(claim, place)
+    for frozen in record.claims:
+        yield {
+            **{field.name: getattr(frozen, field.name) for field in fields(FrozenClaim)},
+            "pattern": places[frozen.pattern],
+        }
+
+
+def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> FrozenClaim:
+    place = int(value["pattern"])
+    if place >= len(written.claims):
+        raise DamagedError(f"the manifest has no claim number {place}", where=reader.at(RECORD))
+    return FrozenClaim(
+        **{**value, "looks": tuple(map(int, value["looks"])), "pattern": written.claims[place]}
     )
-    rest = {field.name: value[field.name] for field in fields(FrozenClaim)}
-    return FrozenClaim(**{**rest, "looks": tuple(value["looks"]), "pattern": written})

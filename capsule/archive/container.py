@@ -17,11 +17,11 @@ from pathlib import Path
 from weakref import finalize
 from zlib import crc32
 
+from capsule.archive.limits import MOST_DIRECTORY_BYTES, MOST_ENTRIES, MOST_NAME_BYTES
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ExecutionError
 
 CHUNK = 1 << 20
-MAX_ENTRIES = 200_000
 _FULL32 = 0xFFFFFFFF
 _FULL16 = 0xFFFF
 _DATE_1980_01_01 = 0x0021
@@ -32,9 +32,10 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
+_FOREIGN = "the zip directory is not in the one form that capsule writes"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One file in the zip: `offset` is where its local header starts, both in bytes."""
 
@@ -81,9 +82,13 @@ def local_header(entry: Entry) -> bytes:
 
 def directory(entries: list[Entry]) -> bytes:
     """Everything after the last entry: the central directory and its end records."""
-    records = b"".join(_central_header(entry) for entry in entries)
+    records = b"".join(map(_central_header, entries))
     start = entries[-1].end if entries else 0
-    count, size = len(entries), len(records)
+    return records + _end_records(len(entries), start, len(records))
+
+
+def _end_records(count: int, start: int, size: int) -> bytes:
+    """What ends a directory of so many entries and bytes that starts there."""
     tail = b""
     if count >= _FULL16 or start >= _FULL32 or size >= _FULL32:
         tail = _END64.pack(
@@ -93,7 +98,7 @@ def directory(entries: list[Entry]) -> bytes:
     end = _END.pack(
         b"PK\x05\x06", 0, 0, short_count, short_count, min(size, _FULL32), min(start, _FULL32), 0
     )
-    return records + tail + end
+    return tail + end
 
 
 def _central_header(entry: Entry) -> bytes:
@@ -192,12 +197,13 @@ class Zip:
         # also closed when it is dropped: most who read a capsule want its record alone
         self.close = finalize(self, os.close, self._fd)
         self._entries = {entry.name: entry for entry in self._read_directory()}
+        self._sizes = {name: entry.size_bytes for name, entry in self._entries.items()}
         self._check_headers()
 
     @property
     def sizes(self) -> dict[str, int]:
         """Every entry's name and size in bytes, in the order of the file."""
-        return {name: entry.size_bytes for name, entry in self._entries.items()}
+        return self._sizes
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of an entry, a piece at a time.
@@ -216,21 +222,24 @@ class Zip:
     def _read_directory(self) -> list[Entry]:
         size = os.fstat(self._fd).st_size
         count, start = self._read_end(size)
-        if count > MAX_ENTRIES:
-            raise self._damage(f"{count} entries, at most {MAX_ENTRIES} are read")
+        if count > MOST_ENTRIES:
+            raise self._damage(f"{count} entries, at most {MOST_ENTRIES} are read")
         data = os.pread(self._fd, size - start, start)
-        entries = []
-        position = 0
+        entries: list[Entry] = []
+        position = offset = 0
         for _ in range(count):
-            entry, position = self._read_central(data, position)
+            entry = self._read_central(data, position)
+            header = _central_header(entry)
+            # one comparison refuses comments, extra fields, methods, flags, links, odd modes and
+            # dates; the offset overlaps, gaps and joined zips: no writer of ours leaves any
+            if entry.offset != offset or not data.startswith(header, position):
+                raise self._damage(_FOREIGN)
+            if entries and entry.name <= entries[-1].name:
+                raise self._damage("zip entries are not sorted, or a name is there twice")
             entries.append(entry)
-        # one comparison refuses comments, extra fields, methods, flags, links, odd modes and dates,
-        # overlaps, gaps and joined zips: none of them comes out of `directory`
-        end = entries[-1].end if entries else 0
-        if end != start or entries != _check_layout(entries) or directory(entries) != data:
-            raise self._damage("the zip directory is not in the one form that capsule writes")
-        if [entry.name for entry in entries] != sorted({entry.name for entry in entries}):
-            raise self._damage("zip entries are not sorted, or a name is there twice")
+            position, offset = position + len(header), entry.end
+        if offset != start or data[position:] != _end_records(count, start, position):
+            raise self._damage(_FOREIGN)
         return entries
 
     def _read_end(self, size: int) -> tuple[int, int]:
@@ -246,15 +255,21 @@ class Zip:
             end64 = os.pread(self._fd, _END64.size, position)
             if end64[:4] == b"PK\x06\x06":
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
-        if start > size or size - start > MAX_ENTRIES * 400:
-            raise self._damage("the zip directory lies outside the file or is too large")
+        if start > size:
+            raise self._damage("the zip directory lies outside the file")
+        if size - start > MOST_DIRECTORY_BYTES:
+            raise self._damage(
+                f"the zip directory is larger than the {MOST_DIRECTORY_BYTES} bytes that are read"
+            )
         return count, start
 
-    def _read_central(self, data: bytes, position: int) -> tuple[Entry, int]:
+    def _read_central(self, data: bytes, position: int) -> Entry:
         try:
             fields = _CENTRAL.unpack_from(data, position)
             crc, size, name_length, extra_length, offset = (fields[n] for n in (7, 9, 10, 11, 16))
             start = position + _CENTRAL.size
+            if name_length > MOST_NAME_BYTES:
+                raise self._damage(f"a zip entry has a name longer than {MOST_NAME_BYTES} bytes")
             name = data[start : start + name_length].decode("ascii")
             extra = data[start + name_length : start + name_length + extra_length]
             wide = list(struct.unpack(f"<{max(0, len(extra) - 4) // 8}Q", extra[4:]))
@@ -264,8 +279,7 @@ class Zip:
                 offset = wide[-1]
         except (struct.error, UnicodeDecodeError, IndexError):
             raise self._damage(f"the zip directory cannot be read at byte {position}") from None
-        entry = Entry(name=name, size_bytes=size, crc=crc, offset=offset)
-        return entry, start + name_length + extra_length
+        return Entry(name=name, size_bytes=size, crc=crc, offset=offset)
 
     def _check_headers(self) -> None:
         for entry in self._entries.values():
@@ -275,15 +289,3 @@ class Zip:
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(what, where=str(self._path))
-
-
-def _check_layout(entries: list[Entry]) -> list[Entry]:
-    """The same entries at the offsets where a writer puts them."""
-    offset = 0
-    placed = []
-    for entry in entries:
-        placed.append(
-            Entry(name=entry.name, size_bytes=entry.size_bytes, crc=entry.crc, offset=offset)
-        )
-        offset = placed[-1].end
-    return placed

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from weakref import finalize
 
 from capsule.archive.container import CHUNK
+from capsule.archive.limits import MOST_ENTRIES
 from capsule.errors import DamagedError
 
 MAX_DEPTH = 100
@@ -31,7 +33,10 @@ class Folder:
         self._path = path
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.close = finalize(self, os.close, self._root)
-        self._sizes = dict(sorted(self._walk(self._root, "")))
+        sizes = dict(islice(self._walk(self._root, ""), MOST_ENTRIES + 1))
+        if len(sizes) > MOST_ENTRIES:
+            raise self._damage(f"more than {MOST_ENTRIES} files")
+        self._sizes = dict(sorted(sizes.items()))
 
     @property
     def sizes(self) -> dict[str, int]:

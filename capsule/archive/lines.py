@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import count, pairwise
+from itertools import pairwise
+from sys import intern
 from typing import Any, NoReturn, cast
 
 import orjson
 
 from capsule import digest, schema
 from capsule.archive import flat
-from capsule.archive.strict import parse_line
+from capsule.archive.limits import MOST_LINE_BYTES
+from capsule.archive.strict import MEMORY_IS_LIMITED, parse_line
 from capsule.errors import DamagedError
 from capsule.manifest import Direction, Kind, Per
 from capsule.record import Attempt, Evidence, Samples
@@ -43,6 +45,8 @@ _BEHIND = re.compile(
 _FLAT = re.compile(rb"\[[^][{}]*\]")
 _FIELDS = (*_BEFORE.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
+# texts of attempts that many of them have
+_REPEATED = ("trial", "group", "seed_source", "outcome", "started")
 
 
 def write_samples(samples: Samples) -> bytes:
@@ -61,16 +65,24 @@ def write_attempt(attempt: Attempt) -> bytes:
     return digest.canonical_json(asdict(attempt)) + b"\n"
 
 
-def read_samples(data: bytes, *, where: str) -> tuple[Samples, ...]:
+def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:
     """The lines of `results/samples.jsonl`, which are those that `write_samples` writes.
+
+    Args:
+        pieces: The bytes, cut anywhere.
+        where: Their name in messages.
 
     Raises:
         DamagedError: Names the line.
     """
-    return tuple(_sample(data, line, f"{where}:{number}") for number, line in _lines(data, where))
+    known = _Known()
+    return tuple(
+        _sample(block, line, known, f"{where}:{number}")
+        for block, number, line in _lines(pieces, where)
+    )
 
 
-def read_attempts(data: bytes, *, where: str) -> tuple[Attempt, ...]:
+def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]:
     """The lines of `results/attempts.jsonl`.
 
     Raises:
@@ -78,8 +90,8 @@ def read_attempts(data: bytes, *, where: str) -> tuple[Attempt, ...]:
     """
     check = flat.checker(schema.load("attempt-1"))
     attempts = []
-    for number, line in _lines(data, where):
-        value = parse_line(data[line], where=f"{where}:{number}")
+    for block, number, line in _lines(pieces, where):
+        value = parse_line(block[line], where=f"{where}:{number}")
         if fault := check(value):
             raise DamagedError(fault, where=f"{where}:{number}")
         attempts.append(attempt_from_json(value))
@@ -89,23 +101,69 @@ def read_attempts(data: bytes, *, where: str) -> tuple[Attempt, ...]:
 def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
     """The attempt that a line, or an entry of a run folder's log, states."""
     evidence = tuple(Evidence(**file) for file in value["evidence"])
-    return Attempt(**{**value, "nodes": tuple(value["nodes"]), "evidence": evidence})
+    texts = {name: intern(value[name]) for name in _REPEATED}
+    return Attempt(**{**value, **texts, "nodes": tuple(value["nodes"]), "evidence": evidence})
 
 
-def _lines(data: bytes, where: str) -> Iterator[tuple[int, slice]]:
-    """The lines' numbers and places: not to copy them spares a fifth of the time."""
-    if data and not data.endswith(b"\n"):
+def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, slice]]:
+    """Blocks of whole lines, with the number and the place of each line in it.
+
+    Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
+    """
+    number = 0
+    for block in _blocks(pieces, where):
+        start = 0
+        while (end := block.find(b"\n", start)) >= 0:
+            number += 1
+            yield block, number, slice(start, end)
+            start = end + 1
+
+
+def _blocks(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """The same bytes, cut behind the ends of lines."""
+    rest: list[bytes] = []
+    for piece in pieces:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*rest, piece[:end]])
+            rest = []
+        rest.append(piece[end:])
+        if sum(map(len, rest)) > MOST_LINE_BYTES:
+            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
+    if any(rest):
         raise DamagedError("the last line does not end", where=where)
-    start = 0
-    for number in count(1):
-        end = data.find(b"\n", start)
-        if end < 0:
-            return
-        yield number, slice(start, end)
-        start = end + 1
 
 
-def _sample(data: bytes, line: slice, where: str) -> Samples:
+class _Known:
+    """What lines say again and again, held once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[bytes, str] = {}
+        self._numbers: dict[bytes, float] = {}
+
+    def text(self, raw: bytes) -> str:
+        """The text, which is ASCII."""
+        text = self._texts.get(raw)
+        if text is None:
+            text = self._texts[raw] = intern(raw.decode())
+        return text
+
+    def string(self, raw: bytes) -> str:
+        """The text of a JSON string."""
+        text = self._texts.get(raw)
+        if text is None:
+            text = self._texts[raw] = str(json.loads(raw.decode()))
+        return text
+
+    def number(self, raw: bytes) -> float:
+        """The number."""
+        number = self._numbers.get(raw)
+        if number is None:
+            number = self._numbers[raw] = float(raw)
+        return number
+
+
+def _sample(data: bytes, line: slice, known: _Known, where: str) -> Samples:
     before = _BEFORE.match(data, line.start, line.stop)
     end = data.find(b"]", before.end(), line.stop) + 1 if before else 0
     behind = _BEHIND.fullmatch(data, end, line.stop) if end else None
@@ -117,15 +175,15 @@ def _sample(data: bytes, line: slice, where: str) -> Samples:
     wall, warmup = behind.groups()
     try:
         samples = Samples(
-            metric=metric.decode(),
-            trial=trial.decode(),
+            metric=known.text(metric),
+            trial=known.text(trial),
             attempt=int(attempt),
             seed=int(seed),
-            unit=orjson.loads(unit),
-            direction=cast(Direction, direction.decode()),
-            kind=cast(Kind, kind.decode()),
-            resolution=float(resolution),
-            per=cast(Per, per.decode()),
+            unit=known.string(unit),
+            direction=cast(Direction, known.text(direction)),
+            kind=cast(Kind, known.text(kind)),
+            resolution=known.number(resolution),
+            per=cast(Per, known.text(per)),
             rank=int(rank),
             warmup=int(warmup),
             values=_values(data, before.end(), end, where),
@@ -162,6 +220,8 @@ def _check_places(samples: Samples, where: str) -> None:
 
 
 def _values(data: bytes, start: int, end: int, where: str) -> tuple[float, ...]:
+    if MEMORY_IS_LIMITED:
+        return _any_values(data[start:end], where)
     try:
         values = orjson.loads(memoryview(data)[start:end])
     except orjson.JSONDecodeError:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-MAX_BYTES = 200
-_SEGMENT = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+from capsule.archive.limits import MOST_FOLDERS, MOST_NAME_BYTES
+
+_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+_SEGMENT = re.compile(_PART)
+_PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_DEVICE = re.compile(r"(?i)(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|$)")
 
 
 def fault(path: str) -> str | None:
@@ -18,8 +22,10 @@ def fault(path: str) -> str | None:
     >>> fault("data/../etc/passwd")
     "'..' may not be a part of a name"
     """
-    if len(path.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        return f"longer than {MAX_BYTES} bytes"
+    if len(path.encode("utf-8", "surrogatepass")) > MOST_NAME_BYTES:
+        return f"longer than {MOST_NAME_BYTES} bytes"
+    if _PLAIN.fullmatch(path) and not _DEVICE.search(path):
+        return None
     for segment in path.split("/"):
         if not _SEGMENT.fullmatch(segment):
             return f"{segment!r} may not be a part of a name"
@@ -29,23 +35,34 @@ def fault(path: str) -> str | None:
 
 
 def clashes(paths: Iterable[str]) -> list[str]:
-    """What is wrong between names: equal but for case, or a file where another needs a folder."""
+    """What is wrong between names: equal but for case, or a file where another needs a folder.
+
+    Args:
+        paths: Sorted, so that the files below one folder follow each other.
+    """
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     faults = []
+    before: list[str] = []
     for path in paths:
         folded = path.lower()
         if folded in files:
             faults.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
         files[folded] = path
-        for parent in _parents(path):
+        parts = path.split("/")[:-1]
+        for depth in range(_shared(before, parts), len(parts)):
+            parent = "/".join(parts[: depth + 1])
             other = folders.setdefault(parent.lower(), parent)
             if other != parent:
                 faults.append(f"{parent!r} and {other!r} are one folder where case does not count")
+        if len(folders) > MOST_FOLDERS:
+            return [*faults, f"more than {MOST_FOLDERS} folders"]
+        before = parts
     faults += [f"{files[name]!r} is a file and a folder" for name in files if name in folders]
     return faults
 
 
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+def _shared(before: Sequence[str], parts: Sequence[str]) -> int:
+    """How many folders the file before lies in too: these were looked at then."""
+    pairs = enumerate(zip(before, parts, strict=False))
+    return next((depth for depth, (a, b) in pairs if a != b), min(len(before), len(parts)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,21 +13,25 @@ from pathlib import Path
 from types import TracebackType
 
 from capsule import digest
-from capsule.archive import bag, codec, consistency, crate, readme, strict
+from capsule.archive import bag, codec, consistency, crate, readme
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
+from capsule.archive.crate import Payload
 from capsule.archive.folder import Folder
+from capsule.archive.limits import MOST_DOCUMENT_BYTES, MOST_LINES_BYTES, MOST_TAG_BYTES
 from capsule.digest import Digest
-from capsule.errors import DamagedError, ExecutionError, UsageError
+from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
 from capsule.record import Record
 
 # what a capsule carries besides what it states
 CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE)
-_MAX_DOCUMENT_BYTES = 1 << 26
-_MAX_SAMPLES_BYTES = 1 << 32
+# so much of the documents is not read twice
+_KEPT_BYTES = 48 << 20
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
+_LINES = (bag.PAYLOAD + codec.SAMPLES, bag.PAYLOAD + codec.ATTEMPTS)
+_TAGS = frozenset((bag.BAGIT, bag.INFO))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +98,8 @@ class Capsule:
             KeyError: There is no such file.
             DamagedError: It was changed since the capsule was read.
         """
-        return bag.read(
-            self.source, bag.PAYLOAD + name, expected=self.digests[name], where=str(self.path)
-        )
+        path, expected = bag.PAYLOAD + name, self.digests[name]
+        return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
     def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
         """Write every file below a folder of the payload, hashed again on the way.
@@ -146,7 +149,19 @@ def read(path: Path) -> Capsule:
         UsageError: There is no such file.
         DamagedError: Anything in it is not as the writer would have left it; every file that is
             missing, changed or surplus is named.
+        CannotRunError: It takes more memory than there is.
     """
+    try:
+        return _open(path)
+    except MemoryError:
+        raise CannotRunError(
+            "it takes more memory than this process may have",
+            where=str(path),
+            advice="allow it more (ulimit -v), or read it on another machine",
+        ) from None
+
+
+def _open(path: Path) -> Capsule:
     source = _source(path)
     try:
         with _no_collections():
@@ -187,8 +202,8 @@ def _source(path: Path) -> Source:
 
 def _read(source: Source, path: Path) -> Capsule:
     where = str(path)
-    small = {name for name, size in source.sizes.items() if size <= _limit(name)}
-    digests, kept = bag.verify(source, where=where, keep=_DOCUMENTS & small)
+    _refuse_large(source.sizes, where)
+    digests, kept = bag.verify(source, where=where, keep=_small(source.sizes))
     payload = {
         name.removeprefix(bag.PAYLOAD): file_digest
         for name, file_digest in digests.items()
@@ -212,22 +227,35 @@ def _read(source: Source, path: Path) -> Capsule:
 
 def _loader(
     source: Source, payload: Mapping[str, Digest], kept: dict[str, bytes], where: str
-) -> Callable[[str], bytes]:
-    """Gives the bytes of a file below `data/`; what was kept is let go of once asked for."""
+) -> Callable[[str], Iterable[bytes]]:
+    """Gives the pieces of a file below `data/`; what was kept is let go of once it is read."""
 
-    def load(name: str) -> bytes:
+    def load(name: str) -> Iterable[bytes]:
         path = bag.PAYLOAD + name
         if path in kept:
-            return kept.pop(path)
-        if source.sizes[path] > _limit(path):
-            raise DamagedError(f"{path} is larger than {_limit(path)} bytes", where=where)
+            return [kept.pop(path)]
         return bag.read(source, path, expected=payload[name], where=where)
 
     return load
 
 
-def _limit(path: str) -> int:
-    return _MAX_SAMPLES_BYTES if path == bag.PAYLOAD + codec.SAMPLES else _MAX_DOCUMENT_BYTES
+def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
+    """Stop before anything is hashed, where a document is larger than any is read."""
+    for path in sorted((_DOCUMENTS | _TAGS) & sizes.keys()):
+        most = MOST_LINES_BYTES if path in _LINES else MOST_DOCUMENT_BYTES
+        most = MOST_TAG_BYTES if path in _TAGS else most
+        if sizes[path] > most:
+            raise DamagedError(f"{path} is larger than {most} bytes", where=where)
+
+
+def _small(sizes: Mapping[str, int]) -> set[str]:
+    """Documents to be kept from the time they are hashed until they are read, the small ones."""
+    kept, left = set(), _KEPT_BYTES
+    for path in sorted(_DOCUMENTS & sizes.keys(), key=lambda path: (sizes[path], path)):
+        left -= sizes[path]
+        if left >= 0:
+            kept.add(path)
+    return kept
 
 
 def _derived_faults(
@@ -235,7 +263,7 @@ def _derived_faults(
     source: Source,
     payload: Mapping[str, Digest],
     sizes: Mapping[str, int],
-    load: Callable[[str], bytes],
+    load: Callable[[str], Iterable[bytes]],
 ) -> list[str]:
     """What follows from the record and the files, and yet is not there as it follows."""
     faults: list[str | None] = [consistency.levels_fault(record, payload)]
@@ -244,7 +272,7 @@ def _derived_faults(
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:
             faults.append(f"{name} does not say what follows from the payload")
-    if codec.METRICS in payload and load(codec.METRICS) != codec.metrics(record):
+    if codec.METRICS in payload and b"".join(load(codec.METRICS)) != codec.metrics(record):
         faults.append("results/metrics.json does not follow from the samples")
     stated = codec.names(record) | {readme.NAME, crate.NAME}
     faults += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
@@ -253,26 +281,18 @@ def _derived_faults(
         for name in payload
         if name not in stated and not name.startswith(CARRIED)
     ]
-    faults.append(_crate_fault(payload, sizes, load))
+    if crate.NAME in payload and b"".join(load(crate.NAME)) != _crate(record, payload, sizes):
+        faults.append(f"{crate.NAME} describes otherwise what the capsule holds")
     return [fault for fault in faults if fault]
 
 
-def _crate_fault(
-    payload: Mapping[str, Digest], sizes: Mapping[str, int], load: Callable[[str], bytes]
-) -> str | None:
-    if crate.NAME not in payload:
-        return None
-    expected = {
-        name: (payload[name].hex, str(sizes[name])) for name in payload if name != crate.NAME
-    }
-    try:
-        described = crate.describe_files(strict.parse(load(crate.NAME), where=crate.NAME))
-    except (KeyError, TypeError, ValueError) as error:
-        return f"{crate.NAME} is no flat crate: {error}"
-    wrong = sorted(
-        name for name in described.keys() | expected if described.get(name) != expected.get(name)
+def _crate(record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]) -> bytes:
+    described = (
+        Payload(path=name, size_bytes=sizes[name], digest=payload[name])
+        for name in payload
+        if name != crate.NAME
     )
-    return f"{crate.NAME} describes otherwise: {', '.join(wrong[:_SHOWN])}" if wrong else None
+    return crate.build(record, list(described))
 
 
 def _refuse(faults: list[str], where: str) -> None:

@@ -72,7 +72,7 @@ def _claims(record: Record) -> Iterator[str]:
     if not record.claims:
         yield "Nothing: the numbers in `results/metrics.json` are reported, none is claimed."
         return
-    runs = summary.run_values(record)
+    runs = summary.metric_runs(record)
     yield "| metric | median of the runs | unit | runs | claim | allowed | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for claim in record.claims:

@@ -16,6 +16,7 @@ from capsule.record import Dataset, Setup
 _ORIGINS: Mapping[str, type[Origin]] = {
     origin.kind: origin for origin in (Original, Verification, Side, Extension, Rereading)
 }
+_WHOLE = ("runs", "look", "seed_rule")
 
 
 def origin_to_json(origin: Origin) -> dict[str, Any]:
@@ -25,11 +26,16 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
-    rest = {name: item for name, item in value.items() if name != "kind"}
+    # 5.0 is a JSON integer too
+    rest = {
+        name: int(item) if name in _WHOLE and item is not None else item
+        for name, item in value.items()
+        if name != "kind"
+    }
     if "metrics" in rest:
         rest["metrics"] = tuple(rest["metrics"])
     if "added" in rest:
-        rest["added"] = tuple(Added(**one) for one in rest["added"])
+        rest["added"] = tuple(Added(id=one["id"], runs=int(one["runs"])) for one in rest["added"])
     return _ORIGINS[value["kind"]](**rest)
 
 

@@ -7,6 +7,7 @@ the time. Anything else, whole or damaged, is left to the slow reader, which say
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import orjson
@@ -18,6 +19,8 @@ _INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLI
 # so far right stands what is nested as deep as `schema.parse` allows
 _TOO_DEEP = b"\n" + b" " * 128
 _FEW_BRACKETS = 64
+# orjson ends the process where it is given no memory
+MEMORY_IS_LIMITED = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def parse(data: bytes, *, where: str) -> Any:
@@ -43,6 +46,8 @@ def parse_line(data: bytes, *, where: str) -> Any:
 
 def _is_canonical(data: bytes, options: int) -> Any:
     """The value if it is written as it was read, else None."""
+    if MEMORY_IS_LIMITED:
+        return None
     try:
         value = orjson.loads(data)
         return value if orjson.dumps(value, option=options) == data else None

@@ -50,7 +50,12 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     cases = tuple(
         Case(name=case["name"], parameters=case["parameters"]) for case in subject["cases"]
     )
-    if not _writes_out(raw.get("cases"), cases):
+    metrics = tuple(_metric(metric["name"], metric) for metric in subject["metrics"])
+    doubled = {"case": [one.name for one in cases], "metric": [one.name for one in metrics]}
+    for what, names in doubled.items():
+        if len(set(names)) < len(names):
+            problems.add(here, f"the plan has a {what} twice")
+    if len(cases) > MOST_CASES or not _writes_out(raw.get("cases"), cases):
         problems.add(f"{here}/cases", "the plan has other cases")
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
@@ -61,7 +66,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         source[1] if source else raw[subjects.kind(raw)],
         cases,
         {
-            "metrics": tuple(_metric(metric["name"], metric) for metric in subject["metrics"]),
+            "metrics": metrics,
             "lacking": lacking,
         },
     )
@@ -86,10 +91,12 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
         return True
     planned = [dict(case.parameters) for case in cases]
     if isinstance(raw, dict):
+        if math.prod(map(len, raw.values())) != len(planned):
+            return False
         points = [
             dict(zip(raw, values, strict=True)) for values in itertools.product(*raw.values())
         ]
-        return len(planned) == len(points) and all(point in planned for point in points)
+        return all(point in planned for point in points)
     return planned == [
         {key: point[key] for key in point if key != "name"} for point in raw
     ] and all(

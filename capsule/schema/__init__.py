@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from capsule.errors import DamagedError, NotJsonError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from jsonschema import Draft7Validator, ValidationError
 
 _MAX_DEPTH = 64
+# a message shows fewer, and a document of a million faults must not cost a million errors
+_MOST_ERRORS = 100
 
 
 class _Refused(ValueError):
@@ -149,20 +153,51 @@ def validate(value: object, name: str) -> list[tuple[str, str]]:
         name: Schema name, for example `record-1`.
 
     Returns:
-        Every violation as (JSON pointer, message), sorted by pointer; empty when it is valid.
+        The first hundred violations as (JSON pointer, message), sorted; empty when it is valid.
     """
-    errors = violations(value, name)
-    return sorted((pointer(*error.absolute_path), error.message) for error in errors)
-
-
-def violations(value: object, name: str) -> list[ValidationError]:
-    """What breaks the schema, one by one, for doors that word it themselves."""
     try:
         if _fast_validator(name).is_valid(value):
             return []
+        quick = islice(_fast_validator(name).iter_errors(value), _MOST_ERRORS)
+        return sorted((pointer(*error.instance_path), error.message) for error in quick)
+    except ValueError:  # half a surrogate is a string in Python alone
+        slow = islice(_validator(name).iter_errors(value), _MOST_ERRORS)
+        return sorted((pointer(*error.absolute_path), error.message) for error in slow)
+
+
+def violations(value: object, name: str) -> Iterator[ValidationError]:
+    """What breaks the schema, one by one, for doors that word it themselves."""
+    try:
+        if _fast_validator(name).is_valid(value):
+            return iter(())
     except ValueError:  # half a surrogate is a string in Python alone
         pass
-    return list(_validator(name).iter_errors(value))
+    errors: Iterator[ValidationError] = _validator(name).iter_errors(value)
+    return errors
+
+
+def prune(value: Any, name: str) -> Any:
+    """The value without what its schema leaves open, which would cost to be looked at for nothing.
+
+    Args:
+        value: The parsed document, not changed.
+        name: Of the schema.
+    """
+    return _prune(value, load(name))
+
+
+def _prune(value: Any, schema: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict) and schema.get("type") == "object":
+        inner = schema.get("properties")
+        if inner is None:
+            return value if "additionalProperties" in schema else {}
+        return {
+            key: _prune(member, inner[key]) if key in inner else member
+            for key, member in value.items()
+        }
+    if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
+        return [_prune(item, items) for item in value]
+    return value
 
 
 def pointer(*parts: str | int) -> str:

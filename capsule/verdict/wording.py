@@ -120,7 +120,7 @@ def margin(claim: FrozenClaim, original: MetricRuns) -> str:
         return f"{number(end)} ({_source(claim, original, end)})"
     author = claim.pattern.margin or Margin()
     if claim.scale == "log":
-        return f"a factor of {number(math.exp(end), 4)} (the author's margin)"
+        return f"a factor of {number(natural(end, log=True), 4)} (the author's margin)"
     if author.relative is not None:
         mean = "the published mean" if claim.pattern.published else "the original's mean"
         return f"{number(end)} ({number(100 * author.relative)} % of {mean})"

@@ -130,7 +130,7 @@ def image_layer(field: str) -> Forge:
     "forge, named",
     [
         (forge_text("data/manifest.json", b"A tiny", b"A tall"), "manifest.json"),
-        (forge_text("data/records/plan.json", b"train.py", b"other.py"), "plan's digest"),
+        (forge_text("data/records/plan.json", b"0001-command", b"0002-command"), "plan's digest"),
         (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "another capsule"),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
         (
@@ -153,8 +153,8 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
         (forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)), "allows nothing"),
         (
-            forge_json("data/capsule.json", set_in("claims", 0, "pattern", "alpha", to=0.4)),
-            "none of the manifest's",
+            forge_json("data/capsule.json", set_in("claims", 0, "pattern", to=1)),
+            "no claim number 1",
         ),
         *(
             (
@@ -300,7 +300,7 @@ def test_a_line_of_samples_is_read_as_written_and_fits_its_schema(
         seed=seed,
     )
     line = lines.write_samples(samples)
-    [read] = lines.read_samples(line, where="samples")
+    [read] = lines.read_samples([line], where="samples")
     assert repr(read) == repr(samples)
     assert schema.validate(json.loads(line), "sample-1") == []
 

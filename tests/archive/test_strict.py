@@ -164,7 +164,7 @@ TOKENS = (
 @given(st.lists(st.sampled_from(TOKENS), max_size=5))
 def test_values_are_taken_and_refused_as_one_by_one(tokens: Sequence[bytes]) -> None:
     values = b"[" + b",".join(tokens) + b"]"
-    quick = outcome(lambda: lines.read_samples(line_of(values), where="it")[0].values)
+    quick = outcome(lambda: lines.read_samples([line_of(values)], where="it")[0].values)
     assert quick == outcome(lambda: number_by_number(values))
 
 
@@ -185,7 +185,7 @@ def test_values_are_taken_and_refused_as_one_by_one(tokens: Sequence[bytes]) -> 
 )
 def test_values_that_are_no_flat_list_are_refused(values: bytes) -> None:
     with pytest.raises(DamagedError):
-        lines.read_samples(line_of(values), where="it")
+        lines.read_samples([line_of(values)], where="it")
 
 
 # files

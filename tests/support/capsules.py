@@ -86,9 +86,9 @@ def _described_again(files: Mapping[str, bytes]) -> bytes:
             data = files.get(f"data/{entity['@id']}")
             if entity["@type"] == "File" and data is not None:
                 entity |= {"sha256": _hex(data), "contentSize": str(len(data))}
+        return pretty(document)
     except (ValueError, TypeError, KeyError):
         return files[CRATE]
-    return pretty(document)
 
 
 def write_folder(files: Mapping[str, bytes], folder: Path) -> Path:

@@ -20,11 +20,12 @@ COVERS, COUNT = "covers", "count"
 HEAD = """# The long run
 
 What is too long for every change: runs killed at random instants, readers fed with far more bytes,
-the whole catalogue run and verified in its images, the statistics with all their repetitions.
+an hour of odd inputs, the whole catalogue run and verified in its images, the statistics with all
+their repetitions.
 
     tests/run --long
 
-takes one to two hours on two cores and writes this page when all of it passes.
+takes two to three hours on two cores and writes this page when all of it passes.
 
 """
 

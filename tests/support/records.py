@@ -177,7 +177,7 @@ def make_record(
         plan_digest=str(digest.of_json(plan)),
         nodes=(make_node(),),
         software={"python": "3.11.2", "distributions": {"numpy": "2.1.0"}},
-        environment={"variables": {"PYTHONHASHSEED": "0"}, "threads": 2},
+        environment={"variables": {"PYTHONHASHSEED": "0"}, "threads": 2, "effective": {}},
         levels={
             "digest": str(digest.of_tree({"__main__.py": digest.of_bytes(LEVELS)})),
             "release": None,
@@ -246,7 +246,6 @@ def make_plan(
                     "framework": "command",
                     "seed": seed,
                     "seed_source": "fresh" if seed in fresh else "manifest",
-                    "command": ["python3", "train.py"],
                 }
             ],
         }

@@ -1,0 +1,81 @@
+"""Whether a capsule has room for all that a plan will leave behind: asked before anything runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from capsule.archive import limits
+from capsule.archive.codec import pretty
+from capsule.errors import UsageError
+from capsule.manifest import Benchmark, Command
+from capsule.manifest.paths import matches
+from capsule.plan import Plan, to_json
+
+# bytes that one of each takes in a capsule's documents, at most but for very long names
+_CLAIM, _METRIC, _RUN, _FILE, _LINE, _VALUE = 700, 700, 150, 450, 700, 25
+# memory that one claim takes once it is parsed, and everything that is no plan and no claim
+_PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
+# the measuring program, and further starts of a run that is cut off again and again
+_SPARE_ENTRIES = 20_000
+_STREAMS = 2
+
+
+def require(plan: Plan, *, carried: int) -> None:
+    """Stop before a day of measuring rather than after it, if its capsule could not be read.
+
+    Args:
+        plan: What will run.
+        carried: How many input files the capsule has.
+
+    Raises:
+        UsageError: Says what is too many.
+    """
+    for what, number, most in _needs(plan, carried):
+        if number > most:
+            raise UsageError(
+                f"a capsule of this run would have about {number} {what}, and {most} are the most"
+                " that a reader takes",
+                where="/benchmarks",
+                advice="leave out cases, seeds, metrics or claims, or split it into several runs",
+            )
+
+
+def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
+    """What a capsule would hold how much of, and how much it may hold."""
+    starts = sum(group.ranks for group in plan.groups)
+    entries = _STREAMS * starts + carried + _SPARE_ENTRIES
+    yield "files", entries, limits.MOST_ENTRIES
+    benchmarks = plan.manifest.benchmarks
+    paths = sum(map(_paths, benchmarks))
+    claims = sum(
+        len(benchmark.cases if case == "*" else (case,))
+        * len(benchmark.frameworks if framework == "*" else (framework,))
+        for claim in plan.manifest.claims
+        for benchmark, _ in matches(claim.metric, benchmarks)
+        for _, case, framework, _ in [claim.metric.split("/")]
+    )
+    trials = Counter(trial.benchmark.id for group in plan.groups for trial in group.trials)
+    runs = sum(trials[one.id] * len(one.metrics) for one in benchmarks)
+    document = pretty(to_json(plan))
+    most = limits.MOST_DOCUMENT_BYTES
+    yield "bytes of records/plan.json", len(document), most
+    yield "bytes of capsule.json", _CLAIM * claims, most
+    yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
+    yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
+    parsed = limits.parsed_bytes(document) + _PARSED_CLAIM * claims + _PARSED_REST
+    yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
+    samples = sum(trials[one.id] * _samples(one) for one in benchmarks)
+    yield "bytes of results/samples.jsonl", samples, limits.MOST_LINES_BYTES
+
+
+def _paths(benchmark: Benchmark) -> int:
+    return len(benchmark.cases) * len(benchmark.frameworks) * len(benchmark.metrics)
+
+
+def _samples(benchmark: Benchmark) -> int:
+    """Bytes of one trial's samples; how often a command reports a number is not known."""
+    subject = benchmark.subject
+    calls = 1 if isinstance(subject, Command) else subject.repetitions + subject.warmup
+    values = sum(calls if metric.per == "call" else 1 for metric in benchmark.metrics)
+    return _LINE * len(benchmark.metrics) + _VALUE * values

@@ -1,0 +1,225 @@
+"""Capsules whose every hash fits: too large, too many, too deep, or odd in what they state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from capsule import __version__
+from capsule.archive.codec import pretty
+from capsule.digest import canonical_json, of_json
+from tests.hostile.case import Case, Prepare
+from tests.support import bulk
+from tests.support.capsules import pack, rehash, sample_files, unpack
+from tests.support.command import User
+
+Files = dict[str, bytes]
+Change = Callable[[Any], None]
+"""Changes a JSON document in its place."""
+
+_MIB = 256
+_PLAN, _RECORD = "data/records/plan.json", "data/capsule.json"
+_ENVIRONMENT = "data/records/environment.json"
+_SAMPLES, _ATTEMPTS = "data/results/samples.jsonl", "data/results/attempts.jsonl"
+_OPERATORS = {
+    "name": "operators",
+    "title": "Operators",
+    "authors": [{"name": "Ada Author"}],
+    "license": "CC0-1.0",
+    "seeds": [1, 2, 3],
+    "benchmarks": [
+        {
+            "id": "gemm",
+            "level": 0,
+            "operator": "gemm",
+            "cases": [{"m": 4, "n": 4, "k": 4}],
+            "frameworks": ["numpy"],
+        }
+    ],
+}
+
+
+@cache
+def _operators() -> Files:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.capsule.zip"
+        bulk.seal(bulk.make(bulk.read_manifest(_OPERATORS), bulk.normal(4, 1)), path)
+        return unpack(path)
+
+
+def _forge(
+    change: Callable[[Files], Files], verb: str = "check", base: Callable[[], Files] = sample_files
+) -> Prepare:
+    """The arguments of a verb for the sample capsule with changed files and right hashes."""
+
+    def prepare(user: User) -> list[str | Path]:
+        path = pack(rehash(change(dict(base()))), user.folder / "a.capsule.zip")
+        return [verb, path] if verb != "diff" else [verb, path, path]
+
+    return prepare
+
+
+def _replace(name: str, data: bytes) -> Callable[[Files], Files]:
+    return lambda files: files | {name: data}
+
+
+def _document(name: str, change: Change) -> Callable[[Files], Files]:
+    """One document changed, and what names it by a digest too."""
+
+    def forge(files: Files) -> Files:
+        value = json.loads(files[name])
+        change(value)
+        changed = files | {name: pretty(value)}
+        if name == _PLAN:
+            record = json.loads(files[_RECORD])
+            record["plan"] = str(of_json(value))
+            changed[_RECORD] = pretty(record)
+        return changed
+
+    return forge
+
+
+def _doubled_metric(plan: Any) -> None:
+    plan["subjects"][0]["metrics"].append(plan["subjects"][0]["metrics"][0])
+
+
+def _doubled_case(plan: Any) -> None:
+    plan["subjects"][0]["cases"].append(plan["subjects"][0]["cases"][0])
+
+
+def _many_groups(plan: Any) -> None:
+    plan["groups"] = [{}] * 4_000_000
+
+
+def _large_environment(document: Any) -> None:
+    document["environment"]["effective"] = {"a": [[[]]] * 2_000_000}
+
+
+def _many_claims(record: Any) -> None:
+    record["tool"] = __version__
+    record["claims"] = [*record["claims"] * 50_000, 1]
+
+
+def _variables(document: Any) -> None:
+    document["environment"]["variables"] = ["OMP_NUM_THREADS"]
+
+
+def _folders(files: Files) -> Files:
+    """Every file in thirty folders of its own."""
+    names = (f"data/inputs/{n:06d}/" + "a/" * 85 + "x" for n in range(50_000))
+    return files | dict.fromkeys(names, b"")
+
+
+def _long_names(files: Files) -> Files:
+    return files | {f"data/inputs/{n:04d}/" + "b/" * 30_000 + "x": b"" for n in range(160)}
+
+
+def _logs(files: Files) -> Files:
+    return files | {f"data/logs/{n:06d}-stdout.txt": b"x" for n in range(20_000)}
+
+
+def _sample_lines(files: Files) -> Files:
+    line = files[_SAMPLES].splitlines(keepends=True)[0]
+    return files | {_SAMPLES: line * 200_000}
+
+
+def _attempt_lines(files: Files) -> Files:
+    attempt = json.loads(files[_ATTEMPTS].splitlines()[0])
+    line = canonical_json({**attempt, "message": "x" * 300}) + b"\n"
+    return files | {_ATTEMPTS: line * 100_000}
+
+
+def _large_info(files: Files) -> Files:
+    return files | {"bag-info.txt": b"Contact-Name: " + b"x" * (40 << 20) + b"\n"}
+
+
+CASES = (
+    Case(
+        name="archive/plan-of-four-million-groups",
+        prepare=_forge(_document(_PLAN, _many_groups)),
+        status=4,
+        says="holds more values than a reader takes on",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/environment-of-four-million-lists",
+        prepare=_forge(_document(_ENVIRONMENT, _large_environment)),
+        status=4,
+        says="holds more values than a reader takes on",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/the-last-of-many-claims-is-none",
+        prepare=_forge(_document(_RECORD, _many_claims)),
+        status=4,
+        says="/claims/50000",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/folders-without-end",
+        prepare=_forge(_folders),
+        status=4,
+        says="more than 50000 folders",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/names-of-ten-megabytes",
+        prepare=_forge(_long_names),
+        status=4,
+        says="a zip entry has a name longer than 200 bytes",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/twenty-thousand-files",
+        prepare=_forge(_logs),
+        status=4,
+        says="describes otherwise",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/two-hundred-thousand-sample-lines",
+        prepare=_forge(_sample_lines),
+        status=4,
+        says="samples are not sorted",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/a-hundred-thousand-attempts-at-one-trial",
+        prepare=_forge(_attempt_lines),
+        status=4,
+        says="are not numbered from 1 on",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/bag-info-of-forty-megabytes",
+        prepare=_forge(_large_info),
+        status=4,
+        says="bag-info.txt is larger than",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/variables-that-are-a-list",
+        prepare=_forge(_document(_ENVIRONMENT, _variables)),
+        status=4,
+        says="/environment/variables",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/a-metric-twice",
+        prepare=_forge(_document(_PLAN, _doubled_metric), "show", _operators),
+        status=4,
+        says="the plan has a metric twice",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/a-case-twice",
+        prepare=_forge(_document(_PLAN, _doubled_case), "show", _operators),
+        status=4,
+        says="the plan has",
+        mib=_MIB,
+    ),
+)
