@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, earlier, places
-from capsule.errors import CapsuleError
+from capsule import archive, earlier, places, reading
+from capsule.errors import BugError, CapsuleError, DamagedError
 from capsule.execute import payload
 from capsule.origin import original_id
 from capsule.record import Attempt, Execution, Record
@@ -70,7 +70,7 @@ def complete(session: Session, target: Path) -> Sealed | None:
 def find(session: Session, target: Path) -> Sealed | None:
     """What this very run has sealed there before, if it has."""
     if target.exists():
-        with suppress(CapsuleError), archive.read(target) as capsule:
+        with suppress(CapsuleError), reading.read(target) as capsule:
             if capsule.record.uuid == session.setup.uuid:
                 return Sealed(path=target, id=capsule.id, record=capsule.record)
     return None
@@ -95,11 +95,20 @@ def write(session: Session, execution: Execution, record: Record, target: Path) 
         ExecutionError: It cannot be written.
     """
     places.check(output=target)
+    _require_readable(record, target)
     files = [*payload.files_to_carry(session.workspace), *execution.logs]
     if session.earlier is not None:
         files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
     return Sealed(path=target, id=capsule_id, record=record)
+
+
+def _require_readable(record: Record, target: Path) -> None:
+    """Stop before a capsule that nobody could read again replaces the run folder."""
+    try:
+        reading.require(record, where=str(target))
+    except DamagedError as error:
+        raise BugError(f"the capsule could not be read again: {error.what}") from error
 
 
 def _leave(session: Session, sealed: Sealed) -> Sealed:

@@ -28,7 +28,7 @@ Entity = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """One describe_files file: its path below `data/`, its size and digest."""
+    """A file that the crate describes: its path below `data/`, its size and digest."""
 
     path: str
     size_bytes: int
@@ -39,7 +39,7 @@ def build(record: Record, files: Sequence[Payload]) -> bytes:
     """The bytes of ro-crate-metadata.json.
 
     Args:
-        record: What is describe_files.
+        record: What is described.
         files: Every other file of the payload. Digests have one length, so that the size of the
             result does not depend on them.
     """
@@ -61,20 +61,18 @@ def build(record: Record, files: Sequence[Payload]) -> bytes:
     return pretty({"@context": CONTEXT, "@graph": graph})
 
 
-def describe_files(document: Any) -> dict[str, tuple[str, str]]:
-    """The `sha256` and `contentSize` that a crate gives each of its files, by their `@id`.
+def by_id(document: Any) -> dict[str, Entity]:
+    """The entities of a crate by their `@id`.
 
     Raises:
-        KeyError, TypeError, ValueError: It is no flat crate, or describes a file twice.
+        KeyError, TypeError, ValueError: It is no flat crate, or describes something twice.
     """
-    descriptions: dict[str, tuple[str, str]] = {}
+    entities: dict[str, Entity] = {}
     for entity in document["@graph"]:
-        if entity["@type"] != "File":
-            continue
-        if entity["@id"] in descriptions:
+        if entity["@id"] in entities:
             raise ValueError(f"{entity['@id']} is described twice")
-        descriptions[entity["@id"]] = (entity["sha256"], entity["contentSize"])
-    return descriptions
+        entities[entity["@id"]] = entity
+    return entities
 
 
 def _root(record: Record, files: Sequence[Payload]) -> Entity:

@@ -28,10 +28,10 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _check(arguments: Arguments, console: Console) -> int:
-    from capsule import archive
+    from capsule import reading
 
-    with archive.read(arguments.capsule) as capsule:
-        facts = capsule.facts()
+    with reading.read(arguments.capsule) as capsule:
+        facts = [*capsule.facts(), *reading.facts(capsule.record)]
     if arguments.json:
         console.data(verb.text({"id": capsule.id, "checked": facts}))
     else:
@@ -40,9 +40,9 @@ def _check(arguments: Arguments, console: Console) -> int:
 
 
 def _show(arguments: Arguments, console: Console) -> int:
-    from capsule import archive, report
+    from capsule import reading, report
 
-    with archive.read(arguments.capsule) as capsule:
+    with reading.read(arguments.capsule) as capsule:
         record = capsule.record
     if arguments.json:
         console.data(verb.text(report.record_to_json(record, capsule.id)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.hostile.areas import results
+from tests.hostile.areas import forged, results
 from tests.hostile.case import Case
 
-CASES: tuple[Case, ...] = (*results.CASES,)
+CASES: tuple[Case, ...] = (
+    *results.CASES,
+    *forged.CASES,
+)
