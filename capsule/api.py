@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, earlier, interruption, pairing, places, rerun, sealing
+from capsule import earlier, interruption, pairing, places, reading, rerun, sealing
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -25,6 +25,7 @@ from capsule.options import PairOptions, ResumeOptions, RunOptions, VerifyOption
 from capsule.origin import Side
 from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
+from capsule.seeds import require_nonce
 from capsule.session import Session, Terms
 from capsule.trust import policy as trust
 from capsule.verdict import Verdict
@@ -159,17 +160,20 @@ def verify(
             runs here would not be of one kind with those that they are added to.
         DamagedError: A capsule, its image or a dataset is not what it should be.
         UntrustedError: It is a stranger's, and nobody said that its code may run here.
-        CannotRunError: As for `run`.
+        CannotRunError: As for `run`, or this machine's clock is behind the capsule's.
         ExecutionError: As for `run`, but that `resume_verification` goes on.
     """
     places.check(output=options.output, work=options.work)
+    if options.nonce is not None:
+        require_nonce(options.nonce)
     with open(capsule) as original, places.scratch() as scratch:
         trust.require_consent(original, trust=options.trust, watch=watch)
+        rerun.require_clock(original)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
-        added = earlier.take(original, options.add)
+        added = earlier.take(original, options.add, options.nonce)
         runs = rerun.runs(record, options.runs, looks, added)
-        plan = plans.make(record.manifest, verifies=original.id, runs=runs)
+        plan = plans.make(record.manifest, verifies=original.id, runs=runs, nonce=options.nonce)
         resolved = resolve(rerun.request(original, options, scratch), watch)
         trust.require_container(original, resolved, allow_host=options.allow_host)
         if added is not None:
@@ -202,6 +206,7 @@ def resume_verification(
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)
+        rerun.require_all_looks(looks, cut_off.workspace.header.runs)
         with cut_off.workspace.lock():
             if sealed := sealing.complete(cut_off, sealing.target(cut_off, options.output)):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
@@ -307,6 +312,6 @@ def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`
 
     Raises:
         UsageError: There is no such capsule.
-        DamagedError: Anything in it is not as it was sealed.
+        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest.
     """
-    return archive.read(Path(capsule))
+    return reading.read(Path(capsule))

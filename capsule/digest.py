@@ -104,3 +104,13 @@ def of_tree(files: Mapping[str, Digest]) -> Digest:
     """
     ordered = sorted((path.encode(), digest.hex) for path, digest in files.items())
     return of_bytes(b"".join(hex_.encode() + b"  " + path + b"\n" for path, hex_ in ordered))
+
+
+def of_sources(folder: Path) -> Digest:
+    """The tree digest of the Python files below a folder.
+
+    Raises:
+        OSError: One cannot be read.
+    """
+    paths = sorted(path for path in folder.rglob("*.py") if path.is_file())
+    return of_tree({path.relative_to(folder).as_posix(): of_file(path) for path in paths})

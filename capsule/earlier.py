@@ -5,16 +5,15 @@ A capsule has every run that it counts, so the last one of a chain stands for al
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from capsule import archive, summary
-from capsule import plan as plans
+from capsule import reading, reexecution, summary
 from capsule.archive import Capsule
-from capsule.diff.changes import relate_images
+from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.notes import Note
@@ -23,7 +22,6 @@ from capsule.record import Attempt, File, Record, sample_order
 from capsule.resolve import Resolved
 
 _CARRIED = ("evidence", "logs")
-_SAME_IMAGE = ("same-manifest", "same-config", "same-tree")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,20 +54,25 @@ class Earlier:
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
 
-def take(original: Capsule, paths: Sequence[Path]) -> Earlier | None:
+def take(original: Capsule, paths: Sequence[Path], nonce: str | None = None) -> Earlier | None:
     """Read earlier verifications of a capsule, and take the one that counts the runs of all.
+
+    Args:
+        original: The capsule.
+        paths: Of its verifications.
+        nonce: What further seeds will follow from besides its id.
 
     Returns:
         None where none is named.
 
     Raises:
-        UsageError: One verifies something else, in another way or with seeds that do not follow
-            each other, or two have runs under the same seeds.
-        DamagedError: One is not as it was sealed.
+        UsageError: One verifies something else or in another way, or two have runs under the same
+            seeds.
+        DamagedError: One is not as it was sealed, or no verification of the capsule ends in it.
     """
     if not paths:
         return None
-    opened = [_check(archive.read(path), original) for path in paths]
+    opened = [_check(reading.read(path), original, nonce) for path in paths]
     last = max(opened, key=lambda one: len(one.seeds))
     counted = [one.id for one in last.chain]
     for one in opened:
@@ -90,14 +93,14 @@ def reopen(path: Path, origin: Verification) -> Earlier:
     Raises:
         DamagedError: It is not the capsule that the run was begun with.
     """
-    capsule = archive.read(path)
+    capsule = reading.read(path)
     if capsule.id != origin.added[-1].id:
         raise DamagedError(
             f"this is capsule {capsule.id[:12]}, and the run adds to {origin.added[-1].id[:12]}",
             where=str(path),
             advice="its run folder was changed; start anew",
         )
-    return Earlier(capsule=capsule, seeds=_fresh_seeds(capsule.record))
+    return Earlier(capsule=capsule, seeds=reading.fresh_seeds(capsule.record))
 
 
 def keep(earlier: Earlier, path: Path) -> None:
@@ -126,7 +129,7 @@ def require_same(earlier: Earlier, resolved: Resolved) -> None:
     """
     where, record = str(earlier.capsule.path), earlier.record
     there, here = record.image, resolved.image
-    if (there or here) and relate_images(there, here) not in _SAME_IMAGE:
+    if (there or here) and relate_images(there, here) not in SAME_IMAGE:
         names = [
             "no image" if one is None else str(one.identity.digest)[:19] for one in (there, here)
         ]
@@ -211,11 +214,12 @@ def _software_notes(record: Record, before: Record) -> list[Note]:
     return [Note(code="added-software", sentence=sentence)]
 
 
-def _check(capsule: Capsule, original: Capsule) -> Earlier:
+def _check(capsule: Capsule, original: Capsule, nonce: str | None) -> Earlier:
     """A capsule whose runs further ones of a verification may be added to.
 
     Raises:
         UsageError: They may not.
+        DamagedError: No verification of the original ends in it.
     """
     record, where = capsule.record, str(capsule.path)
     origin = record.origin
@@ -231,14 +235,18 @@ def _check(capsule: Capsule, original: Capsule) -> Earlier:
             where=where,
             advice=f"add to a verification of {original.path}",
         )
-    if origin.nonce is not None:
+    reexecution.require(original, capsule)
+    if origin.nonce != nonce:
+        drawn = "without a nonce" if origin.nonce is None else f"with the nonce {origin.nonce!r}"
+        further = "without one" if nonce is None else f"with {nonce!r}"
         raise UsageError(
-            f"its seeds were drawn with the nonce {origin.nonce!r}, and further ones would be"
-            " drawn without",
+            f"its seeds were drawn {drawn}, and further ones would be drawn {further}",
             where=where,
-            advice="verify the capsule anew",
+            advice="verify the capsule anew"
+            if origin.nonce is None
+            else f"add to it with --nonce {shlex.quote(origin.nonce)}",
         )
-    seeds = _fresh_seeds(record)
+    seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
             "it has no fresh seeds: no claim of the capsule asks for any, and more runs change"
@@ -251,55 +259,4 @@ def _check(capsule: Capsule, original: Capsule) -> Earlier:
             where=where,
             advice="mend what its verdict says is at fault, and verify the capsule anew",
         )
-    _check_seeds(seeds, original, where)
-    _check_plan(record, original, len(seeds), where)
     return Earlier(capsule=capsule, seeds=seeds)
-
-
-def _check_seeds(seeds: tuple[int, ...], original: Capsule, where: str) -> None:
-    manifest = original.record.manifest
-    order = plans.fresh_seeds(
-        original.id, manifest.seeds, count=len(seeds), within=manifest.seed_range
-    )
-    for number, (seed, due) in enumerate(zip(seeds, order, strict=True), 1):
-        if seed != due:
-            raise UsageError(
-                f"its seeds have a gap: number {number} of those that follow from the original's id"
-                f" is {due}, and {seed} stands there",
-                where=where,
-                advice="add to a verification as it was sealed, with its seeds from the first on",
-            )
-
-
-def _check_plan(record: Record, original: Capsule, runs: int, where: str) -> None:
-    plan = plans.make(original.record.manifest, verifies=original.id, runs=runs)
-    assert isinstance(record.origin, Verification)
-    if record.origin.set or _what_runs(record.plan) != _what_runs(plans.to_json(plan)):
-        raise UsageError(
-            "its plan is another one than the original's",
-            where=where,
-            advice="verify the capsule anew: only runs of one plan count together",
-        )
-    ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
-    for trial in summary.planned_trials(record.plan):
-        if trial["id"] not in ended:
-            raise UsageError(
-                f"its seeds have a gap: {trial['id']} has no outcome",
-                where=where,
-                advice="verify the capsule anew",
-            )
-
-
-def _what_runs(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan but for its process starts, which are numbered by how many there are."""
-    trials = {
-        trial["id"]: {**trial, "ranks": group["ranks"]}
-        for group in plan["groups"]
-        for trial in group["trials"]
-    }
-    return {**{name: plan[name] for name in plan if name != "groups"}, "trials": trials}
-
-
-def _fresh_seeds(record: Record) -> tuple[int, ...]:
-    trials = summary.planned_trials(record.plan)
-    return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capsule import earlier as earlier_runs
@@ -11,6 +11,7 @@ from capsule import manifest as manifests
 from capsule import plan as planning
 from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.execute import payload
 from capsule.execute.workspace import Workspace, read_file
 from capsule.jsons import JsonObject
 from capsule.origin import Verification, original_id
@@ -54,7 +55,7 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     """
     workspace = Workspace.open(folder)
     header = workspace.header
-    setup = header.setup
+    setup = replace(header.setup, levels=payload.drop_release(header.setup.levels))
     if (verified := original_id(setup.origin)) != verifies:
         raise _other_run(folder, verified)
     manifest = manifests.read(
@@ -63,7 +64,8 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
         folder=header.folder,
         subjects=header.subjects,
     )
-    plan = planning.make(manifest, verifies=verified, runs=header.runs)
+    nonce = setup.origin.nonce if isinstance(setup.origin, Verification) else None
+    plan = planning.make(manifest, verifies=verified, runs=header.runs, nonce=nonce)
     if str(plan.digest) != header.plan:
         raise DamagedError(
             f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",

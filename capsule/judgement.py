@@ -1,6 +1,6 @@
 """Capsules that are there already, judged by each other; nothing here can execute anything.
 
-archive.read -> diff.compare -> verdict.judge
+reading.read -> reexecution.require -> diff.compare -> verdict.judge
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import overload
 
-from capsule import archive, verdict
 from capsule import diff as differences
+from capsule import reading, reexecution, verdict
 from capsule.archive import Capsule
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
@@ -30,7 +30,8 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
 
     Raises:
         UsageError: There is no such capsule, or only one is named.
-        DamagedError: One of them is not as it was sealed.
+        DamagedError: One of them is not as it was sealed, or says that it verifies the first and
+            is not what `capsule verify` makes of that one.
     """
     if not reruns:
         raise UsageError("a capsule is compared with one other or more, and none is named")
@@ -40,7 +41,9 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
 
     with ExitStack() as stack:
         paths = map(Path, (original, *reruns))
-        capsules = [stack.enter_context(archive.read(path)) for path in paths]
+        capsules = [stack.enter_context(reading.read(path)) for path in paths]
+        for rerun in capsules[1:]:
+            reexecution.require(capsules[0], rerun)
         if len(capsules) == 2:
             return judge(capsules[0], capsules[1].record, capsules[1].id)
         return judge_several(

@@ -16,3 +16,44 @@ class Note:
 
     code: str
     sentence: str
+
+
+UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
+OF_IMAGES = frozenset({"image-replaced", "image-named"})
+"""Codes of notes on an image that was named by whoever ran it."""
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED}
+"""Codes of notes that follow from the rest of a record, so that a reader makes them again."""
+
+
+def no_container() -> Note:
+    """No engine ran it in an image."""
+    return Note(
+        code=UNCONTAINED,
+        sentence="nothing was contained: the host's own Python and libraries were measured",
+    )
+
+
+def unused_image(*, verifies: bool) -> Note:
+    """There is an image, and it ran without.
+
+    Args:
+        verifies: Whether the image is the original's; else it is the manifest's.
+    """
+    whose = "original" if verifies else "manifest"
+    return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
+
+
+def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
+    """An image was named by whoever ran it.
+
+    Args:
+        reference: As it was named.
+        replaces: Whether there is another one that it took the place of.
+        verifies: Whether that would be the original's; else it would be the manifest's.
+    """
+    if replaces:
+        sentence = f"the image was replaced on request by {reference}"
+        return Note(code="image-replaced", sentence=sentence)
+    whose = "the original ran without one" if verifies else "the manifest names none"
+    sentence = f"the image was chosen on request, {reference}: {whose}"
+    return Note(code="image-named", sentence=sentence)

@@ -42,6 +42,7 @@ class VerifyOptions(RunOptions):
         until_decided: Stop at the first of the planned looks that decides every claim.
         add: Earlier verifications of the capsule, whose runs count: the last one, which has those
             that it added itself, or all of them.
+        nonce: A word that somebody else named, which the fresh seeds follow from as well.
     """
 
     trust: bool = False
@@ -50,6 +51,7 @@ class VerifyOptions(RunOptions):
     runs: int | None = None
     until_decided: bool = False
     add: Sequence[Path] = ()
+    nonce: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

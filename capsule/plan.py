@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any, Literal
 
 from capsule import digest
 from capsule.digest import Digest
-from capsule.errors import UsageError
 from capsule.manifest import (
-    SEED_RANGE,
     Benchmark,
     Case,
     Command,
@@ -26,6 +23,7 @@ from capsule.manifest import (
 from capsule.manifest.benchmarks import subject_to_json
 from capsule.manifest.paths import match, matches
 from capsule.manifest.paths import metric_paths as _paths_of
+from capsule.seeds import fresh_seeds
 
 __all__ = [
     "Group",
@@ -88,11 +86,18 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every process start in its order; `digest` names the plan's canonical JSON."""
+    """Every process start in its order.
+
+    Attributes:
+        verifies: Id of the capsule that is verified, None for a run of its own.
+        nonce: The word that its fresh seeds follow from besides, None for none.
+        digest: Names the plan's canonical JSON.
+    """
 
     manifest: Manifest
     groups: tuple[Group, ...]
     verifies: str | None
+    nonce: str | None = None
     digest: Digest
 
 
@@ -102,6 +107,7 @@ def make(
     verifies: str | None = None,
     original_seeds: Sequence[int] | None = None,
     runs: int | None = None,
+    nonce: str | None = None,
 ) -> Plan:
     """Lay out every process start of a run, or of a verification of somebody's run.
 
@@ -121,16 +127,17 @@ def make(
         original_seeds: The seeds that its runs used, which fresh ones must not repeat; the
             manifest's by default.
         runs: Number of fresh seeds; as many as `original_seeds` by default.
+        nonce: A word that the fresh seeds follow from besides the id.
 
     Raises:
-        UsageError: The manifest's range of seeds has not so many left.
+        UsageError: The manifest's range of seeds has not so many left, or the word is none.
     """
     originals = tuple(manifest.seeds if original_seeds is None else original_seeds)
     fresh: tuple[int, ...] = ()
     if verifies is not None:
         taken = (*originals, *manifest.seeds)
         count = len(originals) if runs is None else runs
-        fresh = fresh_seeds(verifies, taken, count=count, within=manifest.seed_range)
+        fresh = fresh_seeds(verifies, taken, count=count, within=manifest.seed_range, nonce=nonce)
     sources = [
         (benchmark, _sources(manifest, benchmark, verifies)) for benchmark in manifest.benchmarks
     ]
@@ -146,6 +153,7 @@ def make(
         manifest=manifest,
         groups=groups,
         verifies=verifies,
+        nonce=nonce,
         digest=digest.of_json(_json(manifest, groups, verifies)),
     )
 
@@ -186,22 +194,22 @@ def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
         plan: Of a verification.
         trial_ids: `benchmark/case/framework/seed`, with a seed of the original's.
     """
-    known = {trial.id for group in plan.groups for trial in group.trials}
-    wanted = sorted(set(trial_ids) - known)
+    known: set[str] = set()
+    models: dict[str, tuple[Group, Trial]] = {}
+    for group in plan.groups:
+        for trial in group.trials:
+            known.add(trial.id)
+            if _is_fresh(trial):
+                models.setdefault(trial.id.rpartition("/")[0], (group, trial))
     controls: dict[str, Group] = {}
-    for trial_id in wanted:
+    for trial_id in sorted(set(trial_ids) - known):
         subject, _, seed = trial_id.rpartition("/")
-        group, trial = next(
-            (group, trial)
-            for group in plan.groups
-            for trial in group.trials
-            if _is_fresh(trial) and trial.id.rpartition("/")[0] == subject
-        )
+        group, trial = models[subject]
         control = replace(trial, id=trial_id, seed=int(seed), seed_source="control")
         name = f"{group.id}-control-{seed}"
         start = controls.get(name, replace(group, id=name, seed=control.seed, trials=()))
         controls[name] = replace(start, trials=(*start.trials, control))
-    return _with_groups(plan, [*plan.groups, *controls.values()])
+    return _with_groups(plan, [*plan.groups, *controls.values()]) if controls else plan
 
 
 def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
@@ -210,42 +218,6 @@ def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
         groups=tuple(groups),
         digest=digest.of_json(_json(plan.manifest, groups, plan.verifies)),
     )
-
-
-def fresh_seeds(
-    capsule_id: str,
-    originals: Sequence[int],
-    *,
-    count: int | None = None,
-    within: tuple[int, int] = SEED_RANGE,
-) -> tuple[int, ...]:
-    r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
-
-    With n the first 8 bytes, big-endian, of sha256("capsule-seed-2\n<id>\n<i>\n"), seed i is
-    low + n mod (high - low + 1), i = 0, 1, 2, ...; one that equals a seed of the original, or an
-    earlier fresh one, is skipped.
-
-    Args:
-        capsule_id: 64 lower-case hex digits.
-        originals: Seeds of the original.
-        count: How many; as many as the original has by default.
-        within: Lowest and highest seed that the benchmarks take.
-
-    Raises:
-        UsageError: There are not so many seeds that the original has not used.
-
-    >>> fresh_seeds("0" * 64, [17, 18])
-    (783472872, 1128986798)
-    """
-    wanted = len(originals) if count is None else count
-    low, high = within
-    taken = {seed for seed in originals if low <= seed <= high}
-    if wanted > high - low + 1 - len(taken):
-        raise UsageError(
-            f"{wanted} fresh seeds are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="use fewer runs",
-        )
-    return tuple(islice(_derive(capsule_id, taken, within), wanted))
 
 
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
@@ -260,17 +232,6 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 def _is_fresh(trial: Trial) -> bool:
     return trial.seed_source == "fresh"
-
-
-def _derive(capsule_id: str, taken: set[int], within: tuple[int, int]) -> Iterator[int]:
-    low, high = within
-    for index in itertools.count():
-        text = f"capsule-seed-2\n{capsule_id}\n{index}\n"
-        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-        seed = low + number % (high - low + 1)
-        if seed not in taken:
-            taken.add(seed)
-            yield seed
 
 
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:

@@ -277,6 +277,11 @@ class Record:
         return self.origin.added if isinstance(self.origin, Verification) else ()
 
     @property
+    def nonce(self) -> str | None:
+        """What its fresh seeds follow from besides the original's id, None for nothing else."""
+        return self.origin.nonce if isinstance(self.origin, Verification) else None
+
+    @property
     def image_override(self) -> str | None:
         """Reference given with `--image`, None when the image was not replaced."""
         return image_override(self.origin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import session as sessions
@@ -9,7 +10,7 @@ from capsule import verdict
 from capsule.archive import Capsule
 from capsule.diff import inability
 from capsule.earlier import Earlier
-from capsule.errors import UsageError
+from capsule.errors import CannotRunError, UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
 from capsule.options import VerifyOptions
@@ -42,6 +43,22 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
         levels=levels,
         inputs=scratch / "inputs",
     )
+
+
+def require_clock(original: Capsule) -> None:
+    """Stop where runs would be dated before the capsule that they verify: nobody would take them.
+
+    Raises:
+        CannotRunError: This machine's clock is behind.
+    """
+    now, ended = datetime.now(UTC), datetime.fromisoformat(original.record.ended)
+    if now < ended:
+        raise CannotRunError(
+            f"this machine's clock says {now.isoformat(timespec='seconds')}, and the capsule's runs"
+            f" ended at {original.record.ended}",
+            where=str(original.path),
+            advice="set the clock: a verification from before its original is refused",
+        )
 
 
 def runs(
@@ -94,6 +111,23 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     return tuple(planned)
 
 
+def require_all_looks(looks: tuple[int, ...], runs: int | None) -> None:
+    """Stop where a run that goes on was not begun to wait for a decision.
+
+    Args:
+        looks: The planned ones, if it is to stop at one of them.
+        runs: Number of fresh seeds that it was begun with.
+
+    Raises:
+        UsageError: They are not those of the last look.
+    """
+    if looks and runs != looks[-1]:
+        raise UsageError(
+            f"the run was begun with {runs} fresh seeds, and not with --until-decided",
+            advice="leave --until-decided out; `verify --add` goes on from what it seals",
+        )
+
+
 def perform(
     original: Capsule, session: Session, looks: tuple[int, ...], watch: Watch
 ) -> tuple[Session, Execution]:
@@ -103,7 +137,7 @@ def perform(
         The part of the run that took place, and what it left behind.
     """
     for runs in sessions.remaining_looks(session, looks):
-        part = sessions.look(session, runs, looks.index(runs) + 1)
+        part = sessions.look(session, runs)
         execution = sessions.perform(part, watch)
         if trials := _controls(original, part, execution, watch):
             session = sessions.add_controls(session, trials)

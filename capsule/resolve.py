@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, runtimes
+from capsule import datasets, launch, notes, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
@@ -240,13 +240,9 @@ def _threads(manifest: Manifest) -> int:
 def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
     manifest = request.manifest
     if not runtime.contained:
-        yield Note(
-            code="uncontained",
-            sentence="nothing was contained: the host's own Python and libraries were measured",
-        )
+        yield notes.no_container()
         if request.has_image:
-            whose = "original" if request.used else "manifest"
-            yield Note(code="image-unused", sentence=f"the {whose}'s image was not used")
+            yield notes.unused_image(verifies=request.used is not None)
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         yield Note(
@@ -255,7 +251,11 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
             f" a part of the manifest {manifest.narrowed_from}",
         )
     if request.image is not None:
-        yield _named_image(request, request.image)
+        yield notes.choice_of_image(
+            request.image,
+            replaces=replace(request, image=None).has_image,
+            verifies=request.used is not None,
+        )
     if prepared.open_network is not None:
         sentence = f"workloads could reach the network: {prepared.open_network}"
         yield Note(code="online", sentence=sentence)
@@ -264,12 +264,3 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
         yield Note(
             code="oversubscribed", sentence=f"{threads} threads were asked for on {cpus} CPUs"
         )
-
-
-def _named_image(request: Request, reference: str) -> Note:
-    if replace(request, image=None).has_image:
-        sentence = f"the image was replaced on request by {reference}"
-        return Note(code="image-replaced", sentence=sentence)
-    whose = "the original ran without one" if request.used else "the manifest names none"
-    sentence = f"the image was chosen on request, {reference}: {whose}"
-    return Note(code="image-named", sentence=sentence)

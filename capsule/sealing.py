@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, earlier, leavings, places
-from capsule.errors import CapsuleError
+from capsule import archive, earlier, leavings, places, reading
+from capsule.errors import BugError, CapsuleError, DamagedError
 from capsule.execute import payload
 from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
@@ -68,7 +68,7 @@ def find(run: Session | CutOff, *targets: Path) -> Sealed | None:
     for place in (*targets, _aim(run)):
         if place is None or not place.exists():
             continue
-        with suppress(CapsuleError), archive.read(place) as capsule:
+        with suppress(CapsuleError), reading.read(place) as capsule:
             if capsule.record.uuid == run.setup.uuid:
                 return Sealed(path=place, id=capsule.id, record=capsule.record)
     return None
@@ -105,12 +105,21 @@ def write(session: Session, execution: Execution, record: Record, target: Path) 
         ExecutionError: It cannot be written.
     """
     places.check(output=target)
+    _require_readable(record, target)
     _set_aim(session, target)
     files = [*payload.files_to_carry(session.workspace), *execution.logs]
     if session.earlier is not None:
         files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
     return Sealed(path=target, id=capsule_id, record=record)
+
+
+def _require_readable(record: Record, target: Path) -> None:
+    """Stop before a capsule that nobody could read again replaces the run folder."""
+    try:
+        reading.require(record, where=str(target))
+    except DamagedError as error:
+        raise BugError(f"the capsule could not be read again: {error.what}") from error
 
 
 def leave(sealed: Sequence[Sealed], folder: Path) -> Sequence[Sealed]:

@@ -225,12 +225,15 @@ def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
     return [runs for runs in looks if runs > taken and runs >= taken + len(begun)]
 
 
-def look(session: Session, runs: int, number: int) -> Session:
-    """The same run as far as its first `runs` fresh seeds, which its planned look `number` ends."""
+def look(session: Session, runs: int) -> Session:
+    """The same run as far as its first `runs` fresh seeds, which a planned look ends."""
     origin = session.setup.origin
     assert isinstance(origin, Verification)
+    plan = planning.first(session.plan, runs)
+    assert session.claims is not None
+    number = looks.place((claim.looks for claim in session.claims), _count_fresh(plan))
     setup = replace(session.setup, origin=replace(origin, look=number))
-    return replace(session, plan=planning.first(session.plan, runs), setup=setup)
+    return replace(session, plan=plan, setup=setup)
 
 
 def add_controls(session: Session, trials: Sequence[str]) -> Session:
@@ -277,12 +280,13 @@ def _origin(
         return terms.side
     if plan.verifies is None:
         return Original(image=terms.image)
-    seeds = {group.seed for group in plan.groups if _is_fresh(group)}
+    seeds = _count_fresh(plan)
     own = resolved.levels == payload.OWN_LEVELS
     return Verification(
         of=plan.verifies,
-        look=looks.place((claim.looks for claim in claims), len(seeds)),
-        runs=len(seeds),
+        nonce=plan.nonce,
+        look=looks.place((claim.looks for claim in claims), seeds),
+        runs=seeds,
         image=terms.image,
         levels="own" if own else "capsule",
         added=earlier.chain if earlier else (),
@@ -323,6 +327,10 @@ def _session(
 def _add_node(workspace: Workspace) -> int:
     """Keep the inventory of this node, unless it worked here before; returns its index."""
     return workspace.add_node(this_node(workspace))
+
+
+def _count_fresh(plan: Plan) -> int:
+    return len({group.seed for group in plan.groups if _is_fresh(group)})
 
 
 def _is_fresh(group: planning.Group) -> bool:

@@ -91,7 +91,10 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
     A failed trial is a failed run of each of its metrics, and a trial without a final outcome a
     missing one: nothing that was planned drops out of sight.
     """
-    return _with_trajectories(metric_runs(record))
+    values: Mapping[str, MetricRuns] | None = vars(record).get("_run_values")
+    if values is None:
+        values = vars(record)["_run_values"] = _with_trajectories(metric_runs(record))
+    return values
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from capsule import archive, digest, jsons, manifest, plan, record, summary, verdict
+from capsule import archive, digest, jsons, manifest, notes, plan, record, summary, verdict
 from capsule.origin import Original, Verification
 
 LIMIT_SECONDS = 1.0
@@ -29,6 +29,7 @@ SHAPES = {"long series": (20, 5), "short series": (333, 100)}  # metrics, seeds
 WARMUP = 3
 LEVELS = record.File(path="levels/__main__.py", source=b"raise SystemExit(0)\n")
 TIMES = ("2026-03-01T10:00:00+00:00", "2026-03-01T11:00:00+00:00")
+LATER = ("2026-03-02T10:00:00+00:00", "2026-03-02T11:00:00+00:00")
 UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 HASHING = """
 import hashlib, sys
@@ -62,7 +63,7 @@ def make_manifest(metrics: int, seeds: int) -> manifest.Manifest:
     return manifest.read(json.dumps(document).encode(), where="reading", folder=None)
 
 
-def execution(planned: plan.Plan, random: np.random.Generator) -> record.Execution:
+def execution(planned: plan.Plan, random: np.random.Generator, started: str) -> record.Execution:
     """A million random samples, as many in each series."""
     trials = [(group, trial) for group in planned.groups for trial in group.trials]
     series = [(trial, m) for _, trial in trials for m in trial.benchmark.due(trial.framework)]
@@ -91,7 +92,7 @@ def execution(planned: plan.Plan, random: np.random.Generator) -> record.Executi
             seed_source=trial.seed_source,
             outcome="completed",
             exit_code=0,
-            started=TIMES[0],
+            started=started,
             seconds=1.5,
         )
         for group, trial in trials
@@ -103,11 +104,12 @@ def seal(
     described: manifest.Manifest, target: Path, original: record.Record | None, of: str | None
 ) -> tuple[record.Record, str]:
     """Seal a run, or a re-execution of the original that has the id `of`: its record and its id."""
+    times = TIMES if original is None else LATER
     levels = digest.of_tree({"__main__.py": digest.of_bytes(LEVELS.source)})
     setup = record.Setup(
-        uuid="6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11",
-        origin=Verification(of=of, runs=1) if of else Original(),
-        started=TIMES[0],
+        uuid=f"6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c1{2 if of else 1}",
+        origin=Verification(of=of, runs=len(described.seeds), look=1) if of else Original(),
+        started=times[0],
         runtime="host",
         contained=False,
         image=None,
@@ -116,12 +118,12 @@ def seal(
         threads=2,
         levels={"digest": str(levels), "release": None},
         datasets=(),
-        notes=(),
+        notes=(notes.no_container(),),
     )
     planned = plan.make(described, verifies=of)
-    seen = execution(planned, np.random.default_rng(0 if original is None else 1))
+    seen = execution(planned, np.random.default_rng(0 if original is None else 1), times[0])
     node: jsons.JsonObject = {"identity": {}, "class": {}, "state": {}, "missing": {}}
-    assembled = record.assemble(setup, planned, seen, nodes=(node,), ended=TIMES[1])
+    assembled = record.assemble(setup, planned, seen, nodes=(node,), ended=times[1])
     claims = verdict.freeze(described.claims, summary.run_values(assembled))
     sealed = replace(assembled, claims=original.claims if original else claims)
     return sealed, archive.write(sealed, [LEVELS], target)

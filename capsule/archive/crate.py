@@ -61,6 +61,20 @@ def build(record: Record, files: Sequence[Payload]) -> bytes:
     return pretty({"@context": CONTEXT, "@graph": graph})
 
 
+def by_id(document: Any) -> dict[str, Entity]:
+    """The entities of a crate by their `@id`.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is no flat crate, or describes something twice.
+    """
+    entities: dict[str, Entity] = {}
+    for entity in document["@graph"]:
+        if entity["@id"] in entities:
+            raise ValueError(f"{entity['@id']} is described twice")
+        entities[entity["@id"]] = entity
+    return entities
+
+
 def _root(record: Record, files: Sequence[Payload]) -> Entity:
     manifest = record.manifest
     authors = [people.identifier(n, author) for n, author in enumerate(manifest.authors, 1)]

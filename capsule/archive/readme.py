@@ -37,6 +37,8 @@ def _head(record: Record) -> Iterator[str]:
     yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
         yield f"- Re-execution of capsule: `{record.verifies}`"
+    if record.nonce is not None:
+        yield f"- Its seeds follow from this word, too: {_plain(record.nonce)}"
     for earlier in record.chain:
         yield f"- Counts runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
     if isinstance(record.origin, Side):

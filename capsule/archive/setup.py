@@ -27,7 +27,7 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
     # 5.0 is a JSON integer too
-    rest = {
+    rest: dict[str, Any] = {
         name: int(item) if name in _WHOLE and item is not None else item
         for name, item in value.items()
         if name != "kind"

@@ -35,6 +35,7 @@ class Side:
         machine: Its nodes in a few words.
         image: Digest by which the image is named, None for the `host` runtime.
         image_override: Reference given with `--image`.
+        nonce: The word that its fresh seeds follow from besides the original's id.
         added: Earlier verifications whose runs count with its own and are in it.
     """
 
@@ -51,6 +52,7 @@ class Side:
     contained: bool
     image: str | None
     image_override: str | None
+    nonce: str | None
     added: tuple[origin.Added, ...]
 
 
@@ -132,7 +134,9 @@ def compare(
         original=sides[0],
         rerun=sides[1],
         image=relation,
-        changes=changes.between(original, rerun) if side is None else (),
+        changes=changes.between(original, rerun, original_id=original_id, rerun_id=rerun_id)
+        if side is None
+        else (),
         facts=facts.between(original, rerun),
         pairs=pairs,
         notes=tuple(_notes(original, rerun, sides, relation, pairs)),
@@ -156,6 +160,7 @@ def _side(record: Record, capsule_id: str | None) -> Side:
         contained=record.contained,
         image=str(image.identity.digest) if image else None,
         image_override=record.image_override,
+        nonce=record.nonce,
         added=record.chain,
     )
 

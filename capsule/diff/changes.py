@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from capsule import summary
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
@@ -13,6 +14,9 @@ from capsule.record import Record
 ImageRelation = Literal[
     "same-manifest", "same-config", "same-tree", "same-index", "different", "none"
 ]
+
+SAME_IMAGE: frozenset[ImageRelation] = frozenset({"same-manifest", "same-config", "same-tree"})
+"""Relations of images of which runs count together."""
 
 
 def image_relation(a: Record, b: Record) -> ImageRelation:
@@ -35,13 +39,69 @@ def relate_images(x: Image | None, y: Image | None) -> ImageRelation:
     return "different"
 
 
-def between(original: Record, rerun: Record) -> tuple[Note, ...]:
+def between(
+    original: Record,
+    rerun: Record,
+    *,
+    original_id: str | None = None,
+    rerun_id: str | None = None,
+) -> tuple[Note, ...]:
     """What the re-execution judges in place of the original's experiment; none of the same one.
 
     Returns:
-        Phrases that end the sentence of a verdict, such as "in another image".
+        Phrases that end the sentence of a verdict, such as "in another image". Options of whoever
+        verified are among them, and who chose the seeds where nobody verified.
     """
-    return (*_image(original, rerun), *_program(original, rerun), *_manifest(original, rerun))
+    if verifies(rerun, original_id):
+        way = _way(original, rerun)
+    else:
+        way = _seeds(original, rerun, rerun_id)
+    return (
+        *_image(original, rerun),
+        *_program(original, rerun),
+        *_manifest(original, rerun),
+        *way,
+    )
+
+
+def verifies(rerun: Record, original_id: str | None) -> bool:
+    """Whether a record says that it verifies a capsule; one without an id is taken for it."""
+    return rerun.verifies is not None and original_id in (None, rerun.verifies)
+
+
+def _way(original: Record, rerun: Record) -> Iterator[Note]:
+    """How else than by itself `verify` was asked to draw seeds, and how many."""
+    assert isinstance(rerun.origin, Verification)
+    if rerun.origin.nonce is not None:
+        yield Note(code="nonce", sentence=f"under seeds drawn with --nonce {rerun.origin.nonce!r}")
+    planned = {number for claim in original.claims for number in claim.looks}
+    trials = summary.planned_trials(rerun.plan)
+    runs = len({trial["seed"] for trial in trials if trial["seed_source"] == "fresh"})
+    if runs and runs not in (planned or {len(original.manifest.seeds)}):
+        seeds = "1 fresh seed" if runs == 1 else f"{runs} fresh seeds"
+        sentence = f"after {seeds}, which nobody planned (--runs)"
+        yield Note(code="unplanned-runs", sentence=sentence)
+
+
+def _seeds(original: Record, rerun: Record, rerun_id: str | None) -> Iterator[Note]:
+    """Who chose the seeds of runs that were not made to verify the original."""
+    if rerun_id is not None and original.verifies == rerun_id:
+        yield Note(
+            code="original-last",
+            sentence="by the runs of its own original, whose author chose their seeds (name the"
+            " original first)",
+        )
+    elif rerun.verifies is not None:
+        yield Note(
+            code="separate-runs",
+            sentence=f"by a verification of another capsule ({rerun.verifies[:12]}), from whose id"
+            " its seeds follow",
+        )
+    else:
+        yield Note(
+            code="separate-runs",
+            sentence="by separate runs, whose seeds were chosen by their author",
+        )
 
 
 def _image(original: Record, rerun: Record) -> Iterator[Note]:

@@ -6,8 +6,9 @@ little. An author who fabricates runs with care is not found out by this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from capsule.record import Record, Samples
 from capsule.summary import MetricRuns
@@ -33,13 +34,12 @@ def copy(one: Record, other: Record) -> str | None:
         return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
     seen: dict[tuple[str, tuple[float, ...]], tuple[int, str]] = {}
     for place, record in enumerate((one, other)):
-        for line, series in _clock_readings(record):
-            first = seen.setdefault((line.metric, series), (place, line.trial))
-            if first != (place, line.trial):
-                metric = line.metric.rpartition("/")[2]
+        for name, trial, readings in chain(_clock_readings(record), _trial_readings(record)):
+            first = seen.setdefault((name, readings), (place, trial))
+            if first != (place, trial):
                 return (
-                    f"the clock said exactly the same in trial {line.trial} as in {first[1]}, for"
-                    f" {metric}: one is a copy of the other, and no evidence"
+                    f"the clock said exactly the same in trial {trial} as in {first[1]}, for"
+                    f" {name.rpartition('/')[2]}: one is a copy of the other, and no evidence"
                 )
     return None
 
@@ -69,9 +69,10 @@ def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
     if {run.seed for run in original.runs} & {run.seed for run in rerun.runs}:
         return None  # a workload that its seed decides gives the same under the same seed
     different = set(rerun.values)
-    rounded = rerun.resolution > 0 or any(float(f"{one:.{_DIGITS}g}") == one for one in different)
+    rounded = rerun.resolution > 0 or any(map(_is_rounded, different))
     enough = len(different) >= (_TELLING if rounded else _FEW)
     values = enough and sorted(rerun.values) == sorted(original.values)
+    values = values or (not rounded and _is_mostly_copied(original.values, rerun.values))
     series = {_series(run.samples) for run in original.runs} - {None}
     curves = any(_series(run.samples) in series for run in rerun.runs)
     if not (values or curves):
@@ -82,13 +83,42 @@ def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
     )
 
 
-def _clock_readings(record: Record) -> Iterator[tuple[Samples, tuple[float, ...]]]:
-    """What clocks said in each trial, where it is enough never to be the same twice."""
+def _is_rounded(value: float) -> bool:
+    return float(f"{value:.{_DIGITS}g}") == value
+
+
+def _is_mostly_copied(original: Sequence[float], rerun: Sequence[float]) -> bool:
+    """Whether most values of the shorter side are the other's: a copy with some of it changed.
+
+    Values that come twice on one side are of few possible ones, and may come on both.
+    """
+    there, here = set(original), set(rerun)
+    shared = len(there & here)
+    alone = len(there) == len(original) and len(here) == len(rerun)
+    return alone and shared >= _FEW and 2 * shared > min(len(there), len(here))
+
+
+def _clock_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+    """What clocks said in each series, where it is enough never to be the same twice."""
     for line in record.samples:
-        timed = line.values if line.kind == "machine" and line.unit in _TIMES else ()
-        for series in (line.wall or (), timed):
+        for series in (line.wall or (), line.values if _is_timed(line) else ()):
             if len(set(series)) >= _TELLING:
-                yield line, series
+                yield line.metric, line.trial, series
+
+
+def _trial_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+    """The same of all times of a trial together, each of which alone is too few."""
+    trials: dict[tuple[str, int], list[float]] = {}
+    for line in record.samples:
+        if len(line.values) < _TELLING and _is_timed(line):
+            trials.setdefault((line.trial, line.attempt), []).extend(line.values)
+    for (trial, _), times in trials.items():
+        if len(set(times)) >= _TELLING:
+            yield f"{trial.rpartition('/')[0]}/all its times", trial, tuple(times)
+
+
+def _is_timed(line: Samples) -> bool:
+    return line.kind == "machine" and line.unit in _TIMES
 
 
 def _series(samples: tuple[Samples, ...]) -> tuple[tuple[float, ...], ...] | None:

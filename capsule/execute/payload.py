@@ -6,14 +6,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from capsule import __version__, archive, levels
-from capsule.digest import Digest, of_file, of_tree
+from capsule import __version__, archive, reading
+from capsule.digest import of_sources
 from capsule.errors import DamagedError
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest
 from capsule.record import File
 
-OWN_LEVELS = Path(levels.__file__).parent
+OWN_LEVELS = reading.OWN_LEVELS
 
 
 def inputs(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
@@ -64,14 +64,15 @@ def files_to_carry(workspace: Workspace) -> list[File]:
 
 def levels_facts(folder: Path) -> dict[str, str | None]:
     """Which measuring program this is: its tree digest, and our release if it is our own."""
-    digest, own = _levels_digest(folder), _levels_digest(OWN_LEVELS)
+    digest, own = of_sources(folder), of_sources(OWN_LEVELS)
     return {"digest": str(digest), "release": __version__ if digest == own else None}
 
 
-def _levels_digest(folder: Path) -> Digest:
-    return of_tree(
-        {path.relative_to(folder).as_posix(): of_file(path) for path in _sources(folder)}
-    )
+def drop_release(facts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """What is known of a measuring program that was our own, and may have been followed since."""
+    is_own = facts["digest"] == str(of_sources(OWN_LEVELS))
+    outlived = facts["release"] == __version__ and not is_own
+    return {**facts, "release": None if outlived else facts["release"]}
 
 
 def _sources(folder: Path) -> list[Path]:

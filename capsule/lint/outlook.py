@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capsule import stats
+from capsule.freezing import UNKNOWN_RUNS, spreads
 from capsule.lint import frozen, wording
 from capsule.manifest import looks
-from capsule.manifest.model import CURVE_SPREADS, PRESETS, Claim, Manifest
+from capsule.manifest.model import Claim, Manifest
 from capsule.manifest.paths import match
 
 POWERS = (0.8, 0.9)
-# what a paper that does not tell its number of runs is taken to have
-UNKNOWN_RUNS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +51,6 @@ class Outlook:
     margin: float | None
     runs: tuple[int | None, int | None]
     sentence: str
-
-
-def spreads(claim: Claim) -> float | None:
-    """The claim's margin in between-run standard deviations, None where it is given otherwise.
-
-    >>> spreads(Claim(metric="a/b/c/d", type="equivalence"))
-    2.0
-    """
-    margin = claim.margin
-    if margin is None:
-        return CURVE_SPREADS if claim.type == "curve" else PRESETS["default"]
-    return margin.sd if margin.preset is None else PRESETS[margin.preset]
 
 
 def outlook(manifest: Manifest) -> tuple[Outlook, ...]:

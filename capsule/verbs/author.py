@@ -67,14 +67,14 @@ def _add_lint(parser: ArgumentParser) -> None:
 def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
-    from capsule import archive, lint, manifest
+    from capsule import lint, manifest, reading
 
     path = arguments.manifest
     if path.is_dir() or is_zipfile(path):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
             raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
-        with archive.read(path) as capsule:
+        with reading.read(path) as capsule:
             checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
     else:
         checked = manifest.load(path, arguments.frameworks)

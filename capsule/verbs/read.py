@@ -28,10 +28,10 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _check(arguments: Arguments, console: Console) -> int:
-    from capsule import archive
+    from capsule import reading
 
-    with archive.read(arguments.capsule) as capsule:
-        facts = capsule.facts()
+    with reading.read(arguments.capsule) as capsule:
+        facts = [*capsule.facts(), *reading.facts(capsule.record)]
     if arguments.json:
         console.document({"id": capsule.id, "checked": facts})
     else:
@@ -41,9 +41,9 @@ def _check(arguments: Arguments, console: Console) -> int:
 
 
 def _show(arguments: Arguments, console: Console) -> int:
-    from capsule import archive, report
+    from capsule import reading, report
 
-    with archive.read(arguments.capsule) as capsule:
+    with reading.read(arguments.capsule) as capsule:
         record = capsule.record
     if arguments.json:
         console.document(report.record_to_json(record, capsule.id))

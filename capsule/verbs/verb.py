@@ -190,5 +190,6 @@ def next_command(
         "--runs": str(further.runs),
         "--image": further.image,
         "--levels": "own" if further.own_levels else None,
+        "--nonce": further.nonce,
     }
     return command("verify", original, flags={**rest, **flags})

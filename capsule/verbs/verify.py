@@ -55,6 +55,12 @@ def _add(parser: ArgumentParser) -> None:
         "--runs is then their number in all, by default the next planned look",
     )
     parser.add_argument(
+        "--nonce",
+        metavar="WORD",
+        help="draw the fresh seeds from this word too, such as a number that a committee names: "
+        "neither author nor verifier has chosen them then; recorded",
+    )
+    parser.add_argument(
         "--until-decided",
         action="store_true",
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
@@ -114,6 +120,7 @@ VERIFY = Verb(
         "capsule verify stranger.capsule.zip --trust",
         "capsule verify mine.capsule.zip --until-decided",
         "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip",
+        "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'",
         "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
     ),
     one="capsule",

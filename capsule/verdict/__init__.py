@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from capsule import stats
 from capsule.diff import Differences
+from capsule.freezing import freeze
 from capsule.verdict import claim, wording
-from capsule.verdict.freezing import freeze
 from capsule.verdict.further import Further, advise_further
 from capsule.verdict.model import (
     POWERS,

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from capsule import stats
+from capsule import population, stats
 from capsule.diff import Pair
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns, Run
-from capsule.verdict import sides, wording
+from capsule.verdict import wording
 from capsule.verdict.model import Judged
 
 # claims that one run contradicts; to the others a value that is not finite is a run that failed
@@ -57,7 +57,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.rerun is not None
     values = [(run.seed, run.value) for run in pair.rerun.runs if run.value is not None]
     worst = max(values, key=_badness(claim))
-    runs = sides.independent(pair.rerun).values
+    runs = population.independent(pair.rerun).values
     rate = wording.number(100 * stats.failure_bound(0, len(runs)))
     subject = f"all {len(values)} runs are" if len(values) > 1 else "the only run is"
     return replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from capsule import stats
+from capsule import population, stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
@@ -115,7 +115,7 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     standalone = claim is not None and (
         claim.type in ("threshold", "bound") or claim.pattern.published is not None
     )
-    a, b = sides.values(there), sides.values(here)
+    a, b = population.values(there), population.values(here)
     if not b or not (a or standalone):
         yield f"no run of {names.there if b else names.here} has a value"
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
@@ -128,7 +128,7 @@ def _obstacles(pair: Pair) -> Iterator[str]:
 def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
     assert pair.original is not None
     assert pair.rerun is not None
-    there, here = sides.values(pair.original), sides.values(pair.rerun)
+    there, here = population.values(pair.original), population.values(pair.rerun)
     values = [(seed, there[seed], here[seed]) for seed in sorted(there.keys() & here.keys())]
     if not values:
         return replace(blank, sentence="no seed has a value on both sides")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from capsule import stats
+from capsule import population, stats
 from capsule.diff import Pair
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import advising, sides, wording
+from capsule.verdict import advising, wording
 from capsule.verdict.model import Advice, Judged
 
 # equal populations of one run a side would be called DIFFERENT in 40 to 90 % of cases
@@ -67,8 +67,8 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 def _series(metric: MetricRuns) -> list[Sequence[float]]:
     """The samples of every independent run that has a value."""
-    runs = sides.independent(metric).runs
-    return [sides.series(run) for run in runs if run.value is not None]
+    runs = population.independent(metric).runs
+    return [population.series(run) for run in runs if run.value is not None]
 
 
 def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:

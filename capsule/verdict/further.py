@@ -20,12 +20,14 @@ class Further:
             open: of it every verification has its own.
         image: Reference that took the place of the original's image, None where none did.
         own_levels: Whether the program of this version of capsule measured in place of its own.
+        nonce: The word that the seeds follow from besides the id, None for none.
     """
 
     runs: int
     add: bool
     image: str | None
     own_levels: bool
+    nonce: str | None
 
 
 def advise_further(verdict: Verdict) -> Further | None:
@@ -48,6 +50,7 @@ def advise_further(verdict: Verdict) -> Further | None:
         add=all(one.kind == "portable" for one, _ in numbers),
         image=rerun.image_override,
         own_levels="another-program" in codes,
+        nonce=rerun.nonce,
     )
 
 

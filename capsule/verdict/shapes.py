@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from capsule import stats
+from capsule import population, stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
-from capsule.summary import MetricRuns, median
-from capsule.verdict import advising, sides, wording
+from capsule.summary import MetricRuns
+from capsule.verdict import advising, wording
 from capsule.verdict.model import Judged
 
 
@@ -20,8 +20,8 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.rerun is not None
     assert claim.upper is not None
     log = claim.scale == "log"
-    sources = [sides.independent(side) for side in (pair.original, pair.rerun)]
-    bundles = [sides.curves(source) for source in sources]
+    sources = [population.independent(side) for side in (pair.original, pair.rerun)]
+    bundles = [population.curves(source) for source in sources]
     for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
         if len(bundle) < len(source.values):
             obstacle = f"not every run of the {name} is a curve, with a step beside each value"
@@ -72,20 +72,6 @@ def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: Metri
     sentence = wording.curve(decision, limits, allowed=wording.margin(claim, original), log=log)
     # each of its steps is judged so
     return f"{sentence}; {wording.SINGLE_RUN}" if interval.method == "prediction" else sentence
-
-
-def spread(metric: MetricRuns) -> float | None:
-    """The median over all common steps of the standard deviation between the runs there.
-
-    Returns:
-        In the metric's unit, unbiased for normal runs; None for fewer than two curves.
-    """
-    curves = sides.curves(sides.independent(metric))
-    grid = stats.common_grid(list(curves.values()))
-    if len(curves) < 2 or not grid:
-        return None
-    middle = median([runs.sd for runs in stats.runs_at(curves, grid)])
-    return None if middle is None else middle / stats.c4(len(curves))
 
 
 def _logarithms(bundle: Mapping[int, stats.Curve]) -> Mapping[int, stats.Curve]:

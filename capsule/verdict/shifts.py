@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from capsule import stats
+from capsule import population, stats
 from capsule.diff import Pair
-from capsule.lint.outlook import UNKNOWN_RUNS
+from capsule.freezing import UNKNOWN_RUNS
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import advising, sides, within, wording
+from capsule.verdict import advising, within, wording
 from capsule.verdict.model import Judged
 
 
@@ -113,7 +113,7 @@ def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]
 
 def _one_side(side: MetricRuns | None, pair: Pair, claim: FrozenClaim | None) -> stats.Runs:
     assert side is not None
-    runs = sides.runs(sides.independent(side), _resolution(pair, claim))
+    runs = population.runs(population.independent(side), _resolution(pair, claim))
     log = claim is not None and claim.type not in ("ratio", "threshold") and claim.scale == "log"
     return runs.log() if log else runs
 

@@ -1,66 +1,15 @@
-"""One side of a comparison as statistics wants it: independent runs, curves, samples, counts."""
+"""What became of the runs of one side of a comparison, and what a reader must know of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
-from capsule import stats
+from capsule import population
 from capsule.diff import SeedRule
 from capsule.diff.names import Names
 from capsule.notes import Note
-from capsule.summary import MetricRuns, Run
+from capsule.summary import MetricRuns
 from capsule.verdict.model import Counts
-
-# beyond it a difference of two values may leave the range of doubles
-LARGEST = 1e300
-
-
-def independent(metric: MetricRuns) -> MetricRuns:
-    """The runs without those that repeat another seed's, value by value."""
-    seen: set[int] = set()
-    kept: list[Run] = []
-    for run in metric.runs:
-        if run.trajectory is None or run.trajectory not in seen:
-            kept.append(run)
-        if run.trajectory is not None:
-            seen.add(run.trajectory)
-    return replace(metric, runs=tuple(kept))
-
-
-def values(metric: MetricRuns) -> dict[int, float]:
-    """Seed to value, of the runs whose value can be reckoned with."""
-    return {
-        run.seed: run.value
-        for run in metric.runs
-        if run.value is not None and abs(run.value) <= LARGEST
-    }
-
-
-def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
-    """The runs that have a value, at the metric's resolution or the one given."""
-    resolution = metric.resolution if resolution is None else resolution
-    return stats.Runs.of(values(metric), resolution=resolution)
-
-
-def series(run: Run) -> Sequence[float]:
-    """The values inside a run, after its warm-up."""
-    return () if run.series is None else run.series.values[run.series.warmup :]
-
-
-def curves(metric: MetricRuns) -> Mapping[int, stats.Curve]:
-    """Seed to curve, of the runs that have one."""
-    return {
-        run.seed: stats.Curve(
-            steps=tuple(run.series.steps[run.series.warmup :]), values=tuple(series(run))
-        )
-        for run in metric.runs
-        if run.series is not None and run.series.steps is not None and _is_reckonable(series(run))
-    }
-
-
-def _is_reckonable(values: Sequence[float]) -> bool:
-    return bool(values) and max(map(abs, values)) <= LARGEST
 
 
 def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
@@ -75,8 +24,8 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
             mean=None,
             sd=None,
         )
-    used = runs(metric if all_count else independent(metric))
-    with_value = len(values(metric))
+    used = population.runs(metric if all_count else population.independent(metric))
+    with_value = len(population.values(metric))
     missing = sum(run.status == "missing" for run in metric.runs)
     failed = len(metric.runs) - with_value - missing
     return Counts(

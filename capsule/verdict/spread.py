@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from capsule import stats, summary
+from capsule import population, stats, summary
 from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
@@ -115,7 +115,11 @@ def _runs(across: Across, claim: FrozenClaim) -> Iterator[stats.Runs]:
     if claim.resolution is not None:
         resolution = claim.resolution
     for side in across.sides:
-        yield stats.Runs.of({}) if side is None else sides.runs(sides.independent(side), resolution)
+        yield (
+            stats.Runs.of({})
+            if side is None
+            else population.runs(population.independent(side), resolution)
+        )
 
 
 def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[stats.Runs]) -> Iterator[str]:

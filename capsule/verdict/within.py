@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from capsule import stats, summary
+from capsule import population, stats, summary
 from capsule.diff import Pair
 from capsule.summary import MetricRuns
-from capsule.verdict import sides, wording
+from capsule.verdict import wording
 from capsule.verdict.model import Judged
 
 _LARGEST = 1e150  # beyond it a square may leave the range of doubles
@@ -45,7 +45,7 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
 
 def _inside(metric: MetricRuns, *, log: bool) -> stats.Summary | None:
     """Mean and spread of the repetitions of a side's only run, None where it has too few."""
-    run = next((run for run in sides.independent(metric).runs if run.value is not None), None)
+    run = next((run for run in population.independent(metric).runs if run.value is not None), None)
     # the values of a curve, or of a network's nodes, repeat nothing
     values: Sequence[float] = summary.calls(run) if run else ()
     if log and values and min(values) > 0:

@@ -9,16 +9,14 @@ from capsule import stats
 from capsule.diff import SeedRule
 from capsule.diff.inability import Fault, Inability
 from capsule.diff.names import Names
-from capsule.lint.outlook import UNKNOWN_RUNS, spreads
+from capsule.freezing import COUNTED_STEPS, UNKNOWN_RUNS, fraction_error, spreads
 from capsule.manifest import Margin
 from capsule.notes import Note
+from capsule.population import independent
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
 from capsule.verdict.model import Look, Word
-from capsule.verdict.sides import independent
 
-# a margin of this many steps is no longer moved by where on a step it lies
-COUNTED_STEPS = 10
 SINGLE_RUN = (
     "a single run shows no spread of its own and is taken to scatter like the other side's runs,"
     " at a quarter of the error rate"
@@ -157,20 +155,6 @@ def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
     if published is not None:
         return f"the {published.n or UNKNOWN_RUNS} published runs"
     return f"the original's {len(independent(original).values)} runs"
-
-
-def fraction_error(metric: MetricRuns) -> float:
-    """The standard error of a fraction of the test set, 0 where the metric is none.
-
-    Returns:
-        In the metric's unit: a fraction of `1`, or of 100 where the unit is `%`.
-    """
-    values = independent(metric).values
-    whole = 100.0 if metric.unit == "%" else 1.0
-    if metric.test_set is None or not values or not 0 <= min(values) <= max(values) <= whole:
-        return 0.0
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(mean * (whole - mean) / metric.test_set)
 
 
 def _of_value(claim: FrozenClaim) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from capsule import schema
-from capsule.manifest import Author
+from capsule import digest, schema
+from capsule import manifest as manifests
 from capsule.record import Record
 from tests.support import crate_cache
 from tests.support.capsules import pack, run, seal, unpack, write_folder
-from tests.support.records import make_record
+from tests.support.records import make_record, manifest_document
 
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
@@ -27,9 +27,14 @@ Damage = Callable[[Path], None]
 
 def record_without_affiliations() -> Record:
     record = make_record()
-    authors = (Author(name="Cleo Alone"),)
-    manifest = dataclasses.replace(record.manifest, authors=authors, paper_doi=None)
-    return dataclasses.replace(record, manifest=manifest)
+    document = {**manifest_document(), "authors": [{"name": "Cleo Alone"}]}
+    del document["paper"]
+    source = json.dumps(document).encode()
+    manifest = manifests.read(source, where="manifest.json", folder=None)
+    plan = {**record.plan, "manifest": str(digest.of_bytes(source))}
+    return dataclasses.replace(
+        record, manifest=manifest, plan=plan, plan_digest=str(digest.of_json(plan))
+    )
 
 
 RECORDS = {

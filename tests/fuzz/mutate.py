@@ -132,10 +132,12 @@ def _changed(value: Any, place: Path, places: list[Path], random: Random) -> Any
             del holder[name]
         case 5:
             holder[name] = json.loads(json.dumps(at(value, random.choice(places))))
-        case 6 if isinstance(holder, list):
-            holder.insert(random.randint(0, len(holder)), json.loads(json.dumps(holder[name])))
         case 6:
-            holder[random.choice(("a", "", "x" * 70, f"{name}2", "é"))] = holder[name]
+            copy = json.loads(json.dumps(holder[name]))
+            if isinstance(holder, list):
+                holder.insert(random.randint(0, len(holder)), copy)
+            else:
+                holder[random.choice(("a", "", "x" * 70, f"{name}2", "é"))] = copy
         case _ if isinstance(holder, list):
             random.shuffle(holder)
         case _:

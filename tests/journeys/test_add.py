@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from capsule import archive, digest
+from capsule import archive, digest, notes
 from capsule.origin import Added, Verification
 from capsule.record import File, Record
 from tests.journeys.test_resume import attempts_in, kill_tree, wait_for_workload
@@ -231,11 +231,15 @@ def without_an_outcome(record: Record) -> Record:
 
 
 def by_other_levels(record: Record) -> Record:
-    return replace(record, levels={"digest": None, "release": None})
+    own = with_origin(levels="own")(record)
+    return replace(own, levels={"digest": None, "release": "0.0.1"})
 
 
 def in_another_image(record: Record) -> Record:
-    return replace(record, image=make_image(), contained=True, runtime="docker")
+    image = make_image()
+    note = notes.choice_of_image(image.reference, replaces=False, verifies=True)
+    named = with_origin(image=image.reference)(record)
+    return replace(named, image=image, contained=True, runtime="docker", notes=(note,))
 
 
 @pytest.fixture(scope="module")
@@ -271,10 +275,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["of-other.zip"], 2, "it verifies capsule"),
         (["nowhere.zip"], 2, "no such capsule"),
         (["damaged"], 4, "damaged"),
-        (["nonce"], 2, "with the nonce 'n'"),
-        (["set"], 2, "another one than the original's"),
-        (["gap"], 2, "its seeds have a gap: number 2 of those that follow"),
-        (["open"], 2, "has no outcome"),
+        (["nonce"], 4, "fresh seed number 1 is"),
+        (["set"], 4, "it set values of the manifest"),
+        (["gap"], 4, "fresh seed number 2 is"),
+        (["open"], 4, "has no outcome"),
         (["levels"], 2, "measured by another release of levels"),
         (["image"], 2, "its runs are of another image"),
         (["first.zip", "--runs", "2"], 2, "2 runs are there already, and 2 runs in all"),

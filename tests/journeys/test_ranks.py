@@ -51,10 +51,12 @@ def two_ranks(user: User, script: str, **changes: object) -> Path:
     return write_manifest(user.folder, benchmarks=benchmarks, seeds=[1, 2, 3], resources=RANKS)
 
 
-def run(path: Path, target: Path, runtime: str, image: str | None, of: str | None = None) -> Sealed:
+def run(
+    path: Path, target: Path, runtime: str, image: str | None, of: Sealed | None = None
+) -> Sealed:
     """What `api.run` does, with a launcher that starts two ranks."""
     loaded = manifest.load(path)
-    planned = plan.make(loaded, verifies=of)
+    planned = plan.make(loaded, verifies=of.id if of else None)
     assert [group.ranks for group in planned.groups] == [2, 2, 2]
     resolved = resolve.resolve(
         resolve.Request(
@@ -66,7 +68,9 @@ def run(path: Path, target: Path, runtime: str, image: str | None, of: str | Non
         )
     )
     terms = Terms(image=image)
-    current = session.begin(planned, resolved, terms, work=target.with_suffix(".run"))
+    claims = of.record.claims if of else None
+    work = target.with_suffix(".run")
+    current = session.begin(planned, resolved, terms, work=work, claims=claims)
     with current.workspace.lock():
         execution = session.perform(current, Watch())
         record = session.assemble(current, execution)
@@ -86,7 +90,7 @@ def test_two_ranks_go_all_the_way_to_a_verdict(author: User, engine: Engine) -> 
     path = two_ranks(author, BOTH)
     first = run(path, author.folder / "first.zip", *engine)
     assert not first.failures
-    second = run(path, author.folder / "second.zip", *engine, of=first.id)
+    second = run(path, author.folder / "second.zip", *engine, of=first)
 
     shown = author.json("show", first.path)
     rates = shown["metrics"]["tiny/default/command/rate"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from capsule import archive, plan, record, summary, verdict
+from capsule import archive, notes, plan, record, summary, verdict
 from capsule import manifest as manifests
 from capsule.manifest import Manifest, Metric
 from capsule.origin import Original, Verification
@@ -141,7 +141,7 @@ def _setup(manifest: Manifest, verifies: str | None) -> record.Setup:
         threads=2,
         levels={"digest": LEVELS_DIGEST, "release": None},
         datasets=(),
-        notes=(),
+        notes=() if image else (notes.no_container(),),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from capsule import archive
+from capsule.archive import reader, writer
 from capsule.archive.codec import pretty
 from capsule.archive.container import ZipWriter
 from capsule.record import File, Record
@@ -113,3 +114,20 @@ def _listing(files: Mapping[str, bytes], names: Sequence[str]) -> bytes:
 
 def _hex(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def forge(record: Record, files: Sequence[File], target: Path) -> Path:
+    """Seal what the reader may refuse: every file is made of the record as the writer makes it."""
+    contents = writer._contents(record, files)
+    with target.open("w+b") as stream:
+        writer._fill(stream, record, contents)
+    return target
+
+
+def carry(capsule: archive.Capsule) -> list[File]:
+    """What a capsule carries beside what it states."""
+    return [
+        File(path=name, source=capsule.open(name))
+        for name in capsule.digests
+        if name.startswith(reader.CARRIED)
+    ]

@@ -9,9 +9,9 @@ import pytest
 
 from capsule import diff, verdict
 from capsule.diff import Pair
+from capsule.freezing import curve_spread
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import MetricRuns, run_values
-from capsule.verdict import shapes
 from capsule.verdict.model import Judged
 from tests.support.judging import NEAR, PATH, codes, curves, frozen, judge, judge_all, metric
 from tests.support.records import LOSS, make_record
@@ -280,7 +280,7 @@ def test_a_slope_between_steps_may_be_more_than_the_largest_number() -> None:
     # their distances at the four steps, over the square root of two, are their standard deviations
     distances = sorted([0.0, 0.9e300, (0.9 - 1 / 3) * 1e300, 0.1e300])
     middle = (distances[1] / 2 + distances[2] / 2) / math.sqrt(2)
-    assert shapes.spread(bundle) == pytest.approx(middle / math.sqrt(2 / math.pi))
+    assert curve_spread(bundle) == pytest.approx(middle / math.sqrt(2 / math.pi))
 
 
 def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio() -> None:

@@ -336,7 +336,7 @@ def test_a_look_at_every_number_of_runs_is_wrong_more_often_than_promised() -> N
 
 
 def test_margins_in_sd_are_those_of_the_presets() -> None:
-    from capsule.lint.outlook import spreads
+    from capsule.freezing import spreads
 
     names = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
     for name, number in names.items():

@@ -36,6 +36,7 @@ MODULES = {
         *sorted((CAPSULE / "report" / "terminal").glob("*.py")),
         *sorted((CAPSULE / "verdict").glob("*.py")),
         *sorted((CAPSULE / "diff").glob("*.py")),
+        CAPSULE / "freezing.py",
         CAPSULE / "notes.py",
     ),
     "lint": tuple(sorted((CAPSULE / "lint").glob("*.py"))),

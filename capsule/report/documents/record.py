@@ -26,6 +26,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "uuid": record.uuid,
         "tool": record.tool,
         "verifies": record.verifies,
+        "nonce": record.nonce,
         "added": [asdict(earlier) for earlier in record.chain],
         "started": record.started,
         "ended": record.ended,

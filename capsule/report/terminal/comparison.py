@@ -205,7 +205,7 @@ def _leaf(value: object) -> str:
 def _footing(verdict: Verdict) -> Iterator[str]:
     used = {one.seeds for one in verdict.claims}
     kinds = {
-        "fresh": "fresh seeds, derived from the original's id",
+        "fresh": "fresh seeds, which follow from the id of the capsule that was verified",
         "pair": "the same seeds on both sides, by turns",
         "same": "the original's own seeds (exact and paired claims)",
         "all": "all seeds of both sides",

@@ -62,6 +62,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
     if record.verifies:
         yield "verifies", record.verifies
+    if record.nonce is not None:
+        yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
     for earlier in record.chain:
         yield "counts", f"{count(earlier.runs, 'run')} of {earlier.id}"
     if isinstance(record.origin, Side):

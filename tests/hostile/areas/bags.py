@@ -48,8 +48,10 @@ def _path_of(line: bytes) -> bytes:
 
 def _listed(path: str) -> Make:
     def insert(data: bytes) -> bytes:
-        lines: list[bytes] = [*data.splitlines(keepends=True), b"0" * 64 + f"  {path}\n".encode()]
-        return b"".join(sorted(lines, key=_path_of))
+        lines = [bytes(line) for line in data.splitlines(keepends=True)]
+        lines.append(b"0" * 64 + f"  {path}\n".encode())
+        lines.sort(key=_path_of)
+        return b"".join(lines)
 
     return _edited(_LIST, insert)
 

@@ -7,7 +7,8 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from capsule.archive.container import MAX_ENTRIES, Entry, directory, local_header
+from capsule.archive.container import Entry, directory, local_header
+from capsule.archive.limits import MOST_ENTRIES
 from tests.hostile.reading import Make, refuse
 from tests.support.capsules import pack, sample, sample_files
 
@@ -93,7 +94,7 @@ def _bomb(folder: Path) -> Path:
 
 def _crowd() -> bytes:
     """An end record that announces more entries than are read."""
-    count = MAX_ENTRIES + 1
+    count = MOST_ENTRIES + 1
     end64 = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 0x32D, 45, 0, 0, count, count, 0, 0)
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
     return end64 + locator + _short_end(0xFFFF, 0xFFFFFFFF)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from capsule import stats, summary
+from capsule import population, stats, summary
 from capsule.errors import ManifestError
-from capsule.lint.outlook import UNKNOWN_RUNS, spreads
 from capsule.manifest import Claim, Margin, looks
+from capsule.manifest.model import CURVE_SPREADS, PRESETS
 from capsule.manifest.paths import match
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import shapes, sides
-from capsule.verdict.wording import COUNTED_STEPS, fraction_error
 
+# what a paper that does not tell its number of runs is taken to have
+UNKNOWN_RUNS = 3
+# a margin of this many steps is no longer moved by where on a step it lies
+COUNTED_STEPS = 10
 _ROUNDING = 1e-9
 
 _Ends = tuple[float | None, float | None]
 _Source = Literal["author", "spread", "none"]
 _Frozen = tuple[Literal["linear", "log"], _Ends, _Source]
+
+# these have a margin that a shift may not leave
+_SHIFTS = ("equivalence", "noninferiority", "prediction", "curve")
 
 
 def freeze(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> tuple[FrozenClaim, ...]:
@@ -41,26 +46,81 @@ def freeze(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> tuple[
         ManifestError: A claim matches no metric, or asks for `noninferiority` of a metric without
             a direction.
     """
+    return tuple(follow(claims, metrics))
+
+
+def follow(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> Iterator[FrozenClaim]:
+    """What `freeze` returns, each claim frozen when it is asked for.
+
+    Raises:
+        ManifestError: As `freeze`.
+    """
     written = tuple(claims)
     runs = max((len(metric.runs) for metric in metrics.values()), default=0)
-    plan = looks.plan(written, runs)
-    return tuple(
-        _freeze_one(claim, metrics[path], plan)
-        for claim in written
-        for path in _matching(claim, metrics)
-    )
+    plan, paths = looks.plan(written, runs), sorted(metrics)
+    for claim in written:
+        for path in _matching(claim, paths):
+            yield _freeze_one(claim, metrics[path], plan)
 
 
-def _matching(claim: Claim, metrics: Mapping[str, MetricRuns]) -> list[str]:
-    paths = [path for path in sorted(metrics) if match(claim.metric, path)]
-    if not paths:
-        near = difflib.get_close_matches(claim.metric, sorted(metrics), n=1, cutoff=0)
+def is_of_runs(claim: Claim) -> bool:
+    """Whether runs of the original have a part in how wide a claim's margin is."""
+    margin = claim.margin or Margin()
+    if claim.type not in _SHIFTS or margin.ratio is not None or margin.absolute is not None:
+        return False
+    return claim.published is None or margin.relative is None
+
+
+def spreads(claim: Claim) -> float | None:
+    """The claim's margin in between-run standard deviations, None where it is given otherwise.
+
+    >>> spreads(Claim(metric="a/b/c/d", type="equivalence"))
+    2.0
+    """
+    margin = claim.margin
+    if margin is None:
+        return CURVE_SPREADS if claim.type == "curve" else PRESETS["default"]
+    return margin.sd if margin.preset is None else PRESETS[margin.preset]
+
+
+def fraction_error(metric: MetricRuns) -> float:
+    """The standard error of a fraction of the test set, 0 where the metric is none.
+
+    Returns:
+        In the metric's unit: a fraction of `1`, or of 100 where the unit is `%`.
+    """
+    values = population.independent(metric).values
+    whole = 100.0 if metric.unit == "%" else 1.0
+    if metric.test_set is None or not values or not 0 <= min(values) <= max(values) <= whole:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(mean * (whole - mean) / metric.test_set)
+
+
+def curve_spread(metric: MetricRuns) -> float | None:
+    """The median over all common steps of the standard deviation between the runs there.
+
+    Returns:
+        In the metric's unit, unbiased for normal runs; None for fewer than two curves.
+    """
+    curves = population.curves(population.independent(metric))
+    grid = stats.common_grid(list(curves.values()))
+    if len(curves) < 2 or not grid:
+        return None
+    middle = summary.median([runs.sd for runs in stats.runs_at(curves, grid)])
+    return None if middle is None else middle / stats.c4(len(curves))
+
+
+def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
+    matching = [path for path in paths if match(claim.metric, path)]
+    if not matching:
+        near = difflib.get_close_matches(claim.metric, paths, n=1, cutoff=0)
         raise ManifestError(
             f"the claim on {claim.metric} matches no metric",
             where="/claims",
             advice=f"the nearest metric is {near[0]}" if near else "there are no metrics at all",
         )
-    return paths
+    return matching
 
 
 def _freeze_one(claim: Claim, metric: MetricRuns, plan: tuple[int, ...]) -> FrozenClaim:
@@ -144,7 +204,7 @@ def _margin(
 def _mean(claim: Claim, metric: MetricRuns) -> float | None:
     if claim.published is not None:
         return claim.published.mean
-    values = sides.independent(metric).values
+    values = population.independent(metric).values
     return math.fsum(value / len(values) for value in values) if values else None
 
 
@@ -169,10 +229,10 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
 def _sd_between(claim: Claim, metric: MetricRuns) -> float | None:
     """The original's standard deviation between runs, unbiased for normal ones."""
     if claim.type == "curve":
-        return shapes.spread(metric)
+        return curve_spread(metric)
     if claim.published is not None:
         return claim.published.sd / stats.c4(claim.published.n or UNKNOWN_RUNS)
-    runs = sides.runs(sides.independent(metric))
+    runs = population.runs(population.independent(metric))
     return runs.sd / stats.c4(runs.n) if runs.n >= 2 else None
 
 

@@ -1,0 +1,303 @@
+"""The door through which every command takes a capsule: whole, and what follows from it follows.
+
+archive.read -> plan, seeds, claims, notes and program made again, and compared
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from capsule import __version__, archive, digest, freezing, levels, notes, summary
+from capsule import plan as plans
+from capsule.archive import Capsule
+from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.manifest import looks
+from capsule.notes import Note
+from capsule.origin import Extension, Rereading, Side, Verification
+from capsule.record import FrozenClaim, Record
+
+OWN_LEVELS = Path(levels.__file__).parent
+# logarithms and standard deviations differ in their last digits between machines
+_DIGITS = 1e-9
+_SHOWN = 20
+_LONGEST = 100
+
+
+def read(path: Path) -> Capsule:
+    """Read a capsule, a file or a folder; nothing is executed or written.
+
+    Raises:
+        UsageError: There is no such file.
+        DamagedError: It is not as it was sealed, or states what does not follow from the rest of
+            it: a plan or seeds that its manifest and origin do not make, claims that its samples
+            do not freeze to.
+    """
+    capsule = archive.read(path)
+    try:
+        require(capsule.record, where=str(path))
+    except BaseException:
+        capsule.close()
+        raise
+    return capsule
+
+
+def require(record: Record, *, where: str) -> None:
+    """Stop where a record states what does not follow from the rest of it.
+
+    Raises:
+        DamagedError: Names what differs.
+    """
+    if differences := list(islice(faults(record), _SHOWN)):
+        raise DamagedError(f"the capsule is no run's: {'; '.join(differences)}", where=where)
+
+
+def facts(record: Record) -> list[str]:
+    """What this reading has shown to hold, one fact a line."""
+    seeds = " and the original's id" if isinstance(record.origin, Verification) else ""
+    return [
+        f"plan and seeds follow from the manifest{seeds}",
+        "claims, notes and the release of levels/ follow from the rest",
+    ]
+
+
+def faults(record: Record) -> Iterator[str]:
+    """Everything that does not follow, as sentences; a record whose parts agree is taken."""
+    yield from _plan_faults(record)
+    yield from _look_faults(record)
+    yield from _outcome_faults(record)
+    yield from _claim_faults(record)
+    yield from _note_faults(record)
+    yield from _release_faults(record)
+
+
+def fresh_seeds(record: Record) -> tuple[int, ...]:
+    """The fresh seeds of a record's plan, in their order."""
+    trials = summary.planned_trials(record.plan)
+    return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))
+
+
+def _plan_faults(record: Record) -> Iterator[str]:
+    if isinstance(record.origin, Extension | Rereading):
+        yield f"its origin is {record.origin.kind!r}, which no command makes"
+        return
+    try:
+        plan = _plan(record)
+    except UsageError as error:
+        yield f"no plan follows from its manifest and origin: {error.what}"
+        return
+    if str(plan.digest) != record.plan_digest:
+        yield _difference(record.plan, plans.to_json(plan))
+
+
+def _plan(record: Record) -> plans.Plan:
+    """What `run`, `verify` or `pair` lays out from a record's manifest and origin.
+
+    Raises:
+        UsageError: There are not so many seeds.
+    """
+    origin, manifest = record.origin, record.manifest
+    if not isinstance(origin, Verification):
+        return plans.make(manifest)
+    there = len(fresh_seeds(record))
+    # groups are numbered as in the whole plan, in which the manifest's seeds come by turns
+    runs = max(1, min(origin.runs, max(there, len(manifest.seeds))))
+    plan = plans.make(manifest, verifies=origin.of, runs=runs, nonce=origin.nonce)
+    if 0 < there < runs:
+        plan = plans.first(plan, there)
+    return plans.add_controls(plan, _controls(record, plan))
+
+
+def _controls(record: Record, plan: plans.Plan) -> list[str]:
+    """The control runs in a record's plan, of what has a fresh run that they could explain."""
+    trials = (trial for group in plan.groups for trial in group.trials)
+    fresh = {trial.id.rpartition("/")[0] for trial in trials if trial.seed_source == "fresh"}
+    names = (t["id"] for t in summary.planned_trials(record.plan) if t["seed_source"] == "control")
+    return [name for name in names if name.rpartition("/")[0] in fresh]
+
+
+def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
+    """The first thing in which a plan is not the one that is due."""
+    for name in due:
+        if name != "groups" and stated[name] != due[name]:
+            return f"the plan's {name} is not what follows from the manifest"
+    seeds, due_seeds = _fresh(stated), _fresh(due)
+    for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
+        if seed != due_seed:
+            return (
+                f"fresh seed number {number} is {_or_none(seed)}, and {_or_none(due_seed)} follows"
+                " from the original's id"
+            )
+    trials, due_trials = _trials(stated), _trials(due)
+    for name in due_trials:
+        if name not in trials:
+            return f"trial {name} is missing from the plan"
+        if trials[name] != due_trials[name]:
+            return f"trial {name} is not planned as it follows from the manifest"
+    for name in trials:
+        if name not in due_trials:
+            return f"trial {name} does not follow from the manifest"
+    return "the plan starts its processes in another order, or under other names"
+
+
+def _or_none(seed: int | None) -> str:
+    return "none" if seed is None else str(seed)
+
+
+def _fresh(plan: Mapping[str, Any]) -> list[int]:
+    trials = summary.planned_trials(plan)
+    return list(dict.fromkeys(t["seed"] for t in trials if t["seed_source"] == "fresh"))
+
+
+def _trials(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        trial["id"]: {**trial, "ranks": group["ranks"]}
+        for group in plan["groups"]
+        for trial in group["trials"]
+    }
+
+
+def _look_faults(record: Record) -> Iterator[str]:
+    """Where a verification's number of seeds is not what its origin says."""
+    origin = record.origin
+    if not isinstance(origin, Verification):
+        return
+    seeds = len(fresh_seeds(record))
+    look = looks.place((claim.looks for claim in record.claims), seeds)
+    if origin.look != look:
+        planned = "no planned look" if look is None else f"planned look {look}"
+        yield f"{seeds} fresh seeds are {planned}, and its origin says {origin.look}"
+    if seeds > origin.runs:
+        yield f"it has {seeds} fresh seeds, and its origin asks for {origin.runs}"
+    elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
+        yield f"it ends after {seeds} of {origin.runs} fresh seeds, as no planned look does"
+
+
+def _last_look(record: Record) -> int:
+    return max(number for claim in record.claims for number in claim.looks)
+
+
+def _outcome_faults(record: Record) -> Iterator[str]:
+    """Trials that were planned and of which nobody says what became."""
+    ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
+    for trial in summary.planned_trials(record.plan):
+        if trial["id"] not in ended:
+            yield f"trial {trial['id']} has no outcome, and nothing is sealed before all have one"
+
+
+def _claim_faults(record: Record) -> Iterator[str]:
+    """Claims that are not the manifest's, one for one, frozen by the runs."""
+    due = freezing.follow(record.manifest.claims, summary.run_values(record))
+    verifies = isinstance(record.origin, Verification)
+    try:
+        for stated, frozen in zip_longest(record.claims, due):
+            if fault := _place_fault(stated, frozen):
+                yield fault
+                return
+            assert stated is not None
+            assert frozen is not None
+            if fault := _frozen_fault(stated, frozen, verifies=verifies):
+                yield fault
+    except (ManifestError, ArithmeticError, ValueError) as error:
+        yield f"its claims cannot be frozen: {error}"
+
+
+def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | None:
+    if stated is None:
+        return None if due is None else f"the claim on {due.metric} is missing"
+    if due is None:
+        return f"a claim on {stated.metric} is one more than the manifest makes"
+    if (stated.metric, stated.pattern) != (due.metric, due.pattern):
+        return f"a claim on {stated.metric} stands where one on {due.metric} is due"
+    return None
+
+
+def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> str | None:
+    """Where a claim is not what its pattern and the runs make it.
+
+    Args:
+        stated: By the capsule.
+        due: Made of its runs; of which a verification has others than those that froze the claim.
+        verifies: Whether it is one.
+    """
+    # planned from the number of the original's runs, as the rest of the reader checks
+    due = replace(due, looks=stated.looks)
+    if verifies and freezing.is_of_runs(stated.pattern):
+        due = replace(
+            due, lower=stated.lower, upper=stated.upper, margin_source=stated.margin_source
+        )
+    ends = ((stated.lower, due.lower), (stated.upper, due.upper))
+    if all(_is_equal(*end) for end in ends):
+        due = replace(due, lower=stated.lower, upper=stated.upper)
+    if stated == due:
+        return None
+    if (stated.lower, stated.upper) != (due.lower, due.upper):
+        return (
+            f"the claim on {stated.metric} allows {_region(stated)}, and {_region(due)} follows"
+            " from the runs"
+        )
+    return f"the claim on {stated.metric} is not frozen as it was written"
+
+
+def _is_equal(stated: float | None, due: float | None) -> bool:
+    if stated is None or due is None:
+        return stated is due
+    return math.isclose(stated, due, rel_tol=_DIGITS)
+
+
+def _region(claim: FrozenClaim) -> str:
+    lower = "-inf" if claim.lower is None else f"{claim.lower:.6g}"
+    upper = "inf" if claim.upper is None else f"{claim.upper:.6g}"
+    return f"{lower} to {upper}"
+
+
+def _note_faults(record: Record) -> Iterator[str]:
+    """Notes that the record calls for and lacks, or has and does not call for."""
+    if len(set(record.notes)) < len(record.notes):
+        yield "a note stands there twice"
+    due = set(_notes(record))
+    for note in sorted(due - set(record.notes), key=lambda note: note.code):
+        yield f"a note is missing: {note.sentence}"
+    for note in record.notes:
+        if note.code in notes.DERIVED and note not in due and not _may_be(note, record):
+            yield f"a note does not follow from the rest: {note.sentence[:_LONGEST]}"
+
+
+def _notes(record: Record) -> Iterator[Note]:
+    """The notes that a record alone calls for."""
+    if not record.contained:
+        yield notes.no_container()
+    if isinstance(record.origin, Verification):
+        return
+    has_image = record.manifest.image is not None
+    if has_image and not record.contained:
+        yield notes.unused_image(verifies=False)
+    if record.image_override is not None:
+        yield notes.choice_of_image(record.image_override, replaces=has_image, verifies=False)
+
+
+def _may_be(note: Note, record: Record) -> bool:
+    """Whether a note may be there that only an original, or what else was asked for, tells."""
+    origin = record.origin
+    if isinstance(origin, Side):
+        return note.code in notes.OF_IMAGES
+    if not isinstance(origin, Verification):
+        return False
+    if note.code in notes.OF_IMAGES:
+        # runs that were added may have named the same image otherwise
+        return bool(origin.added) or note in (
+            notes.choice_of_image(origin.image or "", replaces=replaces, verifies=True)
+            for replaces in (True, False)
+        )
+    return not record.contained and note == notes.unused_image(verifies=True)
+
+
+def _release_faults(record: Record) -> Iterator[str]:
+    """A measuring program that is said to be this release's, and is another."""
+    stated = record.levels
+    if stated["release"] == __version__ and stated["digest"] != str(digest.of_sources(OWN_LEVELS)):
+        yield f"levels/ is not the program of capsule-hpc {__version__}, as the record says"

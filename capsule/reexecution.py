@@ -1,0 +1,119 @@
+"""Whether a capsule that says it verifies another is what `capsule verify` makes of that one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+from capsule import notes, summary
+from capsule.archive import Capsule
+from capsule.diff.changes import SAME_IMAGE, image_relation
+from capsule.errors import DamagedError
+from capsule.origin import Verification
+from capsule.record import Dataset, Record
+
+
+def require(original: Capsule, rerun: Capsule) -> None:
+    """Stop at a verification that was not made from its original.
+
+    Args:
+        original: A capsule that was read.
+        rerun: Another one. Its plan and seeds follow from its own manifest and origin, as every
+            capsule's that was read; one that verifies something else, or nothing, is taken.
+
+    Raises:
+        DamagedError: Names what differs.
+    """
+    if rerun.record.verifies != original.id:
+        return
+    if differences := list(faults(original.record, rerun.record)):
+        raise DamagedError(
+            f"it says that it verifies capsule {original.id[:12]}, and no verification of that one"
+            f" ends in it: {'; '.join(differences)}",
+            where=str(rerun.path),
+        )
+
+
+def faults(original: Record, rerun: Record) -> Iterator[str]:
+    """What `capsule verify` would have made otherwise, as sentences.
+
+    Args:
+        original: The capsule that is verified.
+        rerun: A record that says it verifies it, and whose parts follow from each other.
+    """
+    assert isinstance(rerun.origin, Verification)
+    if rerun.uuid == original.uuid:
+        yield "it has the name of the original's run"
+    if rerun.origin.set:
+        yield f"it set values of the manifest, first {next(iter(rerun.origin.set))}"
+    yield from _manifest_faults(original, rerun)
+    yield from _claim_faults(original, rerun)
+    yield from _time_faults(original, rerun)
+    if _by_name(original.datasets) != _by_name(rerun.datasets):
+        yield "it read other datasets"
+    yield from _image_faults(original, rerun, rerun.origin)
+    yield from _levels_faults(original, rerun, rerun.origin)
+    planned = {trial["id"] for trial in summary.planned_trials(original.plan)}
+    for trial in summary.planned_trials(rerun.plan):
+        if trial["seed_source"] == "control" and trial["id"] not in planned:
+            yield f"its control run {trial['id']} is of no seed that the original used"
+
+
+def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
+    there, here = original.manifest.source, rerun.manifest.source
+    if there != here:
+        a, b = json.loads(there), json.loads(here)
+        fields = [name for name in {**a, **b} if a.get(name) != b.get(name)]
+        yield f"it ran another manifest ({', '.join(fields) or 'the same in another form'})"
+    elif original.plan["subjects"] != rerun.plan["subjects"]:
+        yield "its benchmarks have other cases or metrics"
+
+
+def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:
+    if len(rerun.claims) != len(original.claims):
+        yield f"it has {len(rerun.claims)} claims, and the original {len(original.claims)}"
+        return
+    for there, here in zip(original.claims, rerun.claims, strict=True):
+        if there != here:
+            yield f"its claim on {here.metric} is not the original's on {there.metric}"
+            return
+
+
+def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
+    """Runs from before there was an id that their seeds could follow from."""
+    ended = datetime.fromisoformat(original.ended)
+    if datetime.fromisoformat(rerun.started) < ended:
+        yield f"it started at {rerun.started}, before the original ended at {original.ended}"
+    for attempt in rerun.attempts:
+        if datetime.fromisoformat(attempt.started) < ended:
+            yield f"{attempt.trial} was started at {attempt.started}, before the original ended"
+            return
+
+
+def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:
+    return {one.name: (one.digest, one.bytes, one.files) for one in datasets}
+
+
+def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
+    if origin.image is None and rerun.image is not None:
+        if original.image is None:
+            yield "it ran in an image, the original ran without one, and none was named"
+        elif image_relation(original, rerun) not in SAME_IMAGE:
+            yield "it ran in another image, and none was named"
+    unused = notes.unused_image(verifies=True)
+    if (unused in rerun.notes) != (original.image is not None and not rerun.contained):
+        yield f"it does not say truly whether {unused.sentence}"
+    if origin.image is not None:
+        replaces = original.image is not None
+        due = notes.choice_of_image(origin.image, replaces=replaces, verifies=True)
+        if due not in rerun.notes:
+            yield f"it does not say that {due.sentence}"
+
+
+def _levels_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
+    there, here = original.levels["digest"], rerun.levels["digest"]
+    if origin.levels == "capsule" and here != there:
+        yield "it was measured by another program than the original's levels/"
+    if origin.levels == "own" and rerun.levels["release"] is None:
+        yield "it was measured by a program that is no release's"

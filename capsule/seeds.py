@@ -1,0 +1,79 @@
+"""Seeds that nobody could choose: they follow from a capsule's id, and a word if one is named."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+
+from capsule.errors import UsageError
+from capsule.manifest import SEED_RANGE
+
+_LONGEST_NONCE = 200
+
+
+def fresh_seeds(
+    capsule_id: str,
+    originals: Sequence[int],
+    *,
+    count: int | None = None,
+    within: tuple[int, int] = SEED_RANGE,
+    nonce: str | None = None,
+) -> tuple[int, ...]:
+    r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
+
+    With n the first 8 bytes, big-endian, of sha256("capsule-seed-2\n<id>\n<i>\n"), or with a nonce
+    of sha256("capsule-seed-2\n<id>\n<nonce>\n<i>\n"), seed i is low + n mod (high - low + 1),
+    i = 0, 1, 2, ...; one that equals a seed of the original, or an earlier fresh one, is skipped.
+
+    Args:
+        capsule_id: 64 lower-case hex digits.
+        originals: Seeds of the original.
+        count: How many; as many as the original has by default.
+        within: Lowest and highest seed that the benchmarks take.
+        nonce: A word that the seeds follow from as well, None for none.
+
+    Raises:
+        UsageError: There are not so many seeds that the original has not used, or the nonce is
+            none: see `require_nonce`.
+
+    >>> fresh_seeds("0" * 64, [17, 18])
+    (783472872, 1128986798)
+    """
+    if nonce is not None:
+        require_nonce(nonce)
+    wanted = len(originals) if count is None else count
+    low, high = within
+    taken = {seed for seed in originals if low <= seed <= high}
+    if wanted > high - low + 1 - len(taken):
+        raise UsageError(
+            f"{wanted} fresh seeds are more than the manifest's seed_range leaves, {low} to {high}",
+            advice="use fewer runs",
+        )
+    source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
+    return tuple(itertools.islice(_derive(source, taken, within), wanted))
+
+
+def require_nonce(word: str) -> None:
+    """Stop at a word that two people could read differently, or not at all.
+
+    Raises:
+        UsageError: It is empty or too long, has characters that no one sees, or a space at an end.
+    """
+    if not 0 < len(word) <= _LONGEST_NONCE or not word.isprintable() or word != word.strip():
+        raise UsageError(
+            f"{word[:_LONGEST_NONCE]!r} is no nonce: it needs 1 to {_LONGEST_NONCE} characters that"
+            " can be seen, with no space at either end",
+            advice="use the word as whoever named it wrote it, such as --nonce 'SC26 committee 7'",
+        )
+
+
+def _derive(source: str, taken: set[int], within: tuple[int, int]) -> Iterator[int]:
+    low, high = within
+    for index in itertools.count():
+        text = f"capsule-seed-2\n{source}\n{index}\n"
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        seed = low + number % (high - low + 1)
+        if seed not in taken:
+            taken.add(seed)
+            yield seed

@@ -1,0 +1,254 @@
+"""Capsules whose every hash fits, and of which `run` or `verify` would have made another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from capsule import archive, digest
+from capsule.record import File
+from tests.hostile.case import Case, Prepare
+from tests.support import forging
+from tests.support.capsules import carry, forge, pack, rehash, unpack
+from tests.support.command import User
+from tests.support.forging import Change, Files
+
+AS_A_STRANGER = ("--runtime", "host", "--trust", "--allow-host")
+
+
+def _lay(user: User, *names: str) -> None:
+    for name in names:
+        (user.folder / name).write_bytes(forging.honest()[name])
+
+
+def _forge(user: User, name: str, change: Change, source: str) -> None:
+    """The record of an honest capsule, changed and sealed again under a name."""
+    honest = user.folder / f"honest-{source}"
+    honest.write_bytes(forging.honest()[source])
+    with archive.read(honest) as capsule:
+        forge(change(capsule.record), carry(capsule), user.folder / name)
+
+
+def _diff(change: Change, source: str = "b") -> Prepare:
+    """The honest original beside a forged verification."""
+
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, "a")
+        _forge(user, "forged", change, source)
+        return ["diff", "a", "forged"]
+
+    return prepare
+
+
+def _check(change: Change, source: str = "a") -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        _forge(user, "forged", change, source)
+        return ["check", "forged"]
+
+    return prepare
+
+
+def _show(change: Change) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        _forge(user, "forged", change, "a")
+        return ["show", "forged", "--json"]
+
+    return prepare
+
+
+def _verify(change: Change) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        _forge(user, "forged", change, "a")
+        return ["verify", "forged", *AS_A_STRANGER]
+
+    return prepare
+
+
+def _several(change: Change) -> Prepare:
+    """A forged verification beside an honest one."""
+
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, "a", "word")
+        _forge(user, "forged", change, "b")
+        return ["diff", "a", "word", "forged"]
+
+    return prepare
+
+
+def _check_files(change: Callable[[Files], Files]) -> Prepare:
+    """Files of the honest original changed, and every hash brought up to date."""
+
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, "a")
+        pack(rehash(change(unpack(user.folder / "a"))), user.folder / "forged")
+        return ["check", "forged"]
+
+    return prepare
+
+
+def _honestly(*words: str) -> Prepare:
+    """A command upon capsules that nobody forged."""
+
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, *forging.honest())
+        return list(words)
+
+    return prepare
+
+
+def _add(change: Change) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, "a")
+        _forge(user, "forged", change, "b")
+        return ["verify", "a", "--add", "forged", *AS_A_STRANGER]
+
+    return prepare
+
+
+def _forge_program(user: User, source: str, *, keep_release: bool) -> None:
+    """A capsule that was measured by a program with a file more."""
+    honest = user.folder / f"honest-{source}"
+    honest.write_bytes(forging.honest()[source])
+    with archive.read(honest) as capsule:
+        files = [*carry(capsule), File(path="levels/more.py", source=b"# more\n")]
+        record = capsule.record
+    sources = {one.path: one.source for one in files if one.path.startswith("levels/")}
+    tree = digest.of_tree(
+        {path.removeprefix("levels/"): digest.of_bytes(text) for path, text in sources.items()}
+    )
+    release = record.levels["release"] if keep_release else None
+    record = replace(record, levels={"digest": str(tree), "release": release})
+    forge(record, files, user.folder / "forged")
+
+
+def _check_program(user: User) -> list[str | Path]:
+    _forge_program(user, "a", keep_release=True)
+    return ["check", "forged"]
+
+
+def _diff_program(user: User) -> list[str | Path]:
+    _lay(user, "a")
+    _forge_program(user, "b", keep_release=False)
+    return ["diff", "a", "forged"]
+
+
+def _refuse(name: str, prepare: Prepare, says: str) -> Case:
+    return Case(name=f"forged/{name}", prepare=prepare, status=4, says=says)
+
+
+def _no_evidence(name: str, change: Change, says: str) -> Case:
+    return Case(name=f"forged/{name}", prepare=_diff(change), status=3, says=says)
+
+
+def _tell(name: str, words: tuple[str, ...], says: str, status: int = 0) -> Case:
+    return Case(name=f"forged/{name}", prepare=_honestly(*words), status=status, says=says)
+
+
+def _with_nonce(word: str) -> Prepare:
+    """A word that nobody could repeat."""
+
+    def prepare(user: User) -> list[str | Path]:
+        _lay(user, "a")
+        return ["verify", "a", "--nonce", word, *AS_A_STRANGER]
+
+    return prepare
+
+
+CASES = (
+    # what the forger's tools make of an honest record is honest
+    Case(name="forged/nothing", prepare=_diff(forging.as_it_is), status=0, says="REPRODUCED"),
+    # seeds
+    _refuse("chosen-seeds", _diff(forging.chosen_seeds), "fresh seed number 1 is 100, and"),
+    _refuse("best-of-several", _diff(forging.best_of_ten, "ten"), "fresh seed number"),
+    _refuse("nonce-put-in", _diff(forging.with_origin(nonce="x")), "fresh seed number 1"),
+    _refuse("nonce-taken-out", _diff(forging.with_origin(nonce=None), "word"), "fresh seed"),
+    _refuse("nonce-changed", _diff(forging.with_origin(nonce="7"), "word"), "fresh seed number 1"),
+    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "is no nonce"),
+    # runs
+    _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
+    _refuse("outcome-missing", _diff(forging.without_an_outcome), "has no outcome"),
+    _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "it ends after 5 of 7"),
+    _refuse("fewer-runs-said", _diff(forging.with_origin(runs=3)), "fresh seed number 4"),
+    _refuse("look-changed", _diff(forging.with_origin(look=2)), "its origin says 2"),
+    _refuse("look-dropped", _diff(forging.with_origin(look=None)), "its origin says None"),
+    _refuse("earlier-date", _diff(forging.earlier), "before the original ended"),
+    _refuse("earlier-trial", _diff(forging.earlier_trial), "before the original ended"),
+    # what ran
+    _refuse(
+        "another-command",
+        _diff(forging.with_manifest(benchmarks=[{**forging.BENCHMARK, "command": ["true"]}])),
+        "it ran another manifest (benchmarks)",
+    ),
+    _refuse(
+        "another-manifest",
+        _diff(forging.with_manifest(title="Another")),
+        "it ran another manifest (title)",
+    ),
+    _refuse(
+        "command-in-the-plan", _check(forging.by_another_command), "is not planned as it follows"
+    ),
+    _refuse("plan-changed", _check(forging.in_another_order), "in another order"),
+    _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
+    _refuse("levels-changed", _check_program, "levels/ is not the program of capsule-hpc"),
+    _refuse("other-levels", _diff_program, "measured by another program than the original's"),
+    _refuse(
+        "own-levels", _diff(forging.by_own_levels), "measured by a program that is no release's"
+    ),
+    _refuse("values-set", _diff(forging.with_origin(set={"/seeds/0": 1})), "it set values of the"),
+    # claims
+    _refuse("claims-dropped", _check(forging.without_claims), f"the claim on {forging.LOSS} is"),
+    _refuse("claims-dropped-here", _diff(forging.without_claims), "the claim on"),
+    _refuse("claims-doubled", _check(forging.with_claims_twice), "one more than the manifest"),
+    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "stands where one on"),
+    _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, and -0.0"),
+    _refuse("margin-widened-here", _diff(forging.widen), "is not the original's on"),
+    # where it comes from
+    _refuse("origin-dropped", _diff(forging.as_original), "and none follows"),
+    _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
+    _refuse("origin-to-come", _check(forging.as_extension), "which no command makes"),
+    # what is derived
+    _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
+    _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
+    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
+    _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the rest"),
+    _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
+    # every door
+    _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
+    _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),
+    _refuse("added-chosen-seeds", _add(forging.chosen_seeds), "fresh seed number 1"),
+    _refuse("added-another-manifest", _add(forging.with_manifest(title="x")), "manifest (title)"),
+    _refuse("added-earlier", _add(forging.earlier), "before the original ended"),
+    _refuse("one-of-several", _several(forging.earlier), "before the original ended"),
+    # copies
+    _no_evidence("copied-values", forging.copy_runs((forging.LOSS,), 5), "they are copies, or"),
+    _no_evidence("copied-but-one", forging.copy_runs((forging.LOSS,), 4), "they are copies, or"),
+    _no_evidence(
+        "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
+    ),
+    # what the first line tells
+    _tell("separate", ("diff", "a", "other"), "by separate runs, whose seeds were chosen by"),
+    _tell("reversed", ("diff", "b", "a"), "by the runs of its own original, whose author chose"),
+    _tell("of-another", ("diff", "other", "b"), "by a verification of another capsule ("),
+    _tell(
+        "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
+    ),
+    _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
+    Case(
+        name="forged/origin-dropped-all-through",
+        prepare=_diff(forging.as_original_all_through),
+        status=0,
+        says="by separate runs, whose seeds were chosen by their author",
+    ),
+    # words that are none
+    *(
+        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="is no nonce")
+        for name, word in {
+            "empty": "",
+            "of-control": "a\x1b[2Jb",
+            "of-lines": "a\nb",
+            "long": "7" * 201,
+            "of-spaces": " 7",
+        }.items()
+    ),
+)
