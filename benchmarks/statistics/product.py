@@ -35,6 +35,7 @@ _SIDE = Side(
     contained=False,
     image=None,
     image_override=None,
+    nonce=None,
     added=(),
 )
 

@@ -187,6 +187,10 @@ COMMANDS: dict[str, Here | There] = {
         command="capsule verify a.capsule.zip --trust --allow-host",
         says="REPRODUCED",
     ),
+    "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'": Here(
+        command="capsule verify a.capsule.zip --trust --allow-host --nonce 'SC26 committee 7'",
+        says="under seeds drawn with --nonce",
+    ),
     "capsule verify mine.capsule.zip --until-decided": There(
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import manifest
+from capsule import __version__, manifest
 from capsule.errors import ManifestError
 from capsule.manifest.benchmarks import subject_to_json
 from tests.support.command import Document, User, write_manifest
@@ -50,6 +50,8 @@ def later(tmp_path: Path) -> Path:
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
+    version = copy / "__init__.py"
+    version.write_text(version.read_text().replace(__version__, f"{__version__}.1"))
     return copy.parent
 
 
