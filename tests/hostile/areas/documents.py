@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from capsule import digest
 from capsule.image import Image
-from tests.hostile.case import Case
+from tests.hostile.case import Case, Prepare
 from tests.hostile.reading import HOOKED, Make, refuse
 from tests.support.capsules import CRATE, pack, rehash, sample_files, seal
 from tests.support.command import User
@@ -145,8 +146,45 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("index-for-a-manifest", _edited("data/records/image-manifest.json", _as_index), "manifest"),
 )
 
+
+def _lint(path: Callable[[Path], Path]) -> Prepare:
+    return lambda user: ["lint", path(user.folder)]
+
+
+def _pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.json")
+    return folder / "pipe.json"
+
+
+def _sparse(folder: Path) -> Path:
+    with (folder / "huge.json").open("wb") as stream:
+        stream.truncate(1 << 40)
+    return folder / "huge.json"
+
+
 CASES = (
     *refuse("json", _ATTACKS),
+    Case(
+        name="manifest/named-pipe",
+        prepare=_lint(_pipe),
+        status=2,
+        says="pipe.json: no such file",
+        variables=HOOKED,
+    ),
+    Case(
+        name="manifest/device-without-end",
+        prepare=_lint(lambda folder: Path("/dev/zero")),
+        status=2,
+        says="/dev/zero: no such file",
+        variables=HOOKED,
+    ),
+    Case(
+        name="manifest/file-of-a-tebibyte",
+        prepare=_lint(_sparse),
+        status=2,
+        says="more than 262144 bytes is no manifest",
+        variables=HOOKED,
+    ),
     Case(
         name="json/image-that-preloads-and-never-ends",
         prepare=_seal_huge_image,
