@@ -108,10 +108,10 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("two-documents", _edited(_SOFTWARE, lambda data: data * 2), "not JSON"),
     ("nothing", _edited(_SOFTWARE, lambda data: b""), "not JSON"),
     # wrong shapes
-    ("list-for-an-object", _edited(_SOFTWARE, lambda data: b"[]"), "is not of type 'object'"),
-    ("null-for-an-object", _edited(_ENVIRONMENT, lambda data: b"null"), "is not of type 'object'"),
-    ("text-for-a-record", _edited(_RECORD, lambda data: b'"record"'), "is not of type 'object'"),
-    ("number-for-a-plan", _edited(_PLAN, lambda data: b"1"), "is not of type 'object'"),
+    ("list-for-an-object", _edited(_SOFTWARE, lambda data: b"[]"), 'is not of type "object"'),
+    ("null-for-an-object", _edited(_ENVIRONMENT, lambda data: b"null"), 'is not of type "object"'),
+    ("text-for-a-record", _edited(_RECORD, lambda data: b'"record"'), 'is not of type "object"'),
+    ("number-for-a-plan", _edited(_PLAN, lambda data: b"1"), 'is not of type "object"'),
     ("list-for-a-line", _edited(_ATTEMPTS, lambda data: b"[]\n" + data), "attempts.jsonl"),
     ("null-for-samples", _edited(_SAMPLES, lambda data: b"null\n" + data), "samples.jsonl"),
     ("text-for-values", _replaced(_SAMPLES, b'"values":[', b'"values":["1.0",'), "samples.jsonl"),
@@ -131,6 +131,11 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "file-address-in-the-crate",
         _edited(CRATE, lambda data: data.replace(_README_ID, b'"@id": "file:///etc/passwd"')),
+        "ro-crate-metadata.json",
+    ),
+    (
+        "context-of-the-crate",
+        _replaced(CRATE, b"https://w3id.org/ro/crate/1.1/context", b"http://169.254.169.254/x"),
         "ro-crate-metadata.json",
     ),
     (
