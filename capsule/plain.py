@@ -14,8 +14,9 @@ MOST_LINES = 100
 
 # Joiners hold the letters of people's names together in several scripts, and the parts of emoji;
 # after a letter of ASCII, or one behind the other, they only hide that two texts are not equal.
-_JOINER = re.compile("(?<=[^\x00-\xa0\u200c\u200d])([\u200c\u200d])(?![\u200c\u200d])")
-_SPACES = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# Compiled where one is met: few texts need it, and every command would pay for it.
+_JOINER = "(?<=[^\x00-\xa0\u200c\u200d])([\u200c\u200d])(?![\u200c\u200d])"
+_SPACES = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def clean(text: object) -> str:
@@ -52,13 +53,13 @@ def clean_lines(text: str) -> str:
 
 def is_clean(text: str) -> bool:
     """Whether every character of a line can be shown as it is, however many there are."""
-    return text.isprintable() or _JOINER.sub("", text).isprintable()
+    return text.isprintable() or re.sub(_JOINER, "", text).isprintable()
 
 
 def _escape(text: str) -> str:
     if text.isprintable():
         return text
-    pieces = _JOINER.split(_SPACES.sub(" ", text))
+    pieces = re.split(_JOINER, re.sub(_SPACES, " ", text))
     # every other piece is a joiner, which stays
     pieces[::2] = ["".join(map(_escape_one, piece)) for piece in pieces[::2]]
     return "".join(pieces)

@@ -108,6 +108,24 @@ def test_a_reader_that_went_away_is_no_verdict(
     assert ended.returncode == 141
 
 
+@pytest.mark.parametrize("where", ["closed", "/dev/full"])
+def test_an_error_that_nobody_hears_keeps_its_exit_code(author: User, where: str) -> None:
+    if where == "closed":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(where, os.O_WRONLY)
+    ended = subprocess.run(
+        author.argv("check", "none.capsule.zip"),
+        env=author.environment(),
+        stdout=writing,
+        stderr=writing,
+        check=False,
+    )
+    os.close(writing)
+    assert ended.returncode == 2
+
+
 def test_an_interrupt_with_nothing_under_way_names_no_folder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,8 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     from capsule import lint, manifest, reading
 
     path = arguments.manifest
-    if path.is_dir() or is_zipfile(path):
+    # a pipe has no end to look for a directory at
+    if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
             raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)

@@ -110,7 +110,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "line-twice",
         _edited(_LIST, lambda data: data + data.splitlines(keepends=True)[-1]),
-        "not sorted, doubled",
+        "out of order, or doubled",
     ),
     (
         "wrong-size-in-bag-info",

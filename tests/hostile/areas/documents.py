@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from capsule import digest
 from capsule.image import Image
-from tests.hostile.case import Case
+from tests.hostile.case import Case, Prepare
 from tests.hostile.reading import HOOKED, Make, refuse
 from tests.support.capsules import CRATE, pack, rehash, sample_files, seal
 from tests.support.command import User
@@ -107,10 +108,10 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("two-documents", _edited(_SOFTWARE, lambda data: data * 2), "not JSON"),
     ("nothing", _edited(_SOFTWARE, lambda data: b""), "not JSON"),
     # wrong shapes
-    ("list-for-an-object", _edited(_SOFTWARE, lambda data: b"[]"), "is not of type 'object'"),
-    ("null-for-an-object", _edited(_ENVIRONMENT, lambda data: b"null"), "is not of type 'object'"),
-    ("text-for-a-record", _edited(_RECORD, lambda data: b'"record"'), "is not of type 'object'"),
-    ("number-for-a-plan", _edited(_PLAN, lambda data: b"1"), "is not of type 'object'"),
+    ("list-for-an-object", _edited(_SOFTWARE, lambda data: b"[]"), 'is not of type "object"'),
+    ("null-for-an-object", _edited(_ENVIRONMENT, lambda data: b"null"), 'is not of type "object"'),
+    ("text-for-a-record", _edited(_RECORD, lambda data: b'"record"'), 'is not of type "object"'),
+    ("number-for-a-plan", _edited(_PLAN, lambda data: b"1"), 'is not of type "object"'),
     ("list-for-a-line", _edited(_ATTEMPTS, lambda data: b"[]\n" + data), "attempts.jsonl"),
     ("null-for-samples", _edited(_SAMPLES, lambda data: b"null\n" + data), "samples.jsonl"),
     ("text-for-values", _replaced(_SAMPLES, b'"values":[', b'"values":["1.0",'), "samples.jsonl"),
@@ -133,6 +134,11 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
         "ro-crate-metadata.json",
     ),
     (
+        "context-of-the-crate",
+        _replaced(CRATE, b"https://w3id.org/ro/crate/1.1/context", b"http://169.254.169.254/x"),
+        "ro-crate-metadata.json",
+    ),
+    (
         "other-host-in-the-crate",
         _edited(CRATE, lambda data: data.replace(_README_ID, b'"@id": "//169.254.169.254/x"')),
         "ro-crate-metadata.json",
@@ -145,8 +151,45 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("index-for-a-manifest", _edited("data/records/image-manifest.json", _as_index), "manifest"),
 )
 
+
+def _lint(path: Callable[[Path], Path]) -> Prepare:
+    return lambda user: ["lint", path(user.folder)]
+
+
+def _pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.json")
+    return folder / "pipe.json"
+
+
+def _sparse(folder: Path) -> Path:
+    with (folder / "huge.json").open("wb") as stream:
+        stream.truncate(1 << 40)
+    return folder / "huge.json"
+
+
 CASES = (
     *refuse("json", _ATTACKS),
+    Case(
+        name="manifest/named-pipe",
+        prepare=_lint(_pipe),
+        status=2,
+        says="pipe.json: no such file",
+        variables=HOOKED,
+    ),
+    Case(
+        name="manifest/device-without-end",
+        prepare=_lint(lambda folder: Path("/dev/zero")),
+        status=2,
+        says="/dev/zero: no such file",
+        variables=HOOKED,
+    ),
+    Case(
+        name="manifest/file-of-a-tebibyte",
+        prepare=_lint(_sparse),
+        status=2,
+        says="more than 262144 bytes is no manifest",
+        variables=HOOKED,
+    ),
     Case(
         name="json/image-that-preloads-and-never-ends",
         prepare=_seal_huge_image,

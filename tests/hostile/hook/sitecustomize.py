@@ -13,7 +13,7 @@ STATUS = 99
 _EVENTS = (
     *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"),
     *("os.symlink", "os.truncate", "os.utime", "shutil.", "tempfile."),
-    *("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.sendto", "urllib."),
+    *("socket.connect", "socket.getaddrinfo", "socket.sendto", "urllib."),
     *("os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "subprocess."),
 )
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
