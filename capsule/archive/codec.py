@@ -38,6 +38,10 @@ DOCUMENTS = frozenset(
 _MARGIN = "\n"
 _COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# how one can stand in the text of a document
+_MAYBE_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
+# documents with parts that their schemas leave open
+_OPEN = (HARDWARE, SOFTWARE, ENVIRONMENT)
 
 Read = Callable[[str], Iterable[bytes]]
 
@@ -81,9 +85,12 @@ def pretty(value: Any) -> bytes:
 
 def _indent(value: Any, margin: str) -> str:
     """What `json.dumps` says with an indent of 2, for which it has no C code."""
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return encode_basestring(value)
-    if isinstance(value, float) and math.isfinite(value):
+    if kind is int:
+        return int.__repr__(value)
+    if kind is float and math.isfinite(value):
         return float.__repr__(value)
     inner = f"{margin}  "
     if isinstance(value, dict) and value:
@@ -154,22 +161,22 @@ class _Reader:
             raise DamagedError(f"data/{name} is missing", where=self._where)
         return self._load(name)
 
-    def bytes(self, name: str) -> bytes:
+    def whole(self, name: str) -> bytes:
         return b"".join(self.pieces(name))
 
-    def parse(self, name: str) -> Any:
-        data = self.bytes(name)
+    def parse(self, name: str, data: bytes) -> Any:
         self._budget.spend(data, where=self.at(name))
         return parse(data, where=self.at(name))
 
     def document(self, name: str, schema_name: str) -> dict[str, Any]:
-        value: dict[str, Any] = self.parse(name)
+        value: dict[str, Any] = self.parse(name, self.whole(name))
         self._hold(value, name, schema_name)
         return value
 
     def record(self) -> dict[str, Any]:
         """The record; of another version's layout it is told, not what of it fits no schema."""
-        value = self.parse(RECORD)
+        data = self.whole(RECORD)
+        value = self.parse(RECORD, data)
         tool = value.get("tool") if isinstance(value, dict) else None
         if tool not in (None, __version__) and schema.validate(value, "record-1"):
             raise DamagedError(
@@ -178,11 +185,11 @@ class _Reader:
                 where=self._where,
                 advice="read it with that version; from release 1.0 on every layout stays readable",
             )
-        return self._named(value, RECORD, "record-1")
+        return self._hold_names(value, data, RECORD, "record-1")
 
     def plan(self) -> dict[str, Any]:
         """The plan, of which only the first group is held against the whole schema."""
-        value: dict[str, Any] = self.parse(PLAN)
+        value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN))
         self._hold(_cut_groups(value), PLAN, "plan-1")
         check = flat.checker(schema.load("plan-1")["properties"]["groups"]["items"])
         for fault in filter(None, map(check, value["groups"])):
@@ -190,22 +197,25 @@ class _Reader:
         return value
 
     def _hold(self, value: Any, name: str, schema_name: str) -> None:
-        for pointer, message in schema.validate(schema.prune(value, schema_name), schema_name):
+        if name in _OPEN:
+            value = schema.prune(value, schema_name)
+        for pointer, message in schema.validate(value, schema_name):
             raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
-        return self._named(self.parse(name), name, schema_name)
+        data = self.whole(name)
+        return self._hold_names(self.parse(name, data), data, name, schema_name)
 
-    def _named(self, value: Any, name: str, schema_name: str) -> dict[str, Any]:
+    def _hold_names(self, value: Any, data: bytes, name: str, schema_name: str) -> dict[str, Any]:
         self._hold(value, name, schema_name)
         named: dict[str, Any] = value
-        if any(map(_CONTROL.search, _strings(value))):
+        if _MAYBE_CONTROL.search(data) and any(map(_CONTROL.search, _strings(value))):
             raise DamagedError("a string holds a control character", where=self.at(name))
         return named
 
     def manifest(self, expected: Digest, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
-        data = self.bytes(MANIFEST)
+        data = self.whole(MANIFEST)
         digest.expect(digest.of_bytes(data), expected, what="it", where=self.at(MANIFEST))
         try:
             return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
@@ -276,9 +286,9 @@ def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
         value[name] is not None for name in ("index_digest", "manifest_digest")
     )
     documents = images.Documents(
-        index=reader.bytes(IMAGE_INDEX) if has_index else None,
-        manifest=reader.bytes(IMAGE_MANIFEST) if has_manifest else None,
-        config=reader.bytes(IMAGE_CONFIG),
+        index=reader.whole(IMAGE_INDEX) if has_index else None,
+        manifest=reader.whole(IMAGE_MANIFEST) if has_manifest else None,
+        config=reader.whole(IMAGE_CONFIG),
     )
     return images.from_json(value, documents, where=reader.at(IMAGE))
 

@@ -50,7 +50,7 @@ def clashes(paths: Iterable[str]) -> list[str]:
             faults.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
         files[folded] = path
         parts = path.split("/")[:-1]
-        for depth in range(_shared(before, parts), len(parts)):
+        for depth in range(_common_depth(before, parts), len(parts)):
             parent = "/".join(parts[: depth + 1])
             other = folders.setdefault(parent.lower(), parent)
             if other != parent:
@@ -62,7 +62,7 @@ def clashes(paths: Iterable[str]) -> list[str]:
     return faults
 
 
-def _shared(before: Sequence[str], parts: Sequence[str]) -> int:
+def _common_depth(before: Sequence[str], parts: Sequence[str]) -> int:
     """How many folders the file before lies in too: these were looked at then."""
     pairs = enumerate(zip(before, parts, strict=False))
     return next((depth for depth, (a, b) in pairs if a != b), min(len(before), len(parts)))

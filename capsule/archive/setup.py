@@ -26,12 +26,9 @@ def origin_to_json(origin: Origin) -> dict[str, Any]:
 
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
     """The origin that `origin_to_json` wrote."""
+    rest: dict[str, Any] = {name: item for name, item in value.items() if name != "kind"}
     # 5.0 is a JSON integer too
-    rest: dict[str, Any] = {
-        name: int(item) if name in _WHOLE and item is not None else item
-        for name, item in value.items()
-        if name != "kind"
-    }
+    rest |= {name: int(rest[name]) for name in _WHOLE if rest.get(name) is not None}
     if "metrics" in rest:
         rest["metrics"] = tuple(rest["metrics"])
     if "added" in rest:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from capsule.errors import DamagedError, NotJsonError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from jsonschema import Draft7Validator, ValidationError
 
 _MAX_DEPTH = 64
+# one that does not end is swallowed: to retry at each quote would be quadratic
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # a message shows fewer, and a document of a million faults must not cost a million errors
 _MOST_ERRORS = 100
 
@@ -51,7 +55,7 @@ def parse(data: bytes, *, where: str) -> Any:
         ) from None
     if text.startswith("\ufeff"):
         raise DamagedError("starts with a byte order mark; save it as plain UTF-8", where=where)
-    _limit_depth(text, where)
+    _limit_depth(data, where)
     try:
         return json.loads(
             text,
@@ -68,28 +72,16 @@ def parse(data: bytes, *, where: str) -> Any:
         raise DamagedError(str(error), where=where) from None
 
 
-def _limit_depth(text: str, where: str) -> None:
+def _limit_depth(data: bytes, where: str) -> None:
     # json recurses once a bracket; a document of 200 000 of them ends in RecursionError
-    if text.count("[") + text.count("{") <= _MAX_DEPTH:
+    if data.count(b"[") + data.count(b"{") <= _MAX_DEPTH:
         return
-    depth = 0
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
-            depth += 1
-            if depth > _MAX_DEPTH:
-                raise DamagedError(f"nested deeper than {_MAX_DEPTH}", where=where)
-        elif character in "]}":
-            depth -= 1
+    brackets = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS)
+    if (
+        max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0)
+        > _MAX_DEPTH
+    ):
+        raise DamagedError(f"nested deeper than {_MAX_DEPTH}", where=where)
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

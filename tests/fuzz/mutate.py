@@ -121,8 +121,8 @@ def document(value: Any, random: Random, changes: int = 1) -> Any:
 def _changed(value: Any, place: Path, places: list[Path], random: Random) -> Any:
     if not place:
         return odd(random) if random.random() < 0.1 else value
-    holder = at(value, place[:-1])
-    name = place[-1]
+    holder: Any = at(value, place[:-1])
+    name: Any = place[-1]
     match random.randrange(8):
         case 0 | 1 | 2:
             holder[name] = odd(random)
