@@ -151,7 +151,7 @@ class Log:
         event = strict.parse_line(line, where=str(self._path))
         try:
             if "start" in event:
-                self._starts.append(_begun_from_json(event["start"]))
+                self._starts.append(_read_start(event["start"]))
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
@@ -180,7 +180,7 @@ class Log:
             self._deaths.pop(attempt.trial, None)
 
 
-def _begun_from_json(start: JsonObject) -> Begun:
+def _read_start(start: JsonObject) -> Begun:
     numbers, words = ("number", "ranks"), ("group", "at")
     if not (
         all(isinstance(start[name], int) for name in numbers)
