@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from capsule import archive, inventory
 from capsule import earlier as earlier_runs
-from capsule import inventory
 from capsule import manifest as manifests
 from capsule import plan as planning
+from capsule import record as records
 from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import payload
@@ -16,7 +17,7 @@ from capsule.execute.workspace import Workspace, read_file
 from capsule.jsons import JsonObject
 from capsule.origin import Verification, original_id
 from capsule.plan import Plan
-from capsule.record import Setup
+from capsule.record import Execution, Setup
 from capsule.resolve import Request, Used
 
 
@@ -72,10 +73,31 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
             where=str(workspace.manifest),
             advice="it was changed, or begun by another version of capsule; start anew",
         )
+    _rehearse(workspace, plan, setup)
     earlier = None
     if isinstance(setup.origin, Verification) and setup.origin.added:
         earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
     return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
+
+
+def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:
+    """Hold what the folder keeps against the form of a record, before anything goes on."""
+    execution = Execution(
+        attempts=tuple(attempt for _, attempt in workspace.log.attempts),
+        samples=(),
+        software={},
+        effective={},
+        logs=(),
+    )
+    nodes = workspace.nodes()
+    try:
+        archive.rehearse(records.assemble(setup, plan, execution, nodes=nodes, ended=setup.started))
+    except DamagedError as error:
+        raise DamagedError(
+            f"the run folder holds what no capsule can: {error}",
+            where=str(workspace.folder),
+            advice="it was changed since it was begun; start anew",
+        ) from None
 
 
 def require_its_node(cut_off: CutOff) -> None:

@@ -15,7 +15,7 @@ from capsule import earlier as earlier_runs
 from capsule import plan as planning
 from capsule import record as records
 from capsule.earlier import Earlier
-from capsule.execute import gather, loop, payload
+from capsule.execute import audit, gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
@@ -171,16 +171,37 @@ def take_up(
     *,
     claims: tuple[FrozenClaim, ...] | None = None,
 ) -> Session:
-    """End what the dead run left behind, and be ready to go on; the folder must be locked."""
+    """End what the dead run left behind, and be ready to go on; the folder must be locked.
+
+    Raises:
+        DamagedError: The log is none of this plan.
+    """
     processes = resolved.runtime.reap(cut_off.setup.uuid)
     if processes:
         watch.leftovers(processes)
-    planned = {group.id for group in cut_off.plan.groups}
-    added = [start for start in cut_off.workspace.log.starts if start.group not in planned]
-    plan = planning.add_controls(cut_off.plan, [name for start in added for name in start.trials])
+    plan = _add_begun_controls(cut_off)
+    audit.check(cut_off.workspace, plan)
     loop.recover(cut_off.workspace, plan)
     session = _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
     return replace(session, earlier=cut_off.earlier)
+
+
+def _add_begun_controls(cut_off: CutOff) -> Plan:
+    """The plan with the control runs that were begun; what the log has besides is none of it."""
+    groups = cut_off.plan.groups
+    planned = {group.id for group in groups}
+    fresh = {
+        trial.id.rpartition("/")[0]
+        for group in groups
+        if _is_fresh(group)
+        for trial in group.trials
+    }
+    begun = [start for start in cut_off.workspace.log.starts if start.group not in planned]
+    names = [name.rpartition("/") for start in begun for name in start.trials]
+    controls = [
+        f"{subject}/{seed}" for subject, _, seed in names if subject in fresh and seed.isdecimal()
+    ]
+    return planning.add_controls(cut_off.plan, controls)
 
 
 def perform(session: Session, watch: Watch) -> Execution:

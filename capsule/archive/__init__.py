@@ -7,12 +7,13 @@ Its verbs:
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
     archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
+    archive.rehearse(record)                       whether what is known of it could be sealed
 """
 
 from capsule.archive.reader import Capsule, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
-from capsule.archive.writer import check_names, draft, write
+from capsule.archive.writer import check_names, draft, rehearse, write
 
 __all__ = [
     "Capsule",
@@ -20,6 +21,7 @@ __all__ = [
     "draft",
     "read",
     "require_room",
+    "rehearse",
     "setup_from_json",
     "setup_to_json",
     "write",

@@ -63,6 +63,19 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
     return capsule_id
 
 
+def rehearse(record: Record) -> None:
+    """Stop before anything is measured, if what is known of a record could not be sealed.
+
+    Raises:
+        DamagedError: It is of another form than a record's documents have.
+    """
+    try:
+        documents = codec.documents(record)
+        codec.read(tuple(documents), documents.__getitem__, where="the record")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
+
+
 def draft(target: Path, uuid: str) -> Path:
     """Where the capsule of a run is written before it has its name."""
     return target.with_name(f".{target.name}.{uuid[:8]}.capsule.partial")

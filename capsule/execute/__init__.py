@@ -9,4 +9,5 @@ journal      what `levels` says of itself, read as hostile input
 results      what a command reports, likewise
 outcome      what became of each trial of a process start
 gather       everything that the process starts left behind
+audit        whether a log that lay about can be that of a plan
 """

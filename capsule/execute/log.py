@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import leavings
+from capsule.archive import strict
 from capsule.archive.lines import attempt_from_json
 from capsule.errors import ExecutionError, UsageError
-from capsule.jsons import Json
+from capsule.jsons import Json, JsonObject
 from capsule.record import Attempt
-from capsule.schema import parse
 
 _SYNC_SECONDS = 1.0
 
@@ -148,16 +148,16 @@ class Log:
         self.sync()
 
     def _read_entry(self, line: bytes) -> None:
-        event = parse(line, where=str(self._path))
+        event = strict.parse_line(line, where=str(self._path))
         try:
             if "start" in event:
-                start = event["start"]
-                places = {name: tuple(start[name]) for name in ("trials", "nodes")}
-                self._starts.append(Begun(**{**start, **places}))
+                self._starts.append(_read_start(event["start"]))
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
-                self._keep_end(event["end"], str(event["at"]), attempts)
-        except (KeyError, TypeError) as error:
+                if not isinstance(event["end"], int) or not isinstance(event["at"], str):
+                    raise TypeError("an end has no number or no time")
+                self._keep_end(event["end"], event["at"], attempts)
+        except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
                 f"another version of capsule wrote this log: {error}",
                 where=str(self._path),
@@ -178,6 +178,23 @@ class Log:
             self._deaths[attempt.trial] = attempt.signal, times + 1
         else:
             self._deaths.pop(attempt.trial, None)
+
+
+def _read_start(start: JsonObject) -> Begun:
+    numbers, words = ("number", "ranks"), ("group", "at")
+    if not (
+        all(isinstance(start[name], int) for name in numbers)
+        and all(isinstance(start[name], str) for name in words)
+        and _is_list(start["trials"], str)
+        and _is_list(start["nodes"], int)
+    ):
+        raise TypeError("a start has a field in another form")
+    places = {name: tuple(start[name]) for name in ("trials", "nodes")}
+    return Begun(**{**start, **places})
+
+
+def _is_list(value: Json, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def _read(path: Path) -> bytes:

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capsule import leavings, places
+from capsule.archive import strict
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
 from capsule.jsons import JsonObject
 from capsule.origin import Side
 from capsule.plan import Group
-from capsule.schema import parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class Workspace:
                 where=str(folder),
                 advice="name the folder that the interrupted run printed; its name ends in .run",
             )
-        value = parse(read_file(path), where=str(path))
+        value = strict.parse(read_file(path), where=str(path))
         return cls(folder, Header.from_json(value, where=str(path)))
 
     @contextmanager
@@ -209,7 +209,7 @@ class Workspace:
     def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""
         paths = sorted((self.folder / "nodes").glob("*.json"))
-        return tuple(parse(read_file(path), where=str(path)) for path in paths)
+        return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
 
     def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""

@@ -1,0 +1,59 @@
+"""Whether a log can be that of a plan: the folder of a run may have been changed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capsule.errors import DamagedError
+from capsule.execute.log import Begun
+from capsule.execute.workspace import Workspace
+from capsule.plan import Group, Plan
+from capsule.record import Attempt
+
+
+def check(workspace: Workspace, plan: Plan) -> None:
+    """Stop where process starts or attempts are not those of the plan.
+
+    Raises:
+        DamagedError: Says which.
+    """
+    fault = next(_faults(workspace, plan), None)
+    if fault is not None:
+        raise DamagedError(
+            f"the log is not that of this run: {fault}",
+            where=str(workspace.folder / "attempts.jsonl"),
+            advice="it was changed since; bring the folder back as it was, or start anew",
+        )
+
+
+def _faults(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    groups = {group.id: group for group in plan.groups}
+    nodes = len(workspace.nodes())
+    log = workspace.log
+    for number, begun in enumerate(log.starts, start=1):
+        yield from _start_faults(number, begun, groups.get(begun.group), nodes)
+    tries: dict[str, int] = {}
+    for number, attempt in log.attempts:
+        tries[attempt.trial] = tries.get(attempt.trial, 0) + 1
+        begun = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
+        if begun is None or not _fits(attempt, begun, tries[attempt.trial]):
+            yield f"attempt {attempt.attempt} of {attempt.trial} is of no process start"
+
+
+def _start_faults(number: int, begun: Begun, group: Group | None, nodes: int) -> Iterator[str]:
+    if group is None or not set(begun.trials) <= {trial.id for trial in group.trials}:
+        yield f"process start {number} is of no group of the plan"
+    elif (begun.number, begun.ranks, len(begun.nodes)) != (number, group.ranks, group.ranks):
+        yield f"process start {number} has another number, or other ranks than its group"
+    elif any(node >= nodes for node in begun.nodes):
+        yield f"process start {number} ran on a node of which nothing is kept"
+
+
+def _fits(attempt: Attempt, begun: Begun, number: int) -> bool:
+    return (
+        attempt.trial in begun.trials
+        and attempt.group == begun.group
+        and attempt.attempt == number
+        and attempt.ranks == begun.ranks
+        and set(attempt.nodes) == set(begun.nodes)
+    )
