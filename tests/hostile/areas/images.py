@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from capsule.digest import of_bytes
+from capsule.image import reference
 from capsule.jsons import Json
 from tests.hostile.case import Case, Prepare
 from tests.support import registries
 from tests.support.capsules import pack, rehash, sample_files, unpack
 from tests.support.command import NOISY, User, write_manifest, write_script
-from tests.support.engines import push_tiny, small_image
+from tests.support.engines import engine_cache, push_tiny, share_images, small_image
 from tests.support.registries import Answer, http, make_config, make_index, make_manifest
 
 IMAGE = "data/records/image.json"
@@ -155,9 +157,13 @@ _OTHER = f"registry.example.org/tiny@{of_bytes(b'another image')}"
 # --- engines --------------------------------------------------------------------------------------
 
 
-def _run(user: User, engine: str, image: str, script: str) -> list[str | Path]:
+_CACHE = {"CAPSULE_CACHE": str(engine_cache())}
+
+
+def _run(user: User, engine: str, script: str) -> list[str | Path]:
     write_script(user.folder, script)
-    manifest = write_manifest(user.folder, image={"reference": image}, seeds=[1, 2])
+    manifest = write_manifest(user.folder, image={"reference": small_image()}, seeds=[1, 2])
+    share_images(user.home)
     return ["run", manifest, "--runtime", engine, "--output", "own.capsule.zip"]
 
 
@@ -165,7 +171,7 @@ def _pin_another(engine: str) -> Prepare:
     """A capsule that ran in one image of the registry and pins another, to be verified here."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*_run(user, engine, small_image(), NOISY))
+        ended = user.run(*_run(user, engine, NOISY), **_CACHE)
         assert ended.returncode == 0, ended.stderr
         files = unpack(user.folder / "own.capsule.zip")
         _say("pinned", push_tiny("one").pinned)(files)
@@ -179,7 +185,7 @@ def _name_another(engine: str) -> Prepare:
     """The same, and the reference is the pinned image's as well: only the bytes are the first's."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*_run(user, engine, small_image(), NOISY))
+        ended = user.run(*_run(user, engine, NOISY), **_CACHE)
         assert ended.returncode == 0, ended.stderr
         files = unpack(user.folder / "own.capsule.zip")
         pinned = push_tiny("one").pinned
@@ -192,23 +198,30 @@ def _name_another(engine: str) -> Prepare:
 
 
 def _plant(user: User) -> list[str | Path]:
-    """Somebody exchanged what the cache has of the image; its name and its labels are right."""
-    again = _run(user, "apptainer", small_image(), NOISY)
-    ended = user.run(*again, CAPSULE_CACHE="")
+    """Somebody filled the cache: name and labels are those of the image, its files are not."""
+    arguments = _run(user, "apptainer", NOISY)
+    ended = user.run(*arguments, **_CACHE)
     assert ended.returncode == 0, ended.stderr
     (user.folder / "own.capsule.zip").unlink()
-    (sif,) = (user.home / ".cache/capsule/sif").iterdir()
-    with sif.open("r+b") as stream:
+    digest = reference.parse(small_image()).digest
+    assert digest is not None
+    folder = user.home / ".cache/capsule/sif"
+    folder.mkdir(parents=True)
+    planted = folder / f"{digest.hex}.sif"
+    shutil.copyfile(engine_cache() / "sif" / planted.name, planted)
+    with planted.open("r+b") as stream:
         # labels come first in the file, the root file system last
         stream.seek(1 << 20)
-        stream.write(bytes(sif.stat().st_size - (1 << 20)))
-    return again
+        stream.write(bytes(planted.stat().st_size - (1 << 20)))
+    (user.home / ".local/state/capsule/images").unlink()
+    return arguments
 
 
 _OPEN_KERNEL_SETTINGS = (
     "import os\n"
-    "for path in ('/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger',\n"
-    "             '/sys/kernel/uevent_helper', '/sys/kernel/mm/transparent_hugepage/enabled'):\n"
+    "for path in ('/proc/sys/kernel/core_pattern', '/proc/irq/default_smp_affinity',\n"
+    "             '/sys/kernel/mm/transparent_hugepage/enabled', '/sys/power/state',\n"
+    "             '/sys/module/kernel/parameters/panic', '/etc/localtime'):\n"
     "    try:\n"
     "        os.close(os.open(path, os.O_WRONLY))\n"
     "    except OSError:\n"
@@ -218,7 +231,7 @@ _OPEN_KERNEL_SETTINGS = (
 
 
 def _open_kernel_settings(engine: str) -> Prepare:
-    return lambda user: _run(user, engine, small_image(), _OPEN_KERNEL_SETTINGS + NOISY)
+    return lambda user: _run(user, engine, _OPEN_KERNEL_SETTINGS + NOISY)
 
 
 CASES = (
@@ -347,6 +360,7 @@ CASES = (
             prepare=prepare(engine),
             status=4,
             says=says,
+            variables=_CACHE,
             engine=engine,
         )
         for engine in ("apptainer", "docker")
@@ -362,7 +376,9 @@ CASES = (
         says="own.capsule.zip",
         variables={"CAPSULE_CACHE": ""},
         engine="apptainer",
-        seconds=300,
+        # what Apptainer itself takes to make it again
+        mib=4096,
+        seconds=600,
     ),
     *(
         Case(
@@ -371,6 +387,7 @@ CASES = (
             status=0,
             says="own.capsule.zip",
             says_not="can be written",
+            variables=_CACHE,
             engine=engine,
             seconds=300,
         )
