@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
+from urllib.request import Request, urlopen
 
 from capsule.digest import of_bytes
 from capsule.image import reference
@@ -16,7 +18,13 @@ from tests.hostile.case import Case, Prepare
 from tests.support import registries
 from tests.support.capsules import pack, rehash, sample_files, unpack
 from tests.support.command import NOISY, User, write_manifest, write_script
-from tests.support.engines import engine_cache, push_tiny, share_images, small_image
+from tests.support.engines import (
+    engine_cache,
+    push_tiny,
+    registry_host,
+    share_images,
+    small_image,
+)
 from tests.support.registries import Answer, http, make_config, make_index, make_manifest
 
 IMAGE = "data/records/image.json"
@@ -29,7 +37,14 @@ Files = dict[str, bytes]
 @cache
 def _host() -> str:
     """One server for all of them, to the end of the process: a name says how it lies."""
-    server = registries.start(lambda path, out: _ANSWERS[path.split("/")[2]](path, out))
+
+    def answer(path: str, out: BinaryIO) -> None:
+        if path == "/v2/":
+            out.write(http(b"{}", Docker_Distribution_Api_Version="registry/2.0"))
+        else:
+            _ANSWERS[path.split("/")[2]](path, out)
+
+    server = registries.start(answer)
     return f"127.0.0.1:{server.server_address[1]}"
 
 
@@ -91,6 +106,36 @@ def _other_manifest(path: str, out: BinaryIO) -> None:
         out.write(http(served, Content_Type=registries.MANIFEST_TYPE, Docker_Content_Digest=header))
 
 
+def _relay(path: str) -> bytes:
+    """The body of a real registry's answer for an image of one file."""
+    _, _, name = path.partition("/v2/")
+    rest = name.partition("/")[2]
+    real = f"http://{registry_host()}/v2/capsule-test/tiny/{rest}"
+    wanted = Request(real, headers={"Accept": _MANIFEST})
+    with urlopen(wanted) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def _changed_layer(path: str, out: BinaryIO) -> None:
+    """Everything is the real registry's, but for one bit of the layer."""
+    body = _relay(path)
+    if body[:1] != b"{":
+        body = body[:-1] + bytes([body[-1] ^ 1])
+    out.write(http(body, Content_Type=_MANIFEST if "manifests" in path else "a/b"))
+
+
+def _another_for_the_engine(path: str, out: BinaryIO) -> None:
+    """By its tag, as capsule asks, one image; by that one's digest, as engines ask, another."""
+    name, _, digest = path.partition("/manifests/")
+    if digest.startswith("sha256:"):
+        body = _relay(f"{name}/manifests/two")
+        out.write(http(body, Content_Type=_MANIFEST, Docker_Content_Digest=digest))
+    else:
+        out.write(http(_relay(path), Content_Type=_MANIFEST if digest else "a/b"))
+
+
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _ANSWERS: Mapping[str, Answer] = {
     "variant": _image("variant", config={"variant": "v1\x1b[2J\n"}),
     "no-platform": _image("no-platform", config={"os": None}),
@@ -118,6 +163,8 @@ _ANSWERS: Mapping[str, Answer] = {
         {"/v2/compressed/manifests/1": http(b"\x1f\x8b", Content_Encoding="gzip, gzip")}
     ),
     "other-manifest": _other_manifest,
+    "changed-layer": _changed_layer,
+    "another-for-the-engine": _another_for_the_engine,
 }
 
 
@@ -193,6 +240,17 @@ def _name_another(engine: str) -> Prepare:
         _say("reference", f"docker://{pinned}")(files)
         forged = pack(rehash(files), user.folder / "forged.capsule.zip")
         return ["verify", forged, "--runtime", engine, "--trust"]
+
+    return prepare
+
+
+def _run_from(name: str, engine: str) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        # bytes of its own: of a layer that an engine has already it would fetch nothing
+        tag = secrets.token_hex(8)
+        push_tiny(tag)
+        push_tiny("two")
+        return [*_run(user, engine, NOISY), "--image", f"docker://{_host()}/{name}:{tag}"]
 
     return prepare
 
@@ -379,6 +437,19 @@ CASES = (
         # what Apptainer itself takes to make it again
         mib=4096,
         seconds=600,
+    ),
+    *(
+        Case(
+            name=f"registry/{name}-under-{engine}",
+            prepare=_run_from(name, engine),
+            status=6,
+            says="cannot pull the image",
+            variables=_CACHE,
+            engine=engine,
+            seconds=300,
+        )
+        for engine in ("apptainer", "docker")
+        for name in ("changed-layer", "another-for-the-engine")
     ),
     *(
         Case(
