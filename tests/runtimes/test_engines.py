@@ -18,7 +18,7 @@ from capsule.image import Image, build, reference
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.docker import Docker
-from tests.support.engines import docker, push_tiny, small_image
+from tests.support.engines import docker, engine_cache, engine_state, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -90,6 +90,24 @@ def test_a_full_temporary_folder_is_told_as_such(
 
 
 @pytest.mark.engines
+@pytest.mark.skipif(os.geteuid() != 0, reason="what others may not write, they may not write here")
+@pytest.mark.parametrize("network", [False, True])
+def test_a_workload_of_root_can_write_nothing_of_the_machine(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: bool
+) -> None:
+    """Each file is opened to be written, and nothing is written; user 0 owns them all."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
+    prepared = Apptainer().prepare(image, cache=engine_cache())
+    assert "without capabilities" in prepared.observations["privileges"]
+    engine = Engine(runtime=Apptainer(), prepared=prepared)
+    hosts = ["/etc/hosts"] if network else []
+    wanted = invocation(engine, tmp_path, "python3", "-c", OPEN_ALL, *hosts)
+    ended = start(engine, replace(wanted, network=network)).wait(PATIENCE_SECONDS)
+    assert ended == Ended(exit_code=0, signal=None)
+    assert (tmp_path / "stdout").read_text() == ""
+
+
+@pytest.mark.engines
 def test_docker_tells_a_kill_for_want_of_memory(image: Image, tmp_path: Path) -> None:
     label = f"memory-{os.getpid()}"
     engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
@@ -140,6 +158,26 @@ def test_apptainer_takes_an_image_that_was_built_here(tmp_path: Path) -> None:
     # it is there, and is no program
     assert ended.engine_fault
     assert "permission denied" in ended.engine_fault
+
+
+OPEN_ALL = """
+import os, stat, sys
+paths = ["/etc/localtime", *sys.argv[1:]]
+for top in ("/proc", "/sys"):
+    for folder, folders, files in os.walk(top):
+        if folder == "/proc":
+            folders[:] = [name for name in folders if not name.isdigit()]
+        paths += [os.path.join(folder, name) for name in files]
+assert "/proc/sys/kernel/core_pattern" in paths
+assert any(path.startswith("/sys/devices/system/cpu") for path in paths)
+for path in paths:
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            print(path)
+    except OSError:
+        pass
+"""
 
 
 def dockerfile(folder: Path, text: str) -> Path:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
+from urllib.request import Request, urlopen
 
 from capsule.digest import of_bytes
+from capsule.image import reference
 from capsule.jsons import Json
 from tests.hostile.case import Case, Prepare
 from tests.support import registries
 from tests.support.capsules import pack, rehash, sample_files, unpack
 from tests.support.command import NOISY, User, write_manifest, write_script
-from tests.support.engines import push_tiny, small_image
+from tests.support.engines import (
+    engine_cache,
+    push_tiny,
+    registry_host,
+    share_images,
+    small_image,
+)
 from tests.support.registries import Answer, http, make_config, make_index, make_manifest
 
 IMAGE = "data/records/image.json"
@@ -27,7 +37,14 @@ Files = dict[str, bytes]
 @cache
 def _host() -> str:
     """One server for all of them, to the end of the process: a name says how it lies."""
-    server = registries.start(lambda path, out: _ANSWERS[path.split("/")[2]](path, out))
+
+    def answer(path: str, out: BinaryIO) -> None:
+        if path == "/v2/":
+            out.write(http(b"{}", Docker_Distribution_Api_Version="registry/2.0"))
+        else:
+            _ANSWERS[path.split("/")[2]](path, out)
+
+    server = registries.start(answer)
     return f"127.0.0.1:{server.server_address[1]}"
 
 
@@ -89,6 +106,36 @@ def _other_manifest(path: str, out: BinaryIO) -> None:
         out.write(http(served, Content_Type=registries.MANIFEST_TYPE, Docker_Content_Digest=header))
 
 
+def _relay(path: str) -> bytes:
+    """The body of a real registry's answer for an image of one file."""
+    _, _, name = path.partition("/v2/")
+    rest = name.partition("/")[2]
+    real = f"http://{registry_host()}/v2/capsule-test/tiny/{rest}"
+    wanted = Request(real, headers={"Accept": _MANIFEST})
+    with urlopen(wanted) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def _changed_layer(path: str, out: BinaryIO) -> None:
+    """Everything is the real registry's, but for one bit of the layer."""
+    body = _relay(path)
+    if body[:1] != b"{":
+        body = body[:-1] + bytes([body[-1] ^ 1])
+    out.write(http(body, Content_Type=_MANIFEST if "manifests" in path else "a/b"))
+
+
+def _another_for_the_engine(path: str, out: BinaryIO) -> None:
+    """By its tag, as capsule asks, one image; by that one's digest, as engines ask, another."""
+    name, _, digest = path.partition("/manifests/")
+    if digest.startswith("sha256:"):
+        body = _relay(f"{name}/manifests/two")
+        out.write(http(body, Content_Type=_MANIFEST, Docker_Content_Digest=digest))
+    else:
+        out.write(http(_relay(path), Content_Type=_MANIFEST if digest else "a/b"))
+
+
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _ANSWERS: Mapping[str, Answer] = {
     "variant": _image("variant", config={"variant": "v1\x1b[2J\n"}),
     "no-platform": _image("no-platform", config={"os": None}),
@@ -116,6 +163,8 @@ _ANSWERS: Mapping[str, Answer] = {
         {"/v2/compressed/manifests/1": http(b"\x1f\x8b", Content_Encoding="gzip, gzip")}
     ),
     "other-manifest": _other_manifest,
+    "changed-layer": _changed_layer,
+    "another-for-the-engine": _another_for_the_engine,
 }
 
 
@@ -155,9 +204,13 @@ _OTHER = f"registry.example.org/tiny@{of_bytes(b'another image')}"
 # --- engines --------------------------------------------------------------------------------------
 
 
-def _run(user: User, engine: str, image: str, script: str) -> list[str | Path]:
+_CACHE = {"CAPSULE_CACHE": str(engine_cache())}
+
+
+def _run(user: User, engine: str, script: str) -> list[str | Path]:
     write_script(user.folder, script)
-    manifest = write_manifest(user.folder, image={"reference": image}, seeds=[1, 2])
+    manifest = write_manifest(user.folder, image={"reference": small_image()}, seeds=[1, 2])
+    share_images(user.home)
     return ["run", manifest, "--runtime", engine, "--output", "own.capsule.zip"]
 
 
@@ -165,7 +218,7 @@ def _pin_another(engine: str) -> Prepare:
     """A capsule that ran in one image of the registry and pins another, to be verified here."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*_run(user, engine, small_image(), NOISY))
+        ended = user.run(*_run(user, engine, NOISY), **_CACHE)
         assert ended.returncode == 0, ended.stderr
         files = unpack(user.folder / "own.capsule.zip")
         _say("pinned", push_tiny("one").pinned)(files)
@@ -179,7 +232,7 @@ def _name_another(engine: str) -> Prepare:
     """The same, and the reference is the pinned image's as well: only the bytes are the first's."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*_run(user, engine, small_image(), NOISY))
+        ended = user.run(*_run(user, engine, NOISY), **_CACHE)
         assert ended.returncode == 0, ended.stderr
         files = unpack(user.folder / "own.capsule.zip")
         pinned = push_tiny("one").pinned
@@ -191,24 +244,42 @@ def _name_another(engine: str) -> Prepare:
     return prepare
 
 
+def _run_from(name: str, engine: str) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        # bytes of its own: of a layer that an engine has already it would fetch nothing
+        tag = secrets.token_hex(8)
+        push_tiny(tag)
+        push_tiny("two")
+        return [*_run(user, engine, NOISY), "--image", f"docker://{_host()}/{name}:{tag}"]
+
+    return prepare
+
+
 def _plant(user: User) -> list[str | Path]:
-    """Somebody exchanged what the cache has of the image; its name and its labels are right."""
-    again = _run(user, "apptainer", small_image(), NOISY)
-    ended = user.run(*again, CAPSULE_CACHE="")
+    """Somebody filled the cache: name and labels are those of the image, its files are not."""
+    arguments = _run(user, "apptainer", NOISY)
+    ended = user.run(*arguments, **_CACHE)
     assert ended.returncode == 0, ended.stderr
     (user.folder / "own.capsule.zip").unlink()
-    (sif,) = (user.home / ".cache/capsule/sif").iterdir()
-    with sif.open("r+b") as stream:
+    digest = reference.parse(small_image()).digest
+    assert digest is not None
+    folder = user.home / ".cache/capsule/sif"
+    folder.mkdir(parents=True)
+    planted = folder / f"{digest.hex}.sif"
+    shutil.copyfile(engine_cache() / "sif" / planted.name, planted)
+    with planted.open("r+b") as stream:
         # labels come first in the file, the root file system last
         stream.seek(1 << 20)
-        stream.write(bytes(sif.stat().st_size - (1 << 20)))
-    return again
+        stream.write(bytes(planted.stat().st_size - (1 << 20)))
+    (user.home / ".local/state/capsule/images").unlink()
+    return arguments
 
 
 _OPEN_KERNEL_SETTINGS = (
     "import os\n"
-    "for path in ('/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger',\n"
-    "             '/sys/kernel/uevent_helper', '/sys/kernel/mm/transparent_hugepage/enabled'):\n"
+    "for path in ('/proc/sys/kernel/core_pattern', '/proc/irq/default_smp_affinity',\n"
+    "             '/sys/kernel/mm/transparent_hugepage/enabled', '/sys/power/state',\n"
+    "             '/sys/module/kernel/parameters/panic', '/etc/localtime'):\n"
     "    try:\n"
     "        os.close(os.open(path, os.O_WRONLY))\n"
     "    except OSError:\n"
@@ -218,7 +289,7 @@ _OPEN_KERNEL_SETTINGS = (
 
 
 def _open_kernel_settings(engine: str) -> Prepare:
-    return lambda user: _run(user, engine, small_image(), _OPEN_KERNEL_SETTINGS + NOISY)
+    return lambda user: _run(user, engine, _OPEN_KERNEL_SETTINGS + NOISY)
 
 
 CASES = (
@@ -347,6 +418,7 @@ CASES = (
             prepare=prepare(engine),
             status=4,
             says=says,
+            variables=_CACHE,
             engine=engine,
         )
         for engine in ("apptainer", "docker")
@@ -362,7 +434,22 @@ CASES = (
         says="own.capsule.zip",
         variables={"CAPSULE_CACHE": ""},
         engine="apptainer",
-        seconds=300,
+        # what Apptainer itself takes to make it again
+        mib=4096,
+        seconds=600,
+    ),
+    *(
+        Case(
+            name=f"registry/{name}-under-{engine}",
+            prepare=_run_from(name, engine),
+            status=6,
+            says="cannot pull the image",
+            variables=_CACHE,
+            engine=engine,
+            seconds=300,
+        )
+        for engine in ("apptainer", "docker")
+        for name in ("changed-layer", "another-for-the-engine")
     ),
     *(
         Case(
@@ -371,6 +458,7 @@ CASES = (
             status=0,
             says="own.capsule.zip",
             says_not="can be written",
+            variables=_CACHE,
             engine=engine,
             seconds=300,
         )
