@@ -1,7 +1,7 @@
 """The corridor: run a manifest, verify a capsule, run two side by side, compare them, open one.
 
     manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
-    open -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
+    open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
     (manifest.load -> plan -> resolve) x 2 -> perform by turns -> (assemble -> seal) x 2 -> judge
 
 Nothing here prints, exits or asks. A failure is an exception of `capsule.errors`; whoever wants to
@@ -21,7 +21,13 @@ from capsule.archive import Capsule
 from capsule.errors import UsageError
 from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
-from capsule.options import PairOptions, ResumeOptions, RunOptions, VerifyOptions
+from capsule.options import (
+    PairOptions,
+    ResumeOptions,
+    ResumePairOptions,
+    RunOptions,
+    VerifyOptions,
+)
 from capsule.origin import Side
 from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
@@ -39,6 +45,7 @@ __all__ = [
     "PairOptions",
     "Paired",
     "ResumeOptions",
+    "ResumePairOptions",
     "RunOptions",
     "Sealed",
     "SeveralVerdict",
@@ -106,10 +113,12 @@ def run(
         manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
     )
     resolved = resolve(request, watch)
+    sealing.check_inputs(resolved.inputs, options, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
+    session = sessions.limit(session, options)
     with session.workspace.lock():
-        return _finish(session, options.output, watch)
+        return _finish(session, options, watch)
 
 
 def resume(
@@ -119,6 +128,7 @@ def resume(
 
     Raises:
         UsageError: It is no run's folder, or that of one that verifies a capsule.
+        UntrustedError: Somebody else began it, and nobody said that its code may run here.
         CannotRunError: Another process works on it, or as for `run`.
         DamagedError: As for `run`.
         ExecutionError: As for `run`.
@@ -130,22 +140,31 @@ def resume(
             where=str(folder),
             advice=f"capsule pair --resume {Path(folder).parent}",
         )
+    code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
+    choice = trust.require_consent(code, cut_off.request, options, watch)
     with cut_off.workspace.lock():
-        if sealed := sealing.complete(cut_off, sealing.target(cut_off, options.output)):
+        if sealed := sealing.complete(
+            cut_off, sealing.target(cut_off, options.output), own=code.own
+        ):
             return sealed
-        resolved = resolve(cut_off.request, watch)
-        session = sessions.take_up(cut_off, resolved, watch)
-        return _finish(session, options.output, watch)
+        resolved = resolve(cut_off.request, watch, choice=choice)
+        trust.require_containment(code, resolved, options)
+        sealing.check_inputs(resolved.inputs, options, watch)
+        session = sessions.take_up(cut_off, resolved, watch, own=code.own)
+        session = sessions.limit(session, options)
+        return _finish(session, options, watch)
 
 
-def _finish(session: Session, output: Path | None, watch: Watch) -> Sealed:
+def _finish(session: Session, options: RunOptions | ResumeOptions, watch: Watch) -> Sealed:
     with sessions.follow(session, watch):
-        target = sealing.target(session, output)
+        target = sealing.target(session, options.output)
         sealing.check(target, session.workspace.folder)
         execution = sessions.perform(session, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
-    return sealing.seal(session, execution, record, target)
+    return sealing.seal(
+        session, execution, record, target, strict_privacy=options.strict_privacy, watch=watch
+    )
 
 
 def verify(
@@ -167,23 +186,34 @@ def verify(
     if options.nonce is not None:
         require_nonce(options.nonce)
     with open(capsule) as original, places.scratch() as scratch:
-        trust.require_consent(original, trust=options.trust, watch=watch)
+        code = trust.of_capsule(original, own_levels=options.levels == "own")
+        request = rerun.request(original, options, scratch)
         rerun.require_clock(original)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
         added = earlier.take(original, options.add, options.nonce)
         runs = rerun.runs(record, options.runs, looks, added)
         plan = plans.make(record.manifest, verifies=original.id, runs=runs, nonce=options.nonce)
-        resolved = resolve(rerun.request(original, options, scratch), watch)
-        trust.require_container(original, resolved, allow_host=options.allow_host)
+        limits = rerun.limits(original, plan, options, own=code.own)
+        choice = trust.require_consent(code, request, options, watch, limits=limits)
+        rerun.lay_out(original, request)
+        resolved = resolve(request, watch, choice=choice)
+        trust.require_containment(code, resolved, options)
         if added is not None:
             earlier.require_same(added, resolved)
         terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
         session = sessions.begin(
-            plan, resolved, terms, work=options.work, claims=record.claims, earlier=added
+            plan,
+            resolved,
+            terms,
+            work=options.work,
+            claims=record.claims,
+            earlier=added,
+            own=code.own,
         )
+        session = sessions.limit(session, limits)
         with session.workspace.lock():
-            return _finish_and_judge(original, session, looks, options.output, watch)
+            return _finish_and_judge(original, session, looks, options, watch)
 
 
 def resume_verification(
@@ -202,34 +232,40 @@ def resume_verification(
         ExecutionError: As for `verify`.
     """
     with open(capsule) as original:
-        trust.require_consent(original, trust=options.trust, watch=watch)
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)
         rerun.require_all_looks(looks, cut_off.workspace.header.runs)
+        code = trust.of_verification(original, cut_off.workspace)
+        limits = rerun.limits(original, cut_off.plan, options, own=code.own)
+        choice = trust.require_consent(code, cut_off.request, options, watch, limits=limits)
         with cut_off.workspace.lock():
-            if sealed := sealing.complete(cut_off, sealing.target(cut_off, options.output)):
+            target = sealing.target(cut_off, options.output)
+            if sealed := sealing.complete(cut_off, target, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
-            resolved = resolve(cut_off.request, watch)
-            trust.require_container(original, resolved, allow_host=options.allow_host)
-            session = sessions.take_up(cut_off, resolved, watch, claims=record.claims)
-            return _finish_and_judge(original, session, looks, options.output, watch)
+            resolved = resolve(cut_off.request, watch, choice=choice)
+            trust.require_containment(code, resolved, options)
+            session = sessions.take_up(cut_off, resolved, watch, claims=record.claims, own=code.own)
+            session = sessions.limit(session, limits)
+            return _finish_and_judge(original, session, looks, options, watch)
 
 
 def _finish_and_judge(
     original: Capsule,
     session: Session,
     looks: tuple[int, ...],
-    output: Path | None,
+    options: RunOptions | ResumeOptions,
     watch: Watch,
 ) -> Verification:
     with sessions.follow(session, watch):
-        target = sealing.target(session, output)
+        target = sealing.target(session, options.output)
         sealing.check(target, session.workspace.folder)
         session, execution = rerun.perform(original, session, looks, watch)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
-    sealed = sealing.seal(session, execution, record, target)
+    sealed = sealing.seal(
+        session, execution, record, target, strict_privacy=options.strict_privacy, watch=watch
+    )
     return Verification(verdict=judge(original, record, sealed.id), rerun=sealed)
 
 
@@ -268,39 +304,57 @@ def pair(
         )
         for side, runtime, image in zip(planned, runtimes, images, strict=True)
     )
+    for side in (first, second):
+        sealing.check_inputs(side.inputs, options, watch)
     sides = pairing.begin(planned, (first, second), options)
     with pairing.lock(sides.both):
-        return _finish_pair(sides, (options.output_a, options.output_b), watch)
+        return _finish_pair(sides, options, watch)
 
 
 def resume_pair(
     folder: str | Path,
-    outputs: tuple[Path | None, Path | None] = (None, None),
+    options: ResumePairOptions = ResumePairOptions(),
     watch: Watch = SILENT,
 ) -> Paired:
     """Go on with a pair that was cut off.
 
     Raises:
         UsageError: It is not the folder of a pair, or an output exists already.
+        UntrustedError: As for `resume`.
         CannotRunError: Another process works on it, or as for `run`.
         DamagedError: As for `run`.
         ExecutionError: As for `pair`.
     """
     cut_off = pairing.reopen(Path(folder))
+    codes = [trust.of_folder(side.workspace, side.plan.manifest) for side in cut_off.both]
+    choices = [
+        trust.require_consent(code, side.request, options, watch)
+        for code, side in zip(codes, cut_off.both, strict=True)
+    ]
     with pairing.lock(cut_off.both):
-        if sealed := pairing.complete(cut_off, outputs):
+        own = all(code.own for code in codes)
+        if sealed := pairing.complete(cut_off, (options.output_a, options.output_b), own=own):
             return _judge_pair(*sealed)
-        a, b = (resolve(side.request, watch) for side in cut_off.both)
-        return _finish_pair(pairing.take_up(cut_off, (a, b), watch), outputs, watch)
+        a, b = (
+            resolve(side.request, watch, choice=choice)
+            for side, choice in zip(cut_off.both, choices, strict=True)
+        )
+        for code, resolved in zip(codes, (a, b), strict=True):
+            trust.require_containment(code, resolved, options)
+        return _finish_pair(pairing.take_up(cut_off, (a, b), watch, own=own), options, watch)
 
 
 def _finish_pair(
-    sides: pairing.Sides, outputs: tuple[Path | None, Path | None], watch: Watch
+    sides: pairing.Sides, options: PairOptions | ResumePairOptions, watch: Watch
 ) -> Paired:
-    targets = pairing.targets(sides, outputs)
+    targets = pairing.targets(sides, (options.output_a, options.output_b))
     of_a, of_b = pairing.perform(sides, watch)
     executions = sessions.probe(sides.a, of_a), sessions.probe(sides.b, of_b)
-    return _judge_pair(*pairing.seal(sides, executions, targets))
+    return _judge_pair(
+        *pairing.seal(
+            sides, executions, targets, strict_privacy=options.strict_privacy, watch=watch
+        )
+    )
 
 
 def _judge_pair(a: Sealed, b: Sealed) -> Paired:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_SECONDS = 10.0
 _LONG_HASHING_SECONDS = 2.0
+_SHOWN = 8
 
 
 def _print(text: str, stream: TextIO) -> None:
@@ -178,8 +179,8 @@ class _Follower(Watch):
         near = self._folder.is_relative_to(Path.cwd())
         return self._resume(os.path.relpath(self._folder) if near else str(self._folder))
 
-    def stranger(self, capsule_id: str, would_run: Sequence[str]) -> None:
-        self._display.say(f"{capsule_id} was not sealed by you; it would run here:")
+    def stranger(self, whose: str, would_run: Sequence[str]) -> None:
+        self._display.say(f"{whose}; it would run here:")
         for line in would_run:
             self._display.say(f"  {line}")
 
@@ -202,6 +203,13 @@ class _Follower(Watch):
             self._hashed_at = now
             done, total = done_bytes / 1e9, total_bytes / 1e9
             self._display.say(f"dataset {name}: {done:.1f} of {total:.1f} GB")
+
+    def private(self, findings: Sequence[str]) -> None:
+        self._display.say("this may be private, and is sealed as it is:")
+        for finding in findings[:_SHOWN]:
+            self._display.say(f"  {finding}")
+        if len(findings) > _SHOWN:
+            self._display.say(f"  and {len(findings) - _SHOWN} more")
 
     def leftovers(self, processes: int) -> None:
         self._display.say(

@@ -9,8 +9,23 @@ from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How to run a manifest.
+class Limits:
+    """What a run may take; None for no limit.
+
+    Attributes:
+        walltime: Seconds that it goes on; then it is cut off, and can be resumed.
+        disk: Bytes that each process start may leave behind, what it prints included.
+        pids: Processes and threads of each process start.
+    """
+
+    walltime: float | None = None
+    disk: int | None = None
+    pids: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Limits):
+    """How to run a manifest, and within which limits.
 
     Attributes:
         runtime: `auto`, `apptainer`, `docker` or `host`; `auto` is the site file's engine, else
@@ -20,6 +35,8 @@ class RunOptions:
             folder.
         work: Folder of the run while it is under way; by default a new one in the current folder.
         keep_hosts: Record host names and serial numbers in the clear.
+        strict_privacy: Seal nothing that holds a name of this machine or user, or what looks like
+            a key; without it that is told.
     """
 
     runtime: str = "auto"
@@ -27,6 +44,7 @@ class RunOptions:
     output: Path | None = None
     work: Path | None = None
     keep_hosts: bool = False
+    strict_privacy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +53,7 @@ class VerifyOptions(RunOptions):
 
     Attributes:
         trust: A stranger's capsule may execute its code here.
-        allow_host: It may do so without a container.
+        allow_host: It may do so without a container, or by an engine that cannot close the network.
         levels: Whose program measures: the capsule's own, or this version's (`own`).
         runs: Number of fresh seeds, with those of `add`; by default the next planned look, of which
             the first is as many as the original has unless its author planned another.
@@ -72,6 +90,7 @@ class PairOptions:
         output_b: That of B.
         work: Folder of both runs while they are under way.
         keep_hosts: Record host names and serial numbers in the clear.
+        strict_privacy: As for a run.
     """
 
     runtime_a: str = "auto"
@@ -85,20 +104,43 @@ class PairOptions:
     output_b: Path | None = None
     work: Path | None = None
     keep_hosts: bool = False
+    strict_privacy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeOptions:
-    """How to go on with a run that was cut off; all else stays as it was begun.
+class ResumeOptions(Limits):
+    """How to go on with a run that was cut off, and within which limits; all else stays.
 
     Attributes:
         output: As for a run.
-        trust: As for a verification, like the rest.
-        allow_host: As there.
+        strict_privacy: As for a run.
+        trust: The folder of somebody else may execute its code here, or that of a run which
+            verifies a stranger's capsule.
+        allow_host: As for a verification, like the rest.
         until_decided: As there.
     """
 
     output: Path | None = None
+    strict_privacy: bool = False
     trust: bool = False
     allow_host: bool = False
     until_decided: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumePairOptions:
+    """How to go on with a pair that was cut off.
+
+    Attributes:
+        output_a: As for a pair.
+        output_b: As for a pair.
+        strict_privacy: As for a run.
+        trust: As for a run that was cut off.
+        allow_host: As for a verification.
+    """
+
+    output_a: Path | None = None
+    output_b: Path | None = None
+    strict_privacy: bool = False
+    trust: bool = False
+    allow_host: bool = False

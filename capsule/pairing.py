@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -37,8 +38,7 @@ from capsule.session import Session, Terms
 from capsule.verdict.advising import MOST_OF_A_PAIR
 from capsule.watch import Watch
 
-_FOLDERS = ("a.run", "b.run")
-_FLAGS = ("--output-a", "--output-b")
+_FOLDERS, _FLAGS = ("a.run", "b.run"), ("--output-a", "--output-b")
 _HEADER = "pair.json"
 _FORMAT = "capsule-pair/1"
 
@@ -175,10 +175,10 @@ def begin(
         options.output_b or Path(f"{name}.b.capsule.zip"),
     )
     whole = tuple(zip(_FOLDERS, planned, setups, resolved, terms, strict=True))
-    with places.new_folder(folder) as partial:
+    with places.new_folder(folder) as unnamed:
         for run, plan, setup, uses, term in whole:
-            sessions.lay_out(partial / run, plan, setup, uses, term)
-        _keep_targets(partial, targets)
+            sessions.lay_out(unnamed / run, plan, setup, uses, term, place=folder / run)
+        _keep_targets(unnamed, targets)
     first, second = (
         sessions.enter(folder / run, plan, setup, uses) for run, plan, setup, uses, _ in whole
     )
@@ -253,7 +253,7 @@ def reopen(folder: Path) -> CutOffPair:
 
 
 def complete(
-    cut_off: CutOffPair, outputs: tuple[Path | None, Path | None]
+    cut_off: CutOffPair, outputs: tuple[Path | None, Path | None], *, own: bool
 ) -> tuple[Sealed, Sealed] | None:
     """Finish the sealing of a pair that was ended between its capsules and its folder's removal.
 
@@ -268,11 +268,13 @@ def complete(
         if (capsule := sealing.find(side, output or first, first)) is None:
             return None
         sealed.append(capsule)
-    a, b = sealing.leave(sealed, cut_off.folder)
+    a, b = sealing.leave(sealed, cut_off.folder, own=own)
     return a, b
 
 
-def take_up(cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Watch) -> Sides:
+def take_up(
+    cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Watch, *, own: bool
+) -> Sides:
     """End what the dead runs left behind, and be ready to go on; both folders must be locked.
 
     Raises:
@@ -281,7 +283,7 @@ def take_up(cut_off: CutOffPair, resolved: tuple[Resolved, Resolved], watch: Wat
     for side in cut_off.both:
         interruption.require_its_node(side)
     a, b = (
-        sessions.take_up(side, uses, watch)
+        sessions.take_up(side, uses, watch, own=own)
         for side, uses in zip(cut_off.both, resolved, strict=True)
     )
     return Sides(folder=cut_off.folder, targets=cut_off.targets, a=a, b=b)
@@ -371,23 +373,28 @@ def seal(
     sides: Sides,
     executions: tuple[Execution, Execution],
     targets: tuple[Sealed | Path, Sealed | Path],
+    strict_privacy: bool,
+    watch: Watch,
 ) -> tuple[Sealed, Sealed]:
-    """Write both capsules, note them as this user's own, and remove the folder.
+    """Write both capsules, note them as this user's own if their code is, and remove the folder.
 
     Args:
         sides: The pair.
         executions: What became of A and of B.
         targets: As `targets` gave them; what is sealed already is kept.
+        strict_privacy: As of `sealing.seal`.
+        watch: As there.
 
     Raises:
         UsageError: Something else lies at a target by now.
         ExecutionError: A capsule cannot be written, and the folder stays.
     """
+    write = partial(sealing.write, strict_privacy=strict_privacy, watch=watch)
     a, b = (
         target
         if isinstance(target, Sealed)
-        else sealing.write(run, execution, sessions.assemble(run, execution), target)
+        else write(run, execution, sessions.assemble(run, execution), target)
         for run, execution, target in zip(sides.both, executions, targets, strict=True)
     )
-    sealing.leave((a, b), sides.folder)
+    sealing.leave((a, b), sides.folder, own=sides.a.own and sides.b.own)
     return a, b

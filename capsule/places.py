@@ -53,10 +53,18 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
             where=str(folder),
             advice=f"make it, or name another place with {flag}",
         )
+    # the longest name that sealing will use
+    name = f".{output.name if output else ''}."
     try:
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name, suffix=".capsule.partial"):
             pass
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UsageError(
+                "the name is too long for this file system",
+                where=str(output),
+                advice=f"name a shorter one with {flag}",
+            ) from None
         raise ExecutionError(
             f"no capsule can be written here: {error.strerror}",
             where=str(folder.absolute()),

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,14 @@ class Process:
                 raise ExecutionError(f"process {self.pid} does not end, even by SIGKILL")
             self._exit = self._reap()
         return self._exit
+
+    def tasks(self) -> int:
+        """How many threads it and everything that it started have now, one each at least."""
+        count = 0
+        for pid in self._members():
+            with suppress(OSError):
+                count += _stat(pid).threads
+        return count
 
     def _wait_for_leader(self, timeout_seconds: float) -> bool:
         if self._handle is None:
@@ -329,12 +338,14 @@ class _Stat:
         state: One letter.
         parent: Process id.
         session: Id of its session.
+        threads: How many it has.
         started: Clock ticks since the machine started.
     """
 
     state: str
     parent: int
     session: int
+    threads: int
     started: int
 
 
@@ -358,7 +369,7 @@ def _stat(pid: int) -> _Stat:
     with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:  # noqa: PTH123 - as above
         # the command's name is in parentheses and may hold anything, parentheses too
         fields = stream.read().rpartition(b")")[2].split()
-    return _Stat(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+    return _Stat(fields[0].decode(), *(int(fields[place]) for place in (1, 3, 17, 19)))
 
 
 def _variables(pid: int) -> list[bytes]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from capsule import __version__
+from capsule.digest import Digest
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.notes import Note
@@ -32,6 +33,7 @@ Reason = Literal[
     "timeout",  # failed: exceeded the benchmark's own time limit
     "killed",  # interrupted: ended from outside
     "walltime",  # interrupted: the run's wall time was used up
+    "limit",  # interrupted: it took more of the disk, or more processes, than was allowed
     "lost",  # interrupted: the host process died; found by resume
     "engine",  # interrupted: the engine failed before the workload started
 ]
@@ -189,10 +191,17 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A file to be put into the capsule: its path below `data/`, and where its bytes are now."""
+    """A file to be put into the capsule.
+
+    Attributes:
+        path: Below `data/`.
+        source: Where its bytes are now: a `pathlib.Path`, or the bytes.
+        digest: Which bytes it must have, None for those that are there.
+    """
 
     path: str
-    source: Any  # pathlib.Path or bytes
+    source: Any
+    digest: Digest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

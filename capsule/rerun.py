@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,34 +14,41 @@ from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
-from capsule.options import VerifyOptions
+from capsule.options import Limits, VerifyOptions
+from capsule.plan import Plan
 from capsule.record import Execution, Record
 from capsule.resolve import Request, Used
 from capsule.session import Session
 from capsule.verdict import Verdict
 from capsule.watch import Watch
 
+# how far a stranger's re-run may go beyond the original: slower machines, imports from cold disks
+_TIMES = 10
+_START_SECONDS = 60.0
+_SPARE_SECONDS = 600.0
+_SPARE_BYTES = 4 << 30
+_SPARE_TASKS = 1024
+_TASKS_PER_THREAD = 64
+
 
 def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
     """What a capsule's plan needs: its image and data, its inputs and its measuring program.
 
+    Nothing is written before `lay_out`: whether its code may run at all is asked in between.
+
     Args:
         original: The capsule.
         options: May replace its image and its program.
-        scratch: A folder to lay its files out in.
+        scratch: The folder that its files will be laid out in.
     """
     record = original.record
-    original.extract("inputs", scratch / "inputs")
-    levels = payload.OWN_LEVELS
-    if options.levels == "capsule":
-        levels = scratch / "levels"
-        original.extract("levels", levels)
+    own = options.levels == "own"
     return Request(
         manifest=record.manifest,
         used=Used(image=record.image, datasets=record.datasets),
         runtime=options.runtime,
         image=options.image,
-        levels=levels,
+        levels=payload.OWN_LEVELS if own else scratch / "levels",
         inputs=scratch / "inputs",
     )
 
@@ -59,6 +67,49 @@ def require_clock(original: Capsule) -> None:
             where=str(original.path),
             advice="set the clock: a verification from before its original is refused",
         )
+
+
+def lay_out(original: Capsule, request: Request) -> None:
+    """Write the files that a request is about.
+
+    Raises:
+        DamagedError: The capsule was changed since it was read.
+        ExecutionError: They cannot be written.
+    """
+    assert request.inputs is not None
+    original.extract("inputs", request.inputs)
+    if request.levels != payload.OWN_LEVELS:
+        original.extract("levels", request.levels)
+
+
+def limits(original: Capsule, plan: Plan, options: Limits, *, own: bool) -> Limits:
+    """What a verification may take: as asked for, else for a stranger's some times the original's.
+
+    Args:
+        original: The capsule.
+        plan: Of the verification.
+        options: As asked for.
+        own: Whether the capsule is this user's, which needs no bounds.
+    """
+    asked_for = Limits(walltime=options.walltime, disk=options.disk, pids=options.pids)
+    if own:
+        return asked_for
+    record = original.record
+    trials = sum(len(group.trials) for group in plan.groups)
+    measured = sum(attempt.seconds or 0.0 for attempt in record.attempts)
+    share = measured / max(1, len(record.attempts))
+    logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
+    threads = plan.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+    usual = Limits(
+        walltime=_TIMES * trials * share + _START_SECONDS * len(plan.groups) + _SPARE_SECONDS,
+        disk=_TIMES * max(logs, default=0) + _SPARE_BYTES,
+        pids=_SPARE_TASKS + _TASKS_PER_THREAD * threads,
+    )
+    return Limits(
+        walltime=usual.walltime if asked_for.walltime is None else asked_for.walltime,
+        disk=usual.disk if asked_for.disk is None else asked_for.disk,
+        pids=usual.pids if asked_for.pids is None else asked_for.pids,
+    )
 
 
 def runs(

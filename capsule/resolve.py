@@ -106,8 +106,37 @@ class Resolved:
     notes: tuple[Note, ...]
 
 
-def resolve(request: Request, watch: Watch = SILENT) -> Resolved:
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What starts a run here: decided before anything is fetched.
+
+    Attributes:
+        runtime: The engine.
+        image: What it starts, None without a container.
+    """
+
+    runtime: Runtime
+    image: Image | None
+
+
+def choose(request: Request) -> Choice:
+    """Decide what starts a run here, and fetch nothing but the digests of an image that is named.
+
+    Raises:
+        UsageError: Engine and image do not fit together, or a reference is none.
+        CannotRunError: The engine cannot be used here, or none can.
+    """
+    runtime = _engine(request, sites.load())
+    return Choice(runtime=runtime, image=_image(request, runtime))
+
+
+def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = None) -> Resolved:
     """Find or fetch everything that a run needs here.
+
+    Args:
+        request: What is wanted.
+        watch: Follows what takes long.
+        choice: Of engine and image, where somebody consented to it; None to choose now.
 
     Raises:
         UsageError: Engine and image do not fit together, or a reference is none.
@@ -115,8 +144,8 @@ def resolve(request: Request, watch: Watch = SILENT) -> Resolved:
         DamagedError: An image, a dataset or an input is not what its digest or name promises.
     """
     manifest, site = request.manifest, sites.load()
-    runtime = _engine(request, site)
-    image = _image(request, runtime)
+    choice = choice or choose(request)
+    runtime, image = choice.runtime, choice.image
     inputs = payload.inputs(manifest, request.inputs)
     records, data = _datasets(request, site, watch)
     prepared = _prepare(runtime, image, request, site, watch)

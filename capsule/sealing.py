@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from capsule import archive, earlier, leavings, places, reading
-from capsule.errors import BugError, CapsuleError, DamagedError
+from capsule.errors import BugError, CapsuleError, DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
+from capsule.options import PairOptions, ResumeOptions, RunOptions
 from capsule.origin import original_id
 from capsule.record import Attempt, Execution, Record
 from capsule.schema import parse
 from capsule.session import Session
 from capsule.trust import ledger
+from capsule.trust.privacy import Privacy, summary
+from capsule.watch import SILENT, Watch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,30 @@ class Sealed:
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
 
+def check_inputs(
+    inputs: Mapping[str, Path], options: RunOptions | PairOptions | ResumeOptions, watch: Watch
+) -> None:
+    """Tell what may be private in the files that a run will carry, before it is begun.
+
+    Args:
+        inputs: Path below `inputs/`, and where each lies.
+        options: Say whether that is an error.
+        watch: Is told.
+
+    Raises:
+        UsageError: Something may be, and nothing private is to be sealed.
+    """
+    keep_hosts = not isinstance(options, ResumeOptions) and options.keep_hosts
+    findings = Privacy(keep_hosts=keep_hosts).scan_inputs(inputs)
+    if findings and options.strict_privacy:
+        raise UsageError(
+            f"nothing has run, since this may be private: {summary(findings)}",
+            advice="take it out of the inputs, or leave --strict-privacy out",
+        )
+    if findings:
+        watch.private(list(map(str, findings)))
+
+
 def target(run: Session | CutOff, output: Path | None) -> Path:
     """The capsule to write; by default one that is named by the run.
 
@@ -50,7 +78,7 @@ def target(run: Session | CutOff, output: Path | None) -> Path:
     return output or Path(usual)
 
 
-def complete(run: CutOff, target: Path) -> Sealed | None:
+def complete(run: CutOff, target: Path, *, own: bool) -> Sealed | None:
     """Finish the sealing of a run that was ended between its capsule and its folder's removal.
 
     Returns:
@@ -60,7 +88,7 @@ def complete(run: CutOff, target: Path) -> Sealed | None:
         ExecutionError: The capsule cannot be noted as this user's own.
     """
     sealed = find(run, target)
-    return leave([sealed], run.workspace.folder)[0] if sealed else None
+    return leave([sealed], run.workspace.folder, own=own)[0] if sealed else None
 
 
 def find(run: Session | CutOff, *targets: Path) -> Sealed | None:
@@ -85,29 +113,63 @@ def check(target: Path, folder: Path, *, flag: str = "--output") -> None:
     places.check(output=target, flag=flag)
 
 
-def seal(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
-    """Write the capsule, note it as this user's own, and remove the run folder.
+def seal(
+    session: Session,
+    execution: Execution,
+    record: Record,
+    target: Path,
+    *,
+    strict_privacy: bool = False,
+    watch: Watch = SILENT,
+) -> Sealed:
+    """Write the capsule, note it as this user's own if its code is, and remove the run folder.
+
+    Args:
+        session: The run.
+        execution: What it left behind.
+        record: What is stated of that.
+        target: Where its capsule is to be.
+        strict_privacy: Seal nothing that may be private.
+        watch: Is told what may be, otherwise.
 
     Raises:
         UsageError: Something lies at the target by now; it is not written over.
-        ExecutionError: The capsule cannot be written, and the run folder stays; or it cannot be
-            noted as this user's own.
+        DamagedError: A file that the run copied when it was begun has changed.
+        ExecutionError: The capsule cannot or must not be written, and the run folder stays; or it
+            cannot be noted as this user's own.
     """
-    (sealed,) = leave([write(session, execution, record, target)], session.workspace.folder)
-    return sealed
+    sealed = write(session, execution, record, target, strict_privacy=strict_privacy, watch=watch)
+    return leave([sealed], session.workspace.folder, own=session.own)[0]
 
 
-def write(session: Session, execution: Execution, record: Record, target: Path) -> Sealed:
-    """Write the capsule alone.
-
-    Raises:
-        UsageError: Something lies at the target.
-        ExecutionError: It cannot be written.
-    """
+def write(
+    session: Session,
+    execution: Execution,
+    record: Record,
+    target: Path,
+    *,
+    strict_privacy: bool = False,
+    watch: Watch = SILENT,
+) -> Sealed:
+    """Write the capsule alone; arguments and errors are those of `seal`."""
     places.check(output=target)
     _require_readable(record, target)
     _set_aim(session, target)
-    files = [*payload.files_to_carry(session.workspace), *execution.logs]
+    workspace = session.workspace
+    privacy = Privacy(workspace.folder, keep_hosts=workspace.header.keep_hosts)
+    shutil.rmtree(workspace.clean_logs, ignore_errors=True)
+    logs, findings = privacy.clean_files(execution.logs, workspace.clean_logs)
+    findings += privacy.scan_record(record)
+    if findings and strict_privacy:
+        raise ExecutionError(
+            f"not sealed, since this may be private: {summary(findings)}",
+            where=str(workspace.to_resume),
+            advice="everything measured is kept: change those logs, or leave --strict-privacy out,"
+            " and take up the run with --resume",
+        )
+    if findings:
+        watch.private(list(map(str, findings)))
+    files = [*payload.files_to_carry(workspace), *logs]
     if session.earlier is not None:
         files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
@@ -122,15 +184,16 @@ def _require_readable(record: Record, target: Path) -> None:
         raise BugError(f"the capsule could not be read again: {error.what}") from error
 
 
-def leave(sealed: Sequence[Sealed], folder: Path) -> Sequence[Sealed]:
-    """Note capsules as this user's own, and remove the folder of what they were made of.
+def leave(sealed: Sequence[Sealed], folder: Path, *, own: bool) -> Sequence[Sealed]:
+    """Note capsules as this user's if they are, and remove the folder of what they were made of.
 
     Raises:
         ExecutionError: They cannot be noted; the folder is gone nevertheless.
     """
     try:
         for one in sealed:
-            ledger.add(one.id)
+            if own:
+                ledger.add(one.id)
     finally:
         places.discard(folder)
     return sealed

@@ -21,10 +21,13 @@ from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
 from capsule.interruption import CutOff, this_node
 from capsule.manifest import Command, looks
+from capsule.options import Limits
 from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
+from capsule.trust import ledger
+from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
 
 
@@ -53,6 +56,7 @@ class Session:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
         earlier: A verification whose trials are not run again, and count; None for none.
+        own: Whether what it executes is this user's: its capsule is, then, too.
     """
 
     workspace: Workspace
@@ -62,6 +66,7 @@ class Session:
     claims: tuple[FrozenClaim, ...] | None
     gatherer: gather.Gatherer
     earlier: Earlier | None = None
+    own: bool = True
 
     @property
     def rest(self) -> Plan:
@@ -79,6 +84,7 @@ def begin(
     work: Path | None,
     claims: tuple[FrozenClaim, ...] | None = None,
     earlier: Earlier | None = None,
+    own: bool = True,
 ) -> Session:
     """Make the folder of a new run, whole or not at all.
 
@@ -89,6 +95,7 @@ def begin(
         work: The folder to make, None for one of a new name in the current folder.
         claims: Those of the capsule that is verified.
         earlier: A verification of it whose runs count with these.
+        own: Whether what it executes is this user's.
 
     Raises:
         UsageError: The folder exists already.
@@ -97,8 +104,9 @@ def begin(
     setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
     with places.new_folder(folder) as partial:
-        lay_out(partial, plan, setup, resolved, terms, earlier=earlier)
-    return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier)
+        lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
+    session = enter(folder, plan, setup, resolved, claims=claims)
+    return replace(session, earlier=earlier, own=own)
 
 
 def set_up(
@@ -138,9 +146,19 @@ def lay_out(
     resolved: Resolved,
     terms: Terms,
     *,
+    place: Path,
     earlier: Earlier | None = None,
 ) -> None:
-    """Fill a new run folder with everything that a later process needs.
+    """Fill a new run folder with everything that a later process needs, and note it as begun.
+
+    Args:
+        folder: To fill.
+        plan: What will run.
+        setup: What was decided of it.
+        resolved: What it uses.
+        terms: What else the folder keeps.
+        place: Where the folder will lie.
+        earlier: A verification whose runs count with these.
 
     Raises:
         ExecutionError: It cannot be written.
@@ -150,6 +168,7 @@ def lay_out(
         _add_node(workspace)
         if earlier is not None:
             earlier_runs.keep(earlier, workspace.earlier)
+    ledger.begin(place, folder / "run.json")
 
 
 def enter(
@@ -170,12 +189,14 @@ def take_up(
     watch: Watch,
     *,
     claims: tuple[FrozenClaim, ...] | None = None,
+    own: bool = True,
 ) -> Session:
     """End what the dead run left behind, and be ready to go on; the folder must be locked.
 
     Raises:
-        DamagedError: The log is none of this plan.
+        DamagedError: What it copied when it was begun has changed, or the log is none of this plan.
     """
+    payload.check_copies(cut_off.workspace)
     processes = resolved.runtime.reap(cut_off.setup.uuid)
     if processes:
         watch.leftovers(processes)
@@ -183,7 +204,7 @@ def take_up(
     audit.check(cut_off.workspace, plan)
     loop.recover(cut_off.workspace, plan)
     session = _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
-    return replace(session, earlier=cut_off.earlier)
+    return replace(session, earlier=cut_off.earlier, own=own)
 
 
 def _add_begun_controls(cut_off: CutOff) -> Plan:
@@ -224,6 +245,16 @@ def probe(session: Session, execution: Execution) -> Execution:
         "command": gather.probe(session.workspace, session.setting),
     }
     return replace(execution, software=software)
+
+
+def limit(session: Session, limits: Limits) -> Session:
+    """The same run within limits: its time is counted from now on."""
+    setting = replace(session.setting, limits=limits)
+    if limits.walltime is not None:
+        deadline = time.monotonic() + limits.walltime
+        if setting.deadline is None or deadline < setting.deadline:
+            setting = replace(setting, deadline=deadline, deadline_from="--walltime")
+    return replace(session, setting=setting)
 
 
 @contextmanager
@@ -274,7 +305,7 @@ def assemble(session: Session, execution: Execution) -> Record:
     claims = session.claims
     if claims is None:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
-    record = replace(record, claims=claims)
+    record = Privacy(session.workspace.folder).clean_record(replace(record, claims=claims))
     return earlier_runs.merge(record, session.earlier) if session.earlier else record
 
 

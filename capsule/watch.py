@@ -25,8 +25,8 @@ class Watch:
     >>> Trials().leftovers(3)
     """
 
-    def stranger(self, capsule_id: str, would_run: Sequence[str]) -> None:
-        """A capsule that this user did not seal, and what of it would be executed here."""
+    def stranger(self, whose: str, would_run: Sequence[str]) -> None:
+        """A capsule or a run folder that is not this user's, and what of it would be executed."""
 
     def image(self, image: Image, engine: str) -> None:
         """The engine makes the image ready, which may take long."""
@@ -39,6 +39,9 @@ class Watch:
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """So much of a dataset has been read."""
+
+    def private(self, findings: Sequence[str]) -> None:
+        """What will be sealed and may be private: file and line, and what kind of thing it is."""
 
     def leftovers(self, processes: int) -> None:
         """So many processes that a dead run had left behind were ended."""

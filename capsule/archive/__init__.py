@@ -8,20 +8,22 @@ Its verbs:
     archive.draft(target, uuid)                    where one lies until it is whole
     archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
     archive.rehearse(record)                       whether what is known of it could be sealed
+    archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
 from capsule.archive.reader import Capsule, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
-from capsule.archive.writer import check_names, draft, rehearse, write
+from capsule.archive.writer import change_error, check_names, draft, rehearse, write
 
 __all__ = [
     "Capsule",
+    "change_error",
     "check_names",
     "draft",
     "read",
-    "require_room",
     "rehearse",
+    "require_room",
     "setup_from_json",
     "setup_to_json",
     "write",

@@ -24,7 +24,7 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
     """Seal a capsule: the same record and files make the same bytes.
 
     It is written under another name in the target's folder, read back by the strict reader, and
-    renamed at the end; an existing target is replaced in that moment.
+    gets its own at the end, in a step that replaces nothing.
 
     Args:
         record: What the capsule states.
@@ -36,25 +36,27 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
         The capsule's id: 64 hex digits.
 
     Raises:
-        UsageError: A file has a name that a capsule cannot hold.
+        UsageError: A file has a name that a capsule cannot hold, or the target exists.
+        DamagedError: A file is no longer what its digest says.
         ExecutionError: A file cannot be read, or the target not be written, for example on a full
             disk; there is no target then.
     """
     contents = _contents(record, files)
+    expected = {bag.PAYLOAD + file.path: file.digest for file in files if file.digest}
     partial = draft(target, record.uuid)
     try:
         # what a killed process left; the run is locked, so that no other process writes it
         partial.unlink(missing_ok=True)
-        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        # its mode is what the umask leaves
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise _unwritable(error, target) from None
     try:
         with os.fdopen(handle, "w+b") as file:
-            _fill(file, record, contents)
-            os.fchmod(file.fileno(), 0o644)
+            _fill(file, record, contents, expected)
             os.fsync(file.fileno())
         capsule_id = _read_back(partial)
-        partial.replace(target)
+        _name(partial, target)
         _sync_folder(target.parent)
     except OSError as error:
         raise _unwritable(error, target) from None
@@ -79,6 +81,42 @@ def rehearse(record: Record) -> None:
 def draft(target: Path, uuid: str) -> Path:
     """Where the capsule of a run is written before it has its name."""
     return target.with_name(f".{target.name}.{uuid[:8]}.capsule.partial")
+
+
+def change_error(name: str, path: Path) -> DamagedError:
+    """The error of a file that a run copied, and that is no longer what it was then."""
+    return DamagedError(
+        f"{name} was changed, or is gone, since the run was begun with it",
+        where=str(path),
+        advice="put it back as it was and take up the run with --resume, or begin anew",
+    )
+
+
+def _name(partial: Path, target: Path) -> None:
+    """Give a whole capsule its name, which nothing may have by then.
+
+    Raises:
+        UsageError: Something has it.
+        OSError: The folder cannot be written.
+    """
+    try:
+        # unlike a renaming, a link replaces nothing
+        os.link(partial, target)
+    except FileExistsError:
+        raise _existence_error(target) from None
+    except OSError:
+        # this file system has no links
+        if os.path.lexists(target):
+            raise _existence_error(target) from None
+        partial.rename(target)
+
+
+def _existence_error(target: Path) -> UsageError:
+    return UsageError(
+        "exists already, and nothing is written over it",
+        where=str(target),
+        advice="name another file with --output, or move that one away",
+    )
 
 
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
@@ -118,7 +156,12 @@ def check_names(paths: Iterable[str]) -> None:
         )
 
 
-def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, bytes | Path]) -> None:
+def _fill(
+    file: BufferedRandom,
+    record: Record,
+    contents: Mapping[str, bytes | Path],
+    expected: Mapping[str, Digest],
+) -> None:
     sizes = {path: _size(source) for path, source in contents.items()}
     draft = crate.build(record, [_payload(path, sizes[path], _ANY) for path in sorted(contents)])
     info = bag.info(
@@ -135,6 +178,9 @@ def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, bytes | P
     payload: dict[str, Digest] = {}
     for path in sorted(contents):
         payload[path] = archive.add(path, sizes[path], _chunks(contents[path]))
+        source = contents[path]
+        if isinstance(source, Path) and expected.get(path, payload[path]) != payload[path]:
+            raise change_error(path.removeprefix(bag.PAYLOAD), source)
     described = [_payload(path, sizes[path], payload[path]) for path in payload]
     payload[_CRATE] = add(_CRATE, crate.build(record, described))
     tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))

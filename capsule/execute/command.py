@@ -53,6 +53,7 @@ class CommandWorkload:
             devices=setting.devices[rank],
             network=trial.benchmark.online,
             label=setting.label,
+            pids=setting.limits.pids,
             stdout=files.stdout,
             stderr=files.stderr,
         )

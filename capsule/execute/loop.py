@@ -12,6 +12,7 @@ from typing import Protocol
 from capsule import leavings
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.kinds import workload_of
+from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Progress
@@ -123,10 +124,12 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
         setting.prepared,
         [workload.invocation(workspace, group, start, setting, rank) for rank in ranks],
     )
+    guard = Guard(setting.limits, start.folder, launched.tasks)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
+    fault: str | None = None
     try:
-        ended, cut = _follow(launched, progress, workspace.log, setting, watch)
+        ended, cut, fault = _follow(launched, progress, guard, workspace.log, setting, watch)
     finally:
         if ended is None:
             launched.stop()
@@ -135,9 +138,12 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
             cut=cut,
             seconds=time.monotonic() - began,
             words=tuple(tail(files.stderr) for files in start.rank_files()),
+            fault=fault or "",
         )
-        for attempt in _note_end(workspace, group, start, end, context):
+        attempts = _note_end(workspace, group, start, end, context)
+        for attempt in attempts:
             watch.attempt(attempt)
+    _check_limits(workspace, attempts, fault)
 
 
 def _note_end(
@@ -152,27 +158,51 @@ def _note_end(
 def _check_walltime(workspace: Workspace, setting: Setting) -> None:
     if setting.deadline is not None and time.monotonic() > setting.deadline:
         raise ExecutionError(
-            "the manifest's walltime is used up",
-            where="/resources/walltime",
+            "the walltime is used up",
+            where=setting.deadline_from,
             advice=f"what finished is kept; go on with the run folder {workspace.to_resume}",
         )
 
 
+def _check_limits(workspace: Workspace, attempts: tuple[Attempt, ...], fault: str | None) -> None:
+    """Stop a run whose workload took more than it may: it would the next time, too."""
+    for attempt in attempts:
+        if attempt.reason == "limit" or fault is not None:
+            raise ExecutionError(
+                fault or attempt.message,
+                where=attempt.trial,
+                advice="what finished is kept; with a larger limit go on with the run folder"
+                f" {workspace.to_resume}",
+            )
+
+
 def _follow(
-    launched: Launched, progress: Progress, log: Log, setting: Setting, watch: Watch
-) -> tuple[tuple[Ended, ...] | None, Cut | None]:
-    """Wait for the end of all ranks, tell of their trials, and end them when their time is over."""
+    launched: Launched,
+    progress: Progress,
+    guard: Guard,
+    log: Log,
+    setting: Setting,
+    watch: Watch,
+) -> tuple[tuple[Ended, ...] | None, Cut | None, str | None]:
+    """Wait for the end of all ranks, tell of their trials, and end them when their time is over.
+
+    Returns:
+        How each ended, None where they are to be ended; why; and what they took too much of.
+    """
     while True:
         ended = launched.wait(_POLL_SECONDS)
         for trial in progress.new_trials():
             watch.trial(trial)
         if ended is not None:
-            return ended, None
+            fault = guard.disk_fault()
+            return ended, "limit" if fault else None, fault
         log.sync()
+        if fault := guard.fault():
+            return None, "limit", fault
         if progress.overdue():
-            return None, "timeout"
+            return None, "timeout", None
         if setting.deadline is not None and time.monotonic() > setting.deadline:
-            return None, "walltime"
+            return None, "walltime", None
 
 
 def tail(path: Path) -> str:

@@ -84,6 +84,7 @@ class LevelsWorkload:
             devices=setting.devices[rank],
             network=any(trial.benchmark.online for trial in group.trials),
             label=setting.label,
+            pids=setting.limits.pids,
             stdout=files.stdout,
             stderr=files.stderr,
         )

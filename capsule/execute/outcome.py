@@ -15,7 +15,7 @@ from capsule.runtimes.base import Ended
 # so often a trial is tried that is interrupted without getting further
 MAX_ATTEMPTS = 3
 
-Cut = Literal["timeout", "walltime", "interrupt", "lost"]
+Cut = Literal["timeout", "walltime", "limit", "interrupt", "lost"]
 
 # signals by which a program ends itself; any other came from outside
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL}
@@ -30,12 +30,14 @@ class ProcessEnd:
         cut: Why we ended it, None when it ended by itself.
         seconds: Duration of the process, None when nobody saw its end.
         words: The end of each rank's standard error.
+        fault: What it took too much of, where that is why we ended it.
     """
 
     ended: tuple[Ended, ...] | None
     cut: Cut | None
     seconds: float | None
     words: tuple[str, ...]
+    fault: str = ""
 
     @property
     def well(self) -> bool:
@@ -153,6 +155,8 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
 
 def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
     """What the end of its process means for a trial under way."""
+    if end.cut == "limit":
+        return _of(end, None, ("interrupted", "limit", end.fault))
     if end.cut is not None:
         return _of(end, None, _CUTS[end.cut])
     if end.ended is None:
@@ -186,6 +190,8 @@ def _severity(ended: Ended) -> int:
 def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason, str]:
     if ended.engine_fault is not None:
         return "interrupted", "engine", ended.engine_fault
+    if ended.out_of_tasks:
+        return "interrupted", "limit", "could start no more processes or threads, under --pids"
     if ended.out_of_memory:
         return "failed", "out-of-memory", "ended by the kernel's out-of-memory killer"
     if ended.signal is not None:
@@ -207,7 +213,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-_CUTS: Mapping[Cut, tuple[Outcome, Reason, str]] = {
+_CUTS: Mapping[str, tuple[Outcome, Reason, str]] = {
     "timeout": ("failed", "timeout", "exceeded the benchmark's time limit"),
     "walltime": ("interrupted", "walltime", "the run's walltime was used up"),
     "interrupt": ("interrupted", "killed", "capsule was interrupted"),

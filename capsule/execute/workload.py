@@ -10,6 +10,7 @@ from typing import Protocol
 from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launcher
+from capsule.options import Limits
 from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
@@ -40,6 +41,8 @@ class Setting:
         label: Marks every process and container of this run.
         nodes: Index in the record of the node that each rank runs on.
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
+        deadline_from: Where that was said.
+        limits: What each process start may take.
     """
 
     runtime: Runtime
@@ -53,6 +56,8 @@ class Setting:
     label: str
     nodes: tuple[int, ...]
     deadline: float | None
+    deadline_from: str = "/resources/walltime"
+    limits: Limits = Limits()
 
 
 class Workload(Protocol):
@@ -152,6 +157,7 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocatio
         cwd=inside(out),
         devices=setting.devices[0],
         label=setting.label,
+        pids=setting.limits.pids,
         stdout=files.stdout,
         stderr=files.stderr,
     )

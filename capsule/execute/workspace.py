@@ -5,6 +5,7 @@
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
       manifest.json   inputs/   levels/   nodes/
+      digests.txt     what the files of inputs/ and levels/ were when they were copied
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ from capsule.execute.log import Begun, Log, cannot_write
 from capsule.jsons import JsonObject
 from capsule.origin import Side
 from capsule.plan import Group
+
+_FILES = ("run.json", "manifest.json", "attempts.jsonl", "digests.txt", "lock")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +142,7 @@ class Workspace:
                 where=str(folder),
                 advice="name the folder that the interrupted run printed; its name ends in .run",
             )
+        _refuse_what_is_no_file(folder)
         value = strict.parse(read_file(path), where=str(path))
         return cls(folder, Header.from_json(value, where=str(path)))
 
@@ -190,6 +195,16 @@ class Workspace:
     def levels(self) -> Path:
         """The measuring program that this run uses, from start to end."""
         return self.folder / "levels"
+
+    @property
+    def digests(self) -> Path:
+        """What `sha256sum` said of each copied input, and file of the program, at the copying."""
+        return self.folder / "digests.txt"
+
+    @property
+    def clean_logs(self) -> Path:
+        """Logs without the paths of this machine, laid out while they are sealed."""
+        return self.folder / "clean"
 
     @property
     def earlier(self) -> Path:
@@ -278,6 +293,20 @@ def read_file(path: Path) -> bytes:
         )
     with stream:
         return stream.read()
+
+
+def _refuse_what_is_no_file(folder: Path) -> None:
+    """Stop at a run folder in which something else stands for a file of ours.
+
+    Somebody else may have made it: a FIFO would be waited for, and a link written through.
+
+    Raises:
+        UsageError: Names it.
+    """
+    listed = (folder / name for name in _FILES)
+    for path in (*listed, *(folder / "nodes").glob("*.json")):
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            raise UsageError("is no file, as it is in a run folder", where=str(path))
 
 
 def write_durably(path: Path, data: bytes) -> None:

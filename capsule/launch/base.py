@@ -14,6 +14,9 @@ class Launched(Protocol):
     def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
         """Wait at most so long; None while a rank still runs, else how each ended, by rank."""
 
+    def tasks(self) -> int:
+        """How many processes and threads all ranks have now."""
+
     def stop(self) -> None:
         """End every rank and all that they started; returns when nothing is left."""
 

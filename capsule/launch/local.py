@@ -31,6 +31,10 @@ class LocalRank:
         ended = self._running.wait(timeout_seconds)
         return None if ended is None else (ended,)
 
+    def tasks(self) -> int:
+        """Those of the one rank."""
+        return self._running.tasks()
+
     def stop(self) -> None:
         """End it and everything it started."""
         self._running.stop()

@@ -15,6 +15,8 @@ from capsule.process import Exit, Process
 NETWORK = "network_isolation"
 _TAIL_BYTES = 1 << 16
 _STANDARD_SIGNALS = range(1, 32)
+# what the C library, and Python, say of a fork or thread that was refused
+_EXHAUSTED = ("Resource temporarily unavailable", "can't start new thread")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,8 @@ class Invocation:
         devices: Names of the devices to expose, as the driver counts them; none exposes none.
         network: Whether it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
+        pids: Processes and threads that it may have, None for as many as it likes; an engine that
+            cannot hold it to that leaves it to whoever watches `Running.tasks`.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
     """
@@ -49,6 +53,7 @@ class Invocation:
     devices: tuple[str, ...] = ()
     network: bool = False
     label: str
+    pids: int | None = None
     stdout: Path
     stderr: Path
 
@@ -61,12 +66,15 @@ class Ended:
         exit_code: 0 to 255, None when a signal ended it.
         signal: Number of the signal that ended it.
         out_of_memory: The kernel's out-of-memory killer ended it.
+        out_of_tasks: It failed and said that it could start no more processes or threads, which its
+            limit explains.
         engine_fault: The engine's own message when the workload never started, else None.
     """
 
     exit_code: int | None
     signal: int | None
     out_of_memory: bool = False
+    out_of_tasks: bool = False
     engine_fault: str | None = None
 
 
@@ -90,6 +98,9 @@ class Running(Protocol):
 
     def wait(self, timeout_seconds: float) -> Ended | None:
         """Wait at most so long; None while it still runs."""
+
+    def tasks(self) -> int:
+        """How many processes and threads it has now, 0 where that cannot be told."""
 
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
@@ -187,6 +198,10 @@ class Started:
         process_exit = self._process.wait(timeout_seconds)
         return None if process_exit is None else self._judge(process_exit)
 
+    def tasks(self) -> int:
+        """Those of its session, and those that it started and that left it."""
+        return self._process.tasks()
+
     def stop(self) -> None:
         """End it and everything it started."""
         self._process.stop()
@@ -217,6 +232,10 @@ class NeverStarted:
         """Why it never started."""
         return self._ended
 
+    def tasks(self) -> int:
+        """None."""
+        return 0
+
     def stop(self) -> None:
         """Nothing is left to end."""
 
@@ -243,3 +262,8 @@ def tail_since(path: Path, offset_bytes: int) -> str:
     with stream:
         stream.seek(max(offset_bytes, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return stream.read(_TAIL_BYTES).decode(errors="replace")
+
+
+def lacks_tasks(output: str) -> bool:
+    """Whether a program said that it could start no more processes or threads."""
+    return any(words in output for words in _EXHAUSTED)

@@ -25,6 +25,7 @@ from capsule.runtimes.base import (
     NeverStarted,
     Prepared,
     Running,
+    lacks_tasks,
     split_status,
     tail_since,
 )
@@ -32,8 +33,7 @@ from capsule.runtimes.base import (
 _LABEL = "org.capsule.run"
 _TMPFS = dict.fromkeys(("/tmp", "/var/tmp"), "rw,exec,nosuid,nodev,mode=1777")  # noqa: S108
 _STOP_SECONDS = 5
-# for an answer; a daemon that builds or unpacks meanwhile takes longer than the SDK's 60
-_PATIENCE_SECONDS = 600
+_PATIENCE_SECONDS = 600  # for an answer: a daemon that unpacks takes longer than the SDK's 60
 _TINI_FAULT = "[FATAL tini"
 _COMMAND_FAULTS = (126, 127)
 
@@ -129,6 +129,7 @@ class _Container:
         self._container = container
         self._stderr = invocation.stderr
         self._stdout = invocation.stdout
+        self._limit = invocation.pids
         self._before = self._stderr.stat().st_size if self._stderr.exists() else 0
         self._kills_before = process.oom_kills()
         self._ended: Ended | None = None
@@ -139,6 +140,16 @@ class _Container:
     def wait(self, timeout_seconds: float) -> Ended | None:
         """Wait at most so long; None while it still runs."""
         return self._ended if self._over.wait(timeout_seconds) else None
+
+    def tasks(self) -> int:
+        """What the daemon counts; 0 where it does not, or the container is gone."""
+        import docker
+
+        faults = (docker.errors.DockerException, CannotRunError, KeyError, TypeError, OSError)
+        with suppress(*faults), _client() as api:
+            stats = api.stats(self._container, stream=False, one_shot=True)
+            return int(stats["pids_stats"]["current"])
+        return 0
 
     def stop(self) -> None:
         """SIGTERM, after 5 s SIGKILL to the container, which takes everything in it along."""
@@ -196,18 +207,15 @@ class _Container:
     def _judge(self, state: Mapping[str, Any]) -> Ended:
         status = int(state["ExitCode"])
         # tini, the first process, reports a program that it cannot start only in words
-        if status in _COMMAND_FAULTS and _TINI_FAULT in (
-            output := tail_since(self._stderr, self._before)
-        ):
-            return Ended(
-                exit_code=status,
-                signal=None,
-                engine_fault=output[output.rfind(_TINI_FAULT) :].strip(),
-            )
+        output = tail_since(self._stderr, self._before)
+        if status in _COMMAND_FAULTS and _TINI_FAULT in output:
+            fault = output[output.rfind(_TINI_FAULT) :].strip()
+            return Ended(exit_code=status, signal=None, engine_fault=fault)
         code, number = split_status(status)
         counted = process.oom_kills() != self._kills_before
-        out_of_memory = status != 0 and (bool(state["OOMKilled"]) or (number == 9 and counted))
-        return Ended(exit_code=code, signal=number, out_of_memory=out_of_memory)
+        killed = status != 0 and (bool(state["OOMKilled"]) or (number == 9 and counted))
+        lacking = status != 0 and self._limit is not None and lacks_tasks(output)
+        return Ended(exit_code=code, signal=number, out_of_memory=killed, out_of_tasks=lacking)
 
 
 @contextmanager
@@ -221,7 +229,10 @@ def _client() -> Iterator[Any]:
 
     address = _address()
     try:
-        _knock(address)
+        if address.startswith("unix://"):
+            # the SDK buries the reason under four wrappers, and leaves its sockets open
+            with socket.socket(socket.AF_UNIX) as door:
+                door.connect(address.removeprefix("unix://"))
         client = docker.from_env(timeout=_PATIENCE_SECONDS)
     except (docker.errors.DockerException, OSError, ValueError) as error:
         raise CannotRunError(
@@ -242,13 +253,6 @@ def _address() -> str:
     with suppress(docker.errors.DockerException, OSError, ValueError, AttributeError):
         return str(docker.ContextAPI.get_current_context().Host)
     return "unix:///var/run/docker.sock"
-
-
-def _knock(address: str) -> None:
-    # the SDK buries the reason under four wrappers, and leaves its sockets open
-    if address.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(address.removeprefix("unix://"))
 
 
 @contextmanager
@@ -325,13 +329,15 @@ def _create(api: Any, prepared: Prepared, invocation: Invocation) -> str:
         network_mode="bridge" if invocation.network else "none",
         read_only=True,
         tmpfs=_TMPFS,
-        shm_size=_half_of_memory(),
+        # half of the memory, as a host gives its own /dev/shm; Docker's 64 MiB break data loaders
+        shm_size=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2,
         init=True,
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
         # the output is copied to our files as it comes: no second copy in the daemon's folder
         log_config=types.LogConfig(type="none"),
         device_requests=_device_requests(invocation.devices),
+        pids_limit=invocation.pids,
     )
     made = api.create_container(
         prepared.handle,
@@ -359,11 +365,6 @@ def _user(api: Any) -> str:
     if any("rootless" in option for option in api.info().get("SecurityOptions") or ()):
         return "0:0"
     return f"{os.getuid()}:{os.getgid()}"
-
-
-def _half_of_memory() -> int:
-    # what a host gives its own /dev/shm; Docker's 64 MiB break data loaders
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _device_requests(devices: tuple[str, ...]) -> list[Any]:

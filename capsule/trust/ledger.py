@@ -1,45 +1,143 @@
-"""The ids of the capsules that this user sealed: the only ones that run here unasked."""
+"""What this user made: the capsules that they sealed, and the run folders that they began.
+
+Two lists of SHA-256 in a folder that nobody else may write: `sealed.txt` holds ids of capsules,
+`begun.txt` names run folders by where they lie and what their `run.json` says. A capsule is the
+same bytes wherever it lies, so its id is enough; a run folder is not, so its place counts, too.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
+from capsule.digest import of_bytes
 from capsule.errors import ExecutionError
 
+_SEALED, _BEGUN = "sealed.txt", "begun.txt"
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
-def path() -> Path:
+
+def folder() -> Path:
     """Where the ledger lies: below XDG_STATE_HOME, else `~/.local/state`."""
-    state = os.environ.get("XDG_STATE_HOME")
-    base = Path(state) if state else Path.home() / ".local" / "state"
-    return base / "capsule" / "sealed.txt"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    # the XDG specification has relative ones ignored: who made the current folder could plant one
+    base = state if state.is_absolute() else Path.home() / ".local" / "state"
+    return base / "capsule"
 
 
 def add(capsule_id: str) -> None:
     """Remember a capsule as this user's own.
 
     Raises:
-        ExecutionError: The ledger cannot be written.
+        ExecutionError: The ledger cannot be written, or others can write it.
     """
     if holds(capsule_id):
         return
-    ledger = path()
     try:
-        ledger.parent.mkdir(parents=True, exist_ok=True)
-        # one short append is atomic: two runs may seal at once
-        with ledger.open("a") as stream:
-            stream.write(f"{capsule_id}\n")
-    except OSError as error:
+        _append(_SEALED, capsule_id)
+    except ExecutionError as error:
         raise ExecutionError(
-            f"the capsule is sealed, but cannot be noted as yours: {error.strerror}",
-            where=str(ledger),
-            advice="verify it with --trust",
+            f"the capsule is sealed, but cannot be noted as yours: {error.what}",
+            where=error.where,
+            advice=error.advice or "verify it with --trust",
         ) from None
 
 
 def holds(capsule_id: str) -> bool:
     """Whether this user sealed the capsule."""
+    return capsule_id in _read(_SEALED)
+
+
+def begin(place: Path, header: Path) -> None:
+    """Remember a run folder as begun by this user; where that cannot be, its resumption asks.
+
+    Args:
+        place: Where it will lie.
+        header: Its `run.json`, perhaps in a folder of another name yet.
+    """
+    with suppress(ExecutionError):
+        _append(_BEGUN, _name(place, header))
+
+
+def has_begun(place: Path) -> bool:
+    """Whether this user began the run in this folder, which nobody else owns or may write."""
+    header = place / "run.json"
     try:
-        return capsule_id in path().read_text().split()
+        return (
+            _is_private(place.stat(), stat.S_IWOTH)
+            and _is_private(header.stat(), stat.S_IWOTH)
+            and _name(place, header) in _read(_BEGUN)
+        )
     except OSError:
         return False
+
+
+def fault() -> str | None:
+    """Why the ledger is not believed, None where it is, or where there is none."""
+    try:
+        _check(folder())
+        for name in (_SEALED, _BEGUN):
+            if (folder() / name).exists():
+                _check(folder() / name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{folder()}: {error.strerror}"
+    except ExecutionError as error:
+        return f"{error.where}: {error.what}"
+    return None
+
+
+def _name(place: Path, header: Path) -> str:
+    return of_bytes(os.fsencode(place.resolve()) + b"\0" + header.read_bytes()).hex
+
+
+def _append(name: str, entry: str) -> None:
+    ledger = folder() / name
+    try:
+        ledger.parent.parent.mkdir(parents=True, exist_ok=True)
+        ledger.parent.mkdir(mode=0o700, exist_ok=True)
+        _check(ledger.parent)
+        handle = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            _check(ledger)
+            # one short append is atomic: two runs may seal at once
+            os.write(handle, f"{entry}\n".encode())
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise ExecutionError(str(error.strerror), where=str(ledger)) from None
+
+
+def _read(name: str) -> frozenset[str]:
+    """The entries; none where others could have written some."""
+    try:
+        _check(folder())
+        with (folder() / name).open("rb") as stream:
+            if not _is_private(os.fstat(stream.fileno()), _OTHERS_WRITE):
+                return frozenset()
+            return frozenset(stream.read().decode(errors="replace").split())
+    except (OSError, ExecutionError):
+        return frozenset()
+
+
+def _check(path: Path) -> None:
+    """Stop where others could have written a ledger.
+
+    Raises:
+        ExecutionError: They could.
+        OSError: It cannot be looked at.
+    """
+    if not _is_private(path.stat(), _OTHERS_WRITE):
+        raise ExecutionError(
+            "others can write it, so it is not believed",
+            where=str(path),
+            advice="make it yours alone: chmod go-w",
+        )
+
+
+def _is_private(status: os.stat_result, forbidden: int) -> bool:
+    kind = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
+    return kind and status.st_uid == os.geteuid() and not status.st_mode & forbidden

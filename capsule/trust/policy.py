@@ -1,68 +1,235 @@
-"""Whose code may run here: one's own capsules, and those somebody said yes to."""
+"""Whose code may run here: one's own, and what somebody said yes to after reading what it is.
+
+Asked once the engine is decided and before anything is fetched, so that what the screen announces
+is what runs: engine, image, network, program, the author's files and commands.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Protocol
+
+from capsule import resolve as resolving
 from capsule.archive import Capsule
-from capsule.errors import UntrustedError
-from capsule.manifest import Benchmark, Command, Network, Operator
-from capsule.resolve import Resolved
+from capsule.durations import duration
+from capsule.errors import CannotRunError, UntrustedError
+from capsule.execute import payload
+from capsule.execute.limits import size
+from capsule.execute.workspace import Workspace
+from capsule.manifest import Benchmark, Command, Manifest, Network, Operator
+from capsule.options import Limits
+from capsule.resolve import Choice, Request, Resolved
 from capsule.trust import ledger
 from capsule.watch import SILENT, Watch
 
+_INPUTS = "inputs/"
+_SHOWN_FILES = 12
+_SHOWN_BENCHMARKS = 40
 
-def require_consent(opened: Capsule, *, trust: bool, watch: Watch = SILENT) -> None:
-    """Stop unless the capsule is this user's own or `trust` is given; tells what would run.
 
-    Raises:
-        UntrustedError: Nobody said that its code may run.
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """What would be executed here.
+
+    Attributes:
+        name: Id of the capsule, or the folder of the run.
+        own: Whether it is this user's.
+        whose: What makes it a stranger's, as a sentence.
+        inputs: Sizes in bytes of the author's files.
+        program: Digest of the measuring program.
     """
-    if ledger.holds(opened.id):
-        return
-    watch.stranger(opened.id, _would_run(opened))
-    if not trust:
-        raise UntrustedError(
-            "a stranger's capsule executes its author's code",
-            where=opened.id,
-            advice="when you have read what would run and trust where it comes from: --trust",
-        )
+
+    name: str
+    own: bool
+    whose: str
+    inputs: Mapping[str, int]
+    program: str | None
 
 
-def require_container(opened: Capsule, resolved: Resolved, *, allow_host: bool) -> None:
-    """Stop before a stranger's code runs without a container.
+class Permission(Protocol):
+    """What somebody said yes to."""
+
+    @property
+    def trust(self) -> bool:
+        """A stranger's code may run here."""
+
+    @property
+    def allow_host(self) -> bool:
+        """It may do so less contained than by an engine."""
+
+
+def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
+    """The code of a capsule: one's own where one sealed it, wherever its bytes lie now.
 
     Args:
         opened: The capsule.
-        resolved: What would run it, wherever that was decided.
-        allow_host: Whether somebody said that it may.
-
-    Raises:
-        UntrustedError: It would, and nobody said so.
+        own_levels: Whether this version's program measures, and not the capsule's.
     """
-    if resolved.runtime.contained or allow_host or ledger.holds(opened.id):
-        return
-    raise UntrustedError(
-        "it would run on this host without a container",
-        where=opened.id,
-        advice="use --runtime apptainer or docker with --image, or say --allow-host",
+    sizes = opened.sizes
+    return Code(
+        name=opened.id,
+        own=ledger.holds(opened.id),
+        whose=f"{opened.id} was not sealed by you",
+        inputs={name: sizes[name] for name in sizes if name.startswith(_INPUTS)},
+        program=payload.own_program() if own_levels else opened.record.levels["digest"],
     )
 
 
-def _would_run(opened: Capsule) -> list[str]:
-    record = opened.record
-    image = record.image.pinned or record.image.reference if record.image else None
-    lines = [f"image {image}" if image else "no image"]
-    for benchmark in record.manifest.benchmarks:
-        lines.append(f"{benchmark.id}: {_describe(benchmark)}")
-    return lines
+def of_folder(workspace: Workspace, manifest: Manifest) -> Code:
+    """The code in the folder of a run: one's own where one began it, at this place.
+
+    Raises:
+        UsageError: Its inputs are not the plain files that a run copies.
+        DamagedError: One is missing.
+    """
+    files = payload.inputs(manifest, workspace.inputs)
+    return Code(
+        name=str(workspace.to_resume),
+        own=ledger.has_begun(workspace.folder),
+        whose=f"{workspace.to_resume} was not begun by you at this place",
+        inputs={f"{_INPUTS}{name}": path.stat().st_size for name, path in files.items()},
+        program=payload.program(workspace.levels),
+    )
+
+
+def of_verification(opened: Capsule, workspace: Workspace) -> Code:
+    """The code in the folder of a verification: one's own where the capsule is, too.
+
+    Raises:
+        UsageError: As for `of_folder`.
+        DamagedError: As for `of_folder`.
+    """
+    code = of_folder(workspace, opened.record.manifest)
+    capsule = of_capsule(opened, own_levels=False)
+    if not code.own:
+        return code
+    return replace(code, name=capsule.name, own=capsule.own, whose=capsule.whose)
+
+
+def require_consent(
+    code: Code,
+    request: Request,
+    permission: Permission,
+    watch: Watch = SILENT,
+    *,
+    limits: Limits = Limits(),
+) -> Choice:
+    """Decide what starts a run, and stop unless that code may run so.
+
+    Args:
+        code: Whose it is.
+        request: What it needs of this machine.
+        permission: What somebody said yes to.
+        watch: Is told what would run, where that is not this user's.
+        limits: What it may take.
+
+    Raises:
+        UntrustedError: Nobody said that it may run, or run without a container.
+        CannotRunError: No engine can be used here.
+    """
+    if code.own:
+        return resolving.choose(request)
+    try:
+        choice = resolving.choose(request)
+    except CannotRunError as error:
+        _announce(code, request, [f"by no engine: {error.what}"], limits, watch)
+        if permission.trust:
+            raise
+        raise _refusal(code, "--trust") from None
+    _announce(code, request, list(_engine(request, choice)), limits, watch)
+    flags = "--trust" if choice.runtime.contained else "--trust and --allow-host"
+    if not permission.trust:
+        raise _refusal(code, flags)
+    if not choice.runtime.contained and not permission.allow_host:
+        raise UntrustedError(
+            "it would run on this host without a container",
+            where=code.name,
+            advice="use --runtime apptainer or docker with --image, or say --allow-host",
+        )
+    return choice
+
+
+def require_containment(code: Code, resolved: Resolved, permission: Permission) -> None:
+    """Stop where the engine turns out not to contain a stranger's code as it was announced.
+
+    Raises:
+        UntrustedError: It does not, and nobody said that this will do.
+    """
+    reason = resolved.prepared.open_network
+    if code.own or permission.allow_host or reason is None:
+        return
+    raise UntrustedError(
+        f"{resolved.runtime.name} cannot keep it off the network here: {reason}",
+        where=code.name,
+        advice="use another engine with --runtime, or say --allow-host",
+    )
+
+
+def _refusal(code: Code, flags: str) -> UntrustedError:
+    return UntrustedError(
+        "a stranger's code would be executed",
+        where=code.name,
+        advice=f"when you have read what would run and trust where it comes from: {flags}",
+    )
+
+
+def _announce(
+    code: Code, request: Request, engine: list[str], limits: Limits, watch: Watch
+) -> None:
+    lines = [*engine, *_limits(limits), *_files(code), *_benchmarks(request.manifest.benchmarks)]
+    if fault := ledger.fault():
+        lines.append(f"what you sealed and began is not known: {fault}")
+    watch.stranger(code.whose, lines)
+
+
+def _engine(request: Request, choice: Choice) -> Iterator[str]:
+    if not choice.runtime.contained:
+        yield "on this host, without a container"
+        if request.has_image:
+            yield "without the image that it was measured in"
+        return
+    assert choice.image is not None
+    whose = "that you named" if request.image else "that it names"
+    name = choice.image.pinned or choice.image.reference
+    yield f"by {choice.runtime.name} in the image {whose}, {name}"
+    yield "with no network but where a line below says so"
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    if limits.walltime is not None:
+        yield f"for at most {duration(limits.walltime)} (--walltime)"
+    if limits.disk is not None:
+        yield f"with at most {size(limits.disk)} on the disk in each process start (--disk)"
+    if limits.pids is not None:
+        yield f"with at most {limits.pids} processes and threads in each (--pids)"
+
+
+def _files(code: Code) -> Iterator[str]:
+    own = code.program == payload.own_program()
+    yield "measured by this version's program" if own else "measured by a program of its own"
+    for name, size_bytes in islice(code.inputs.items(), _SHOWN_FILES):
+        yield f"{name}, {size_bytes} bytes"
+    if (more := len(code.inputs) - _SHOWN_FILES) > 0:
+        yield f"and {more} more files: `unzip -l` lists those of a capsule"
+
+
+def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:
+    for benchmark in benchmarks[:_SHOWN_BENCHMARKS]:
+        yield f"{benchmark.id}: {_describe(benchmark)}"
+    if (more := len(benchmarks) - _SHOWN_BENCHMARKS) > 0:
+        yield f"and {more} more benchmarks: `capsule show` lists them"
 
 
 def _describe(benchmark: Benchmark) -> str:
+    network = ", with network" if benchmark.online else ""
     match benchmark.subject:
         case Command(words=words):
-            return f"{' '.join(words)!r}{', with network' if benchmark.online else ''}"
+            return f"{' '.join(words)!r}{network}"
         case Operator(name=name, source=source):
             kind = "operator"
         case Network(name=name, source=source):
             kind = "network"
     whose = "the author's " if source else ""
-    return f"{whose}{kind} {name} by the capsule's levels/"
+    return f"{whose}{kind} {name}{network}"

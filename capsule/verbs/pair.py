@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.errors import UsageError
-from capsule.options import PairOptions
+from capsule.options import PairOptions, ResumePairOptions
 from capsule.verbs import verb
 from capsule.verbs.verb import Verb
 
@@ -25,6 +25,8 @@ class Arguments(PairOptions):
     manifest: Path | None = None
     other: Path | None = None
     resume: Path | None = None
+    trust: bool = False
+    allow_host: bool = False
     json: bool = False
 
 
@@ -71,23 +73,36 @@ def _add(parser: ArgumentParser) -> None:
         "--work", type=Path, metavar="DIR", help="folder of both runs while they are under way"
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted pair")
-    parser.add_argument(
-        "--keep-hosts", action="store_true", help="record host names and serial numbers in clear"
-    )
+    verb.add_privacy(parser)
+    verb.add_permission(parser, "the folder of a pair that somebody else began")
     verb.add_json(parser)
 
 
 def _pair(arguments: Arguments, console: Console) -> int:
     from capsule import api, report, verdict
 
-    outputs = arguments.output_a, arguments.output_b
-    flags = {"--output-a": outputs[0], "--output-b": outputs[1]}
+    flags = {
+        "--trust": arguments.trust,
+        "--allow-host": arguments.allow_host,
+        "--strict-privacy": arguments.strict_privacy,
+        "--output-a": arguments.output_a,
+        "--output-b": arguments.output_b,
+    }
     watch = console.watch(lambda folder: verb.command("pair", "--resume", folder, flags=flags))
     if arguments.resume is not None:
         _refuse_beside_resume(arguments)
-        paired = api.resume_pair(arguments.resume, outputs, watch)
+        options = ResumePairOptions(
+            output_a=arguments.output_a,
+            output_b=arguments.output_b,
+            strict_privacy=arguments.strict_privacy,
+            trust=arguments.trust,
+            allow_host=arguments.allow_host,
+        )
+        paired = api.resume_pair(arguments.resume, options, watch)
     elif arguments.manifest is None:
         raise UsageError("name one manifest or two, or the folder of a pair with --resume")
+    elif arguments.trust or arguments.allow_host:
+        raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     else:
         paired = api.pair(arguments.manifest, arguments.other, arguments, watch)
     if arguments.json:
@@ -102,9 +117,10 @@ def _pair(arguments: Arguments, console: Console) -> int:
 def _refuse_beside_resume(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError("name manifests, or the folder of a pair with --resume, but not both")
+    free = {field.name for field in fields(ResumePairOptions)}
     for field in fields(PairOptions):
         own = getattr(arguments, field.name)
-        if field.name not in ("output_a", "output_b") and own != field.default:
+        if field.name not in free and own != field.default:
             raise verb.conflict(f"--{field.name.replace('_', '-')}")
 
 

@@ -23,6 +23,8 @@ class Arguments(RunOptions):
     manifest: Path | None = None
     frameworks: tuple[str, ...] = ()
     resume: Path | None = None
+    trust: bool = False
+    allow_host: bool = False
     dry_run: bool = False
     json: bool = False
 
@@ -31,6 +33,8 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument("manifest", nargs="?", type=Path, default=None, metavar="MANIFEST")
     verb.add_frameworks(parser)
     verb.add_execution(parser)
+    verb.add_limits(parser, "")
+    verb.add_permission(parser, "a run folder that somebody else began")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     verb.add_json(parser)
 
@@ -38,14 +42,23 @@ def _add(parser: ArgumentParser) -> None:
 def _run(arguments: Arguments, console: Console) -> int:
     from capsule import api, manifest, report
 
-    watch = console.watch(
-        lambda folder: verb.command("run", "--resume", folder, flags={"--output": arguments.output})
-    )
+    watch = console.watch(lambda folder: _resumption(arguments, folder))
     if arguments.resume is not None:
         _check_resumption(arguments)
-        sealed = api.resume(arguments.resume, ResumeOptions(output=arguments.output), watch)
+        options = ResumeOptions(
+            output=arguments.output,
+            walltime=arguments.walltime,
+            disk=arguments.disk,
+            pids=arguments.pids,
+            strict_privacy=arguments.strict_privacy,
+            trust=arguments.trust,
+            allow_host=arguments.allow_host,
+        )
+        sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
         raise UsageError("name a manifest, or a run folder with --resume")
+    elif arguments.trust or arguments.allow_host:
+        raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     elif arguments.dry_run:
         return _plan(arguments.manifest, arguments, console)
     else:
@@ -70,6 +83,18 @@ def _check_resumption(arguments: Arguments) -> None:
     if arguments.dry_run:
         raise verb.conflict("--dry-run")
     verb.refuse_beside_resume(arguments, RunOptions)
+
+
+def _resumption(arguments: Arguments, folder: str) -> str:
+    """The command line that goes on with a run."""
+    flags = {
+        "--trust": arguments.trust,
+        "--allow-host": arguments.allow_host,
+        "--strict-privacy": arguments.strict_privacy,
+        **verb.limit_flags(arguments),
+        "--output": arguments.output,
+    }
+    return verb.command("run", "--resume", folder, flags=flags)
 
 
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:

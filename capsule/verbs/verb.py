@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from capsule.errors import UsageError
-from capsule.options import ResumeOptions, RunOptions
+from capsule.options import Limits, ResumeOptions, RunOptions
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _Arguments = TypeVar("_Arguments")
 _MOST_RUNS = 1000
+# an engine and an interpreter alone are a few; the kernel counts no further
+_FEWEST_TASKS, _MOST_TASKS = 16, 1 << 22
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +107,82 @@ def add_execution(parser: ArgumentParser) -> None:
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
+    add_privacy(parser)
+
+
+def add_privacy(parser: ArgumentParser) -> None:
+    """Add what says how much of this machine and its user is sealed."""
     parser.add_argument(
         "--keep-hosts", action="store_true", help="record host names and serial numbers in clear"
     )
+    parser.add_argument(
+        "--strict-privacy",
+        action="store_true",
+        help="seal nothing that holds a name of this machine or user, or what looks like a key;"
+        " without it that is told",
+    )
+
+
+def add_permission(parser: ArgumentParser, whose: str) -> None:
+    """Add what lets somebody else's code run here."""
+    parser.add_argument("--trust", action="store_true", help=f"let {whose} execute its code here")
+    parser.add_argument(
+        "--allow-host",
+        action="store_true",
+        help="let it execute without a container, or by an engine that cannot close the network",
+    )
+
+
+def add_limits(parser: ArgumentParser, default: str) -> None:
+    """Add what a run may take."""
+    parser.add_argument(
+        "--walltime",
+        type=seconds,
+        metavar="HH:MM:SS",
+        help=f"cut the run off after so long, to be resumed{default}",
+    )
+    parser.add_argument(
+        "--disk",
+        type=size,
+        metavar="SIZE",
+        help=f"what a process start may leave on the disk, such as 500M or 20G{default}",
+    )
+    parser.add_argument(
+        "--pids",
+        type=tasks,
+        metavar="N",
+        help=f"processes and threads that a process start may have{default}",
+    )
+
+
+def seconds(text: str) -> int:
+    """A duration, as typed."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(part.isdecimal() and len(part) < 6 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration HH:MM:SS, such as 12:00:00")
+    hours, minutes, rest = map(int, parts)
+    total = 3600 * hours + 60 * minutes + rest
+    if total == 0:
+        raise argparse.ArgumentTypeError("a run takes more than no time")
+    return total
+
+
+def size(text: str) -> int:
+    """A number of bytes, as typed."""
+    number, unit = text.rstrip("KMGTiB"), text.lstrip("0123456789").removesuffix("B")
+    power = _UNITS.get(unit.removesuffix("i"))
+    if power is None or not number.isdecimal() or not 0 < len(number) < 10 or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M or 20G")
+    return int(number) << power
+
+
+def tasks(text: str) -> int:
+    """A number of processes and threads, as typed."""
+    if not text.isdecimal() or not _FEWEST_TASKS <= int(text) <= _MOST_TASKS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number from {_FEWEST_TASKS} to {_MOST_TASKS}"
+        )
+    return int(text)
 
 
 def count(text: str) -> int:
@@ -151,6 +227,27 @@ def conflict(option: str) -> UsageError:
         f"--resume and {option} exclude each other",
         advice="the run goes on as it was begun, which its folder says",
     )
+
+
+def without_resume(option: str) -> UsageError:
+    """The error of an option that is only of use beside `--resume`."""
+    return UsageError(
+        f"{option} goes with --resume: a manifest that you name runs as yours",
+        advice=f"leave {option} out",
+    )
+
+
+def limit_flags(limits: Limits) -> dict[str, str | None]:
+    """The limits that were typed, to be typed again."""
+    walltime = None
+    if limits.walltime is not None:
+        minutes, rest = divmod(int(limits.walltime), 60)
+        walltime = f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
+    return {
+        "--walltime": walltime,
+        "--disk": None if limits.disk is None else str(limits.disk),
+        "--pids": None if limits.pids is None else str(limits.pids),
+    }
 
 
 def command(*words: str | Path, flags: Mapping[str, bool | str | Path | None]) -> str:

@@ -28,12 +28,10 @@ class Arguments(VerifyOptions):
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
     verb.add_execution(parser)
-    parser.add_argument(
-        "--trust", action="store_true", help="let a stranger's capsule execute its code here"
+    verb.add_limits(
+        parser, "; for a stranger's capsule by default some times what the original took"
     )
-    parser.add_argument(
-        "--allow-host", action="store_true", help="let it execute without a container"
-    )
+    verb.add_permission(parser, "a stranger's capsule")
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
@@ -80,6 +78,10 @@ def _verify(arguments: Arguments, console: Console) -> int:
         verb.refuse_beside_resume(arguments, VerifyOptions)
         options = ResumeOptions(
             output=arguments.output,
+            walltime=arguments.walltime,
+            disk=arguments.disk,
+            pids=arguments.pids,
+            strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
             until_decided=arguments.until_decided,
@@ -91,6 +93,7 @@ def _verify(arguments: Arguments, console: Console) -> int:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--keep-hosts": arguments.keep_hosts,
+        "--strict-privacy": arguments.strict_privacy,
     }
     going_on = verb.next_command(arguments.capsule, rerun.path, judged, flags)
     if arguments.json:
@@ -109,6 +112,8 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--until-decided": arguments.until_decided,
+        "--strict-privacy": arguments.strict_privacy,
+        **verb.limit_flags(arguments),
         "--output": arguments.output,
     }
     return verb.command("verify", arguments.capsule, "--resume", folder, flags=flags)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +111,31 @@ def test_several_files_where_one_is_meant_are_named(
     assert ended.returncode == 2
     assert f"{what}; these match: a.zip, b.zip, c.zip" in ended.stderr
     assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_capsule_has_the_permissions_that_the_umask_leaves(
+    author: User, trace: Path, umask: int, mode: int
+) -> None:
+    ended = subprocess.run(
+        author.argv("run", "tiny.json", "--output", "a.zip"),
+        cwd=author.folder,
+        env=author.environment(),
+        capture_output=True,
+        check=False,
+        umask=umask,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (author.folder / "a.zip").stat().st_mode & 0o777 == mode
+    # what one noted is believed again, whatever the umask was
+    assert author.run("verify", "a.zip").returncode in (0, 3)
+
+
+def test_what_a_host_printed_of_its_paths_is_sealed_as_words(author: User) -> None:
+    write_script(author.folder, "print(__file__)\nraise RuntimeError(__file__)\n")
+    ended = author.run("run", write_manifest(author.folder, seeds=[1]), "--output", "a.zip")
+    assert ended.returncode == 5, ended.stderr
+    with zipfile.ZipFile(author.folder / "a.zip") as opened:
+        everything = b"".join(map(opened.read, opened.namelist()))
+    assert str(author.folder).encode() not in everything
+    assert b"$RUN/inputs/tiny.py" in everything

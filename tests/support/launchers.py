@@ -43,6 +43,10 @@ class Ranks:
                 return None
             time.sleep(_POLL_SECONDS)
 
+    def tasks(self) -> int:
+        """Those of all ranks."""
+        return sum(running.tasks() for running in self._running)
+
     def stop(self) -> None:
         """End every rank."""
         for running in self._running:

@@ -1,0 +1,108 @@
+"""What a process start may take beside time: room on the disk, processes and threads.
+
+Both are looked at once a second while it runs. Docker's kernel refuses what goes beyond, so that a
+fork bomb ends at its limit; under the other engines it lives for a second, and is then ended.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from capsule.options import Limits
+
+# what even an empty file or folder takes of a disk
+_LEAST_BYTES = 4096
+_PAUSE_SECONDS = 1.0
+# looking may take a twentieth of one processor's time
+_SHARE = 20
+
+
+class Guard:
+    """Looks at one process start now and then.
+
+    Args:
+        limits: What it may take.
+        folder: Everything that it can leave on the disk.
+        tasks: Says how many processes and threads it has.
+    """
+
+    def __init__(self, limits: Limits, folder: Path, tasks: Callable[[], int]) -> None:
+        self._limits = limits
+        self._folder = folder
+        self._tasks = tasks
+        self._next = time.monotonic() + _PAUSE_SECONDS
+
+    def fault(self) -> str | None:
+        """What it takes too much of, None while all is well or it is not yet time to look."""
+        if self._limits.disk is None and self._limits.pids is None:
+            return None
+        began = time.monotonic()
+        if began < self._next:
+            return None
+        fault = self._task_fault() or self.disk_fault()
+        seconds = time.monotonic() - began
+        self._next = began + seconds + max(_PAUSE_SECONDS, _SHARE * seconds)
+        return fault
+
+    def disk_fault(self) -> str | None:
+        """Why what it left on the disk is too much, None where it is not."""
+        most = self._limits.disk
+        if most is None:
+            return None
+        try:
+            used_bytes = disk_bytes(self._folder, most)
+        except OSError as error:
+            return f"left a folder that cannot be looked into ({error.strerror}), under --disk"
+        if used_bytes > most:
+            return f"left more than the {size(most)} that --disk allows"
+        return None
+
+    def _task_fault(self) -> str | None:
+        most = self._limits.pids
+        if most is None or self._tasks() < most:
+            return None
+        return task_fault(most)
+
+
+def task_fault(most: int) -> str:
+    """What is said of a start that had too many processes and threads."""
+    return f"had as many processes and threads as --pids allows: {most}"
+
+
+def disk_bytes(folder: Path, most: int) -> int:
+    """What the files and folders below a folder take of the disk, counted until it is too much.
+
+    Raises:
+        OSError: A folder cannot be looked into.
+    """
+    total = 0
+    folders = [str(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as listing:
+                for item in listing:
+                    status = item.stat(follow_symlinks=False)
+                    total += max(_LEAST_BYTES, 512 * status.st_blocks)
+                    if total > most:
+                        return total
+                    if item.is_dir(follow_symlinks=False):
+                        folders.append(item.path)
+        except FileNotFoundError:
+            # removed meanwhile
+            continue
+    return total
+
+
+def size(size_bytes: int) -> str:
+    """A number of bytes as people read it.
+
+    >>> size(1_500_000), size(10 << 30)
+    ('1.4 MiB', '10.0 GiB')
+    """
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if size_bytes >= 1 << power:
+            return f"{size_bytes / (1 << power):.1f} {unit}"
+    return f"{size_bytes} bytes"

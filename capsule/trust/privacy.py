@@ -1,0 +1,355 @@
+"""What a capsule would publish of this machine and its user: paths become words, the rest is told.
+
+`$HOME` and `$RUN` stand for the user's home and for the folder of the run in whatever was printed.
+Names of the user and of the host, and what looks like a key, are told with file and line before
+they are sealed: an id cannot be redacted later.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from io import FileIO
+from itertools import islice
+from pathlib import Path
+
+from capsule.errors import ExecutionError
+from capsule.jsons import Json, JsonObject
+from capsule.record import Attempt, File, Record
+
+_CHUNK_BYTES = 1 << 20
+_LONGEST_LINE_BYTES = 4 << 20
+_TEXT_BYTES = 8192
+_MOST = 1000
+_SHOWN = 8
+# of no one in particular: they stand in any text
+_COMMON = {
+    *("root", "user", "users", "admin", "ubuntu", "debian", "runner", "nobody", "test", "guest"),
+    *("jovyan", "localhost", "node", "host"),
+}
+# what it is, a part that it always has, and its form: none is looked for twice from one place on
+_KEYS = tuple(
+    (what, marker, re.compile(form))
+    for what, marker, form in (
+        ("a private key", b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY"),
+        ("an AWS key", b"AKIA", rb"\bAKIA[0-9A-Z]{16}\b"),
+        ("an AWS key", b"ASIA", rb"\bASIA[0-9A-Z]{16}\b"),
+        *(
+            ("a GitHub token", prefix, rb"\b" + prefix + rb"[A-Za-z0-9_]{22,}")
+            for prefix in (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_")
+        ),
+        ("a GitLab token", b"glpat-", rb"(?<![\w-])glpat-[A-Za-z0-9_-]{20,}"),
+        ("a Hugging Face token", b"hf_", rb"\bhf_[A-Za-z0-9]{30,}"),
+        ("a Slack token", b"xox", rb"(?<![\w-])xox[abeprs]-[A-Za-z0-9-]{10,}"),
+        ("an API key", b"sk-", rb"(?<![\w-])sk-[A-Za-z0-9_-]{20,}"),
+        ("a Google key", b"AIza", rb"\bAIza[0-9A-Za-z_-]{35}"),
+        ("a web token", b"eyJ", rb"(?<![\w-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\."),
+        ("a bearer token", b"earer ", rb"\b[Bb]earer [A-Za-z0-9._~+/-]{20,}"),
+        ("a password in an address", b"://", rb"://[^\s/:@]{1,64}:[^\s/:@]{1,128}@"),
+    )
+)
+_Matcher = tuple[str, bytes, "re.Pattern[bytes]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that somebody may not want to publish; never the thing itself.
+
+    Attributes:
+        where: File and line, or trial.
+        what: What kind of thing it is.
+    """
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        """As it is shown."""
+        return f"{self.where}: {self.what}"
+
+
+class Privacy:
+    """What is private on this machine while a run is sealed.
+
+    Args:
+        run: Folder of the run, None before there is one.
+        keep_hosts: Host names are recorded in the clear on purpose.
+    """
+
+    def __init__(self, run: Path | None = None, *, keep_hosts: bool = False) -> None:
+        self._words = _words(run)
+        self._paths = [os.fsencode(path) for path in self._words]
+        self._pattern = _path_pattern(list(self._words))
+        self._bytes_pattern = _bytes_path_pattern(self._paths)
+        self._names: list[_Matcher] = list(_name_matchers(keep_hosts=keep_hosts))
+
+    def clean_text(self, text: str) -> str:
+        """The text with words for the paths of home and run."""
+        if not any(path in text for path in self._words):
+            return text
+        return self._pattern.sub(lambda match: self._words[match.group()], text)
+
+    def clean_record(self, record: Record) -> Record:
+        """The record with words for those paths wherever a program's own text stands."""
+        return replace(
+            record,
+            attempts=tuple(map(self._clean_attempt, record.attempts)),
+            notes=tuple(
+                replace(note, sentence=self.clean_text(note.sentence)) for note in record.notes
+            ),
+            software=_change_strings(record.software, self.clean_text),
+            environment=_change_strings(record.environment, self.clean_text),
+            image_observations={
+                name: self.clean_text(text) for name, text in record.image_observations.items()
+            },
+        )
+
+    def scan_record(self, record: Record) -> list[Finding]:
+        """What is left in a clean record; its manifest may state names, but no keys."""
+        findings = _lines(record.manifest.source, "manifest.json", _KEYS)
+        everything = (*_KEYS, *self._names)
+        for attempt in record.attempts:
+            if attempt.message:
+                findings += _lines(
+                    _encode(attempt.message), f"message of {attempt.trial}", everything
+                )
+        for name in ("software", "environment", "image_observations"):
+            text = " ".join(_strings(getattr(record, name)))
+            findings += _lines(_encode(text), name, everything)
+        return [replace(one, where=one.where.removesuffix(":1")) for one in findings[:_MOST]]
+
+    def clean_files(self, files: Sequence[File], folder: Path) -> tuple[list[File], list[Finding]]:
+        """Logs to seal with words for those paths, and what is left in them.
+
+        Args:
+            files: The logs; each is read once, and stays as it is.
+            folder: Where those that change are written; it is made when missing.
+
+        Raises:
+            ExecutionError: One is no file, or cannot be read or written.
+        """
+        clean: list[File] = []
+        findings: list[Finding] = []
+        for file in files:
+            path = self._clean_file(file, folder, findings)
+            clean.append(replace(file, source=path))
+        return clean, findings[:_MOST]
+
+    def scan_inputs(self, inputs: Mapping[str, Path]) -> list[Finding]:
+        """What stands in input files that are text.
+
+        Raises:
+            ExecutionError: One cannot be read.
+        """
+        findings: list[Finding] = []
+        for name, path in inputs.items():
+            with _open(path) as stream:
+                head = stream.read(_TEXT_BYTES)
+                if b"\0" in head:
+                    continue
+                stream.seek(0)
+                for line, block in _blocks(stream):
+                    matchers = (*_KEYS, *self._names)
+                    findings += _lines(block, f"inputs/{name}", matchers, first_line=line)
+        return findings[:_MOST]
+
+    def _clean_attempt(self, attempt: Attempt) -> Attempt:
+        message = self.clean_text(attempt.message)
+        return attempt if message == attempt.message else replace(attempt, message=message)
+
+    def _clean_file(self, file: File, folder: Path, findings: list[Finding]) -> Path:
+        source: Path = file.source
+        target = folder / file.path
+        done_bytes = 0
+        with ExitStack() as stack:
+            stream = stack.enter_context(_open(source))
+            copy: FileIO | None = None
+            for line, block in _blocks(stream):
+                clean = self._clean_bytes(block)
+                if len(findings) < _MOST:
+                    matchers = (*_KEYS, *self._names)
+                    findings += _lines(clean, file.path, matchers, first_line=line)
+                if copy is None and clean != block:
+                    copy = stack.enter_context(_begin_copy(source, target, done_bytes))
+                if copy is not None:
+                    _write(copy, clean)
+                done_bytes += len(block)
+        return source if copy is None else target
+
+    def _clean_bytes(self, data: bytes) -> bytes:
+        if not any(path in data for path in self._paths):
+            return data
+        return self._bytes_pattern.sub(
+            lambda match: self._words[os.fsdecode(match.group())].encode(), data
+        )
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """The first of them, in one line."""
+    more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
+    return "; ".join(map(str, findings[:_SHOWN])) + more
+
+
+def _words(run: Path | None) -> dict[str, str]:
+    """Paths of this machine, each with the word for it; longer ones first."""
+    homes = {Path.home()}
+    with suppress(KeyError):
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    words = {
+        str(form): "$HOME"
+        for home in homes
+        if home.is_absolute()
+        for form in (home, home.resolve())
+        if form != Path("/")
+    }
+    if run is not None:
+        words |= {str(form): "$RUN" for form in (run.absolute(), run.resolve())}
+    return dict(sorted(words.items(), key=lambda item: -len(item[0])))
+
+
+def _path_pattern(paths: Sequence[str]) -> re.Pattern[str]:
+    # /home/al is no part of /home/alice, /home/al.old or /mnt/home/al
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, paths))})(?![\w-]|\.\w)")
+
+
+def _bytes_path_pattern(paths: Sequence[bytes]) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<![\w.-])(?:" + b"|".join(map(re.escape, paths)) + rb")(?![\w-]|\.\w)")
+
+
+def _name_matchers(*, keep_hosts: bool) -> Iterator[_Matcher]:
+    names = {}
+    with suppress(KeyError):
+        names[pwd.getpwuid(os.getuid()).pw_name] = "this user's name"
+    if not keep_hosts:
+        host = socket.gethostname()
+        names |= dict.fromkeys((host, host.split(".")[0]), "this machine's host name")
+    for name, what in names.items():
+        if len(name) > 2 and name not in _COMMON:
+            word = os.fsencode(name)
+            form = rb"(?<![A-Za-z0-9])" + re.escape(word) + rb"(?![A-Za-z0-9])"
+            yield what, word, re.compile(form)
+
+
+def _lines(
+    block: bytes, name: str, matchers: Sequence[_Matcher], *, first_line: int = 1
+) -> list[Finding]:
+    """What matches, each kind once a line."""
+    places = set()
+    for what, marker, pattern in matchers:
+        # most text has none of them, and to look for a part costs a tenth of looking for the form
+        if marker not in block:
+            continue
+        line, here = first_line, 0
+        for match in islice(pattern.finditer(block), _MOST):
+            line += block.count(b"\n", here, match.start())
+            here = match.start()
+            places.add((line, what))
+    return [Finding(where=f"{name}:{line}", what=what) for line, what in sorted(places)]
+
+
+def _blocks(stream: FileIO) -> Iterator[tuple[int, bytes]]:
+    """The bytes in pieces that end with a line where lines have ends, each with its first line."""
+    rest, line = b"", 1
+    while chunk := stream.read(_CHUNK_BYTES):
+        rest += chunk
+        cut = rest.rfind(b"\n") + 1
+        if not cut and len(rest) >= _LONGEST_LINE_BYTES:
+            cut = rest.rfind(b" ") + 1 or len(rest)
+        if cut:
+            yield line, rest[:cut]
+            line += rest.count(b"\n", 0, cut)
+            rest = rest[cut:]
+    if rest:
+        yield line, rest
+
+
+def _open(path: Path) -> FileIO:
+    """A file to read, which is one: not a link, and nothing that would be waited for.
+
+    Raises:
+        ExecutionError: It is something else, or cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise ExecutionError(
+            f"cannot be read for sealing: {error.strerror}", where=str(path)
+        ) from None
+    stream = FileIO(handle)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        stream.close()
+        raise ExecutionError("is no file, and cannot be sealed", where=str(path))
+    return stream
+
+
+def _begin_copy(source: Path, target: Path, size_bytes: int) -> FileIO:
+    """A new file that has the first bytes of another one.
+
+    Raises:
+        ExecutionError: It cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = FileIO(target, "w")
+    except OSError as error:
+        raise _unwritable(error, target) from None
+    with _open(source) as stream:
+        while size_bytes > 0 and (chunk := stream.read(min(size_bytes, _CHUNK_BYTES))):
+            _write(copy, chunk)
+            size_bytes -= len(chunk)
+    return copy
+
+
+def _write(copy: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[copy.write(view) :]
+    except OSError as error:
+        raise _unwritable(error, Path(os.fsdecode(copy.name))) from None
+
+
+def _unwritable(error: OSError, path: Path) -> ExecutionError:
+    return ExecutionError(
+        f"cannot be written: {error.strerror}",
+        where=str(path),
+        advice="free some space, then take up the run with --resume; what was measured is kept",
+    )
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _change_strings(value: JsonObject, change: Callable[[str], str]) -> dict[str, Json]:
+    """The same object with each string in it changed; names of fields stay."""
+
+    def change_value(one: Json) -> Json:
+        match one:
+            case str():
+                return change(one)
+            case Mapping():
+                return _change_strings(one, change)
+            case Sequence():
+                return [change_value(item) for item in one]
+            case _:
+                return one
+
+    return {name: change_value(one) for name, one in value.items()}
+
+
+def _strings(value: JsonObject) -> list[str]:
+    texts: list[str] = []
+
+    def keep(text: str) -> str:
+        texts.append(text)
+        return text
+
+    _change_strings(value, keep)
+    return texts
