@@ -73,7 +73,7 @@ def rehearse(record: Record) -> None:
     """
     try:
         documents = codec.documents(record)
-        codec.read(tuple(documents), documents.__getitem__, where="the record")
+        codec.read(tuple(documents), lambda name: iter((documents[name],)), where="the record")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
 

@@ -35,8 +35,8 @@ def _faults(workspace: Workspace, plan: Plan) -> Iterator[str]:
     tries: dict[str, int] = {}
     for number, attempt in log.attempts:
         tries[attempt.trial] = tries.get(attempt.trial, 0) + 1
-        begun = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
-        if begun is None or not _fits(attempt, begun, tries[attempt.trial]):
+        start = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
+        if start is None or not _fits(attempt, start, tries[attempt.trial]):
             yield f"attempt {attempt.attempt} of {attempt.trial} is of no process start"
 
 

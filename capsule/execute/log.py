@@ -181,20 +181,22 @@ class Log:
 
 
 def _read_start(start: JsonObject) -> Begun:
-    numbers, words = ("number", "ranks"), ("group", "at")
-    if not (
-        all(isinstance(start[name], int) for name in numbers)
-        and all(isinstance(start[name], str) for name in words)
-        and _is_list(start["trials"], str)
-        and _is_list(start["nodes"], int)
-    ):
-        raise TypeError("a start has a field in another form")
-    places = {name: tuple(start[name]) for name in ("trials", "nodes")}
-    return Begun(**{**start, **places})
-
-
-def _is_list(value: Json, kind: type) -> bool:
-    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+    match start:
+        case {
+            "number": int(number),
+            "ranks": int(ranks),
+            "group": str(group),
+            "at": str(at),
+            "trials": list(trials),
+            "nodes": list(nodes),
+        }:
+            names = tuple(name for name in trials if isinstance(name, str))
+            places = tuple(node for node in nodes if isinstance(node, int))
+            if (len(names), len(places)) == (len(trials), len(nodes)):
+                return Begun(
+                    number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
+                )
+    raise TypeError("a start lacks a field, or has one in another form")
 
 
 def _read(path: Path) -> bytes:
