@@ -15,8 +15,8 @@ ImageRelation = Literal[
     "same-manifest", "same-config", "same-tree", "same-index", "different", "none"
 ]
 
+# runs in images that are so related may be added up
 SAME_IMAGE: frozenset[ImageRelation] = frozenset({"same-manifest", "same-config", "same-tree"})
-"""Relations of images of which runs count together."""
 
 
 def image_relation(a: Record, b: Record) -> ImageRelation:

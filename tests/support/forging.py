@@ -270,9 +270,9 @@ def in_another_order(record: Record) -> Record:
     return with_plan(record, {**record.plan, "groups": [second, first, *rest]})
 
 
-def by_another_command(record: Record) -> Record:
+def with_other_parameters(record: Record) -> Record:
     groups = [
-        {**group, "trials": [{**one, "command": ["true"]} for one in group["trials"]]}
+        {**group, "trials": [{**one, "parameters": {"n": 1}} for one in group["trials"]]}
         for group in record.plan["groups"]
     ]
     return with_plan(record, {**record.plan, "groups": groups})

@@ -186,7 +186,9 @@ CASES = (
         "it ran another manifest (title)",
     ),
     _refuse(
-        "command-in-the-plan", _check(forging.by_another_command), "is not planned as it follows"
+        "parameters-in-the-plan",
+        _check(forging.with_other_parameters),
+        "is not planned as it follows",
     ),
     _refuse("plan-changed", _check(forging.in_another_order), "in another order"),
     _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
