@@ -26,6 +26,8 @@ from capsule.watch import Watch
 _TIMES = 10
 _START_SECONDS = 60.0
 _SPARE_SECONDS = 600.0
+# whatever its author wrote into it
+_MOST_SECONDS = 30 * 86400.0
 _SPARE_BYTES = 4 << 30
 _SPARE_TASKS = 1024
 _TASKS_PER_THREAD = 64
@@ -101,7 +103,10 @@ def limits(original: Capsule, plan: Plan, options: Limits, *, own: bool) -> Limi
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
     threads = plan.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
     usual = Limits(
-        walltime=_TIMES * trials * share + _START_SECONDS * len(plan.groups) + _SPARE_SECONDS,
+        walltime=min(
+            _TIMES * trials * share + _START_SECONDS * len(plan.groups) + _SPARE_SECONDS,
+            _MOST_SECONDS,
+        ),
         disk=_TIMES * max(logs, default=0) + _SPARE_BYTES,
         pids=_SPARE_TASKS + _TASKS_PER_THREAD * threads,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -157,7 +156,8 @@ def write(
     _set_aim(session, target)
     workspace = session.workspace
     privacy = Privacy(workspace.folder, keep_hosts=workspace.header.keep_hosts)
-    shutil.rmtree(workspace.clean_logs, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        leavings.remove(workspace.clean_logs)
     logs, findings = privacy.clean_files(execution.logs, workspace.clean_logs)
     findings += privacy.scan_record(record)
     if findings and strict_privacy:

@@ -196,7 +196,7 @@ def take_up(
     Raises:
         DamagedError: What it copied when it was begun has changed, or the log is none of this plan.
     """
-    payload.check_copies(cut_off.workspace)
+    payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.setup.uuid)
     if processes:
         watch.leftovers(processes)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from capsule import __version__, archive, reading
-from capsule.digest import Digest, of_file, of_sources
+from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest
 from capsule.record import File
 
 OWN_LEVELS = reading.OWN_LEVELS
+_LEVELS = "levels/"
 _CHUNK_BYTES = 1 << 20
 
 
@@ -33,16 +34,20 @@ def inputs(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
         DamagedError: One is not there.
         UsageError: One has a name that a capsule cannot hold, or is no plain file of its own.
     """
-    wanted = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
-    if manifest.image is not None and manifest.image.build is not None:
-        wanted.add(manifest.image.build)
     sources: dict[str, Path] = {}
-    for name in sorted(wanted):
+    for name in sorted(_input_names(manifest)):
         if folder is None or not os.path.lexists(folder / name):
             raise DamagedError(f"the input {name} is not there", where=str(folder))
         sources |= _below(folder, name)
     archive.check_names(f"data/inputs/{name}" for name in sources)
     return sources
+
+
+def _input_names(manifest: Manifest) -> set[str]:
+    names = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
+    if manifest.image is not None and manifest.image.build is not None:
+        names.add(manifest.image.build)
+    return names
 
 
 def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
@@ -140,13 +145,24 @@ def files_to_carry(workspace: Workspace) -> list[File]:
     ]
 
 
-def check_copies(workspace: Workspace) -> None:
+def check_copies(workspace: Workspace, manifest: Manifest) -> None:
     """Stop before a run goes on with other inputs, or another program, than it was begun with.
 
     Raises:
-        DamagedError: A copy in its folder was changed since.
+        DamagedError: A copy in its folder was changed since, or the list of them was.
     """
-    for name, file_digest in _digests(workspace).items():
+    digests = _digests(workspace)
+    program = {
+        name.removeprefix(_LEVELS): file_digest
+        for name, file_digest in digests.items()
+        if name.startswith(_LEVELS)
+    }
+    carried = {str(parent) for name in digests for parent in (name, *Path(name).parents)}
+    if str(of_tree(program)) != workspace.header.setup.levels["digest"] or not carried.issuperset(
+        f"inputs/{name}" for name in _input_names(manifest)
+    ):
+        raise _list_error(workspace)
+    for name, file_digest in digests.items():
         path = workspace.folder / name
         try:
             same = of_file(path) == file_digest
@@ -165,13 +181,20 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
     try:
         lines = workspace.digests.read_text().splitlines()
         pairs = [line.split("  ", 1) for line in lines]
-        return {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
+        digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):
-        raise DamagedError(
-            "the list of what the run copied cannot be read",
-            where=str(workspace.digests),
-            advice="its folder was changed; begin anew",
-        ) from None
+        raise _list_error(workspace) from None
+    if not all(name.startswith(("inputs/", _LEVELS)) for name in digests):
+        raise _list_error(workspace)
+    return digests
+
+
+def _list_error(workspace: Workspace) -> DamagedError:
+    return DamagedError(
+        "this is not the list of what the run copied",
+        where=str(workspace.digests),
+        advice="its folder was changed; begin anew",
+    )
 
 
 def levels_facts(folder: Path) -> dict[str, str | None]:

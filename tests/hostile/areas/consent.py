@@ -173,6 +173,12 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
     return folder
 
 
+def _list_too(folder: Path, name: str) -> Path:
+    with (folder / "digests.txt").open("a") as stream:
+        stream.write(f"{'0' * 64}  {name}\n")
+    return folder
+
+
 def _ledger(change: Callable[[Path], None]) -> Prepare:
     """One's own capsule, and a ledger that somebody else could have written."""
 
@@ -289,15 +295,25 @@ CASES = (
         name="consent/a-run-folder-without-its-list",
         prepare=_own_folder(partial(_write, name="digests.txt", data=b"\xff")),
         status=4,
-        says="the list of what the run copied cannot be read",
+        says="this is not the list of what the run copied",
+    ),
+    Case(
+        name="consent/a-run-folder-whose-list-is-empty",
+        prepare=_own_folder(partial(_write, name="digests.txt", data=b"")),
+        status=4,
+        says="this is not the list of what the run copied",
     ),
     Case(
         name="consent/a-run-folder-whose-list-leads-out",
-        prepare=_own_folder(
-            partial(_write, name="digests.txt", data=b"0" * 64 + b"  inputs/../../x\n")
-        ),
+        prepare=_own_folder(partial(_list_too, name="inputs/../../x")),
         status=4,
         says="was changed, or is gone",
+    ),
+    Case(
+        name="consent/a-run-folder-whose-list-names-what-has-no-place",
+        prepare=_own_folder(partial(_list_too, name="manifest.json")),
+        status=4,
+        says="this is not the list of what the run copied",
     ),
     Case(
         name="consent/a-ledger-that-all-can-write",

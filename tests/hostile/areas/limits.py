@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.hostile.case import Case, Prepare
+from tests.support.capsules import seal
 from tests.support.command import NOISY, User, write_manifest, write_script
+from tests.support.records import make_record
 
 # honest for its author, and greedy under fresh seeds, which are large
 _FILLS = """
@@ -64,6 +67,12 @@ def _resume(user: User) -> list[str | Path]:
     return ["run", "--resume", "tiny.run", "--disk", "1G"]
 
 
+def _endless_original(user: User) -> list[str | Path]:
+    record = make_record()
+    attempts = tuple(replace(attempt, seconds=1e300) for attempt in record.attempts)
+    return ["verify", seal(user.folder, replace(record, attempts=attempts)), "--runtime", "host"]
+
+
 CASES = (
     Case(
         name="limits/a-full-disk",
@@ -118,6 +127,12 @@ CASES = (
         prepare=_verify("", "--runs", "2"),
         status=0,
         says="with at most 4.0 GiB on the disk in each process start (--disk)",
+    ),
+    Case(
+        name="limits/an-original-that-took-for-ever",
+        prepare=_endless_original,
+        status=4,
+        says="for at most 720:00:00 (--walltime)",
     ),
     Case(
         name="limits/no-size",
