@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import capsule
-from capsule import cli, digest, plain
+from capsule import cli, plain
 from capsule.archive import codec
 from capsule.console import Console
 from capsule.jsons import Json
+from tests.fuzz.doors.capsules import mend
 from tests.support.capsules import CRATE, pack, rehash, sample, sample_files
 from tests.support.records import make_attempt
 
@@ -22,8 +23,7 @@ CONTROLS = "\x1b]0;owned\x07\x9b2J\r\n\0\x7f\x85\u202e\u2066\u2028"
 # these pass where control characters alone are refused
 TURNS = "\u202e\u2066\u2028\ufeff\U000e0041"
 ENDLESS = "x" * 100_000
-DOCUMENTS = sorted(f"data/{name}" for name in codec.DOCUMENTS)
-MANIFEST, PLAN, RECORD = "data/manifest.json", "data/records/plan.json", "data/capsule.json"
+DOCUMENTS = sorted({f"data/{name}" for name in codec.DOCUMENTS} & sample_files().keys())
 
 
 def plantings(value: Json, word: str) -> Iterator[Json]:
@@ -40,26 +40,13 @@ def plantings(value: Json, word: str) -> Iterator[Json]:
 
 
 def forge(name: str, word: str) -> Iterator[dict[str, bytes]]:
-    """The files of capsules whose every digest fits, each with one planted word."""
+    """The files of capsules of which all fits together, each with one planted word."""
     files = sample_files()
-    if name.endswith(".jsonl"):
-        first, rest = files[name].split(b"\n", 1)
-        for planted in plantings(json.loads(first), word):
-            yield rehash({**files, name: json.dumps(planted).encode() + b"\n" + rest})
-        return
-    for planted in plantings(json.loads(files[name]), word):
-        yield refit({**files, name: json.dumps(planted).encode()}, name)
-
-
-def refit(files: dict[str, bytes], name: str) -> dict[str, bytes]:
-    """Bring up to date what names the manifest and the plan by their digests."""
-    plan, record = json.loads(files[PLAN]), json.loads(files[RECORD])
-    if name == MANIFEST:
-        plan["manifest"] = record["manifest"] = str(digest.of_bytes(files[MANIFEST]))
-    if name in (MANIFEST, PLAN):
-        record["plan"] = str(digest.of_json(plan))
-        files = {**files, PLAN: codec.pretty(plan), RECORD: codec.pretty(record)}
-    return rehash(files)
+    first, newline, rest = files[name].partition(b"\n" if name.endswith(".jsonl") else b"\0")
+    for planted in plantings(json.loads(first), word):
+        changed = {**files, name: json.dumps(planted).encode() + newline + rest}
+        # the crate would be made anew
+        yield rehash(changed if name == CRATE else mend(changed))
 
 
 def assert_tame(text: str) -> None:
@@ -107,7 +94,7 @@ def test_json_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     hardware = json.loads(sample_files()[name])
     model = CONTROLS + TURNS + ENDLESS
     hardware["nodes"][0]["class"]["cpu"]["model"] = model
-    files = rehash({**sample_files(), name: json.dumps(hardware).encode()})
+    files = rehash(mend({**sample_files(), name: json.dumps(hardware).encode()}))
     assert cli.main(["show", str(pack(files, tmp_path / "a.zip")), "--json"]) == 0
     shown = capsys.readouterr().out
     assert shown.isascii()

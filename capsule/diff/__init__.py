@@ -355,9 +355,10 @@ def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:
 
 def _record_notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
     """What each record says of itself, with whose it is."""
+    there, here = set(original.notes), set(rerun.notes)
     for note in dict.fromkeys((*original.notes, *rerun.notes)):
-        both = note in original.notes and note in rerun.notes
-        owner = names.there if note in original.notes else names.here
+        both = note in there and note in here
+        owner = names.there if note in there else names.here
         owner = "both sides" if both else owner.removeprefix("the ")
         yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
 

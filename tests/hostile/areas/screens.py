@@ -38,7 +38,9 @@ def _sealed(
     def prepare(user: User) -> list[str | Path]:
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
-        sentences = tuple(Note(code="pair", sentence=note) for _ in range(notes))
+        sentences = tuple(
+            Note(code="pair", sentence=f"{note}{number or ''}") for number in range(notes)
+        )
         record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences)
         capsule = seal(user.folder, record)
         verb, *options = words
