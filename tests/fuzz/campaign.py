@@ -31,11 +31,13 @@ class Door:
         make: An input, all of it drawn from what it is given.
         send: Reads an input as the commands do, in an empty folder. It may end by any error of
             ours but a `BugError`; what must hold of an input that is taken, it asserts.
+        inputs: How many every run of the tests sends: some ten seconds of them.
     """
 
     name: str
     make: Callable[[Random], bytes]
     send: Callable[[bytes, Path], None]
+    inputs: int = 200
 
 
 @dataclass(frozen=True, kw_only=True)
