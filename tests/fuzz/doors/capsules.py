@@ -77,6 +77,7 @@ def bases() -> dict[str, Files]:
             capsule_id = bulk.seal(original, path)
             made[name] = unpack(path)
             again = bulk.make(read, bulk.normal(4, 2), verifies=capsule_id, claims=original.claims)
+            path = Path(folder) / f"{name}.verification.zip"
             bulk.seal(again, path)
             made[f"{name}-verification"] = unpack(path)
     return made
