@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from capsule import __version__, digest
-from capsule.archive import bag, codec, consistency, crate, readme, strict
+from capsule.archive import bag, codec, consistency, crate, limits, readme, strict
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
@@ -28,11 +28,14 @@ from capsule.record import Record
 CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE)
 # so much of the documents is not read twice
 _KEPT_BYTES = 48 << 20
+# memory that two crates may take to be told in what they differ
+_MOST_COMPARED_BYTES = 64 << 20
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
 _LINES = (bag.PAYLOAD + codec.SAMPLES, bag.PAYLOAD + codec.ATTEMPTS)
 # these are compared by their digests
 _COMPARED = frozenset(bag.PAYLOAD + name for name in (codec.METRICS, crate.NAME))
+_CRATE = bag.PAYLOAD + crate.NAME
 _TAGS = frozenset((bag.BAGIT, bag.INFO))
 _LONGEST = 100
 # what odd documents that fit their schema end in
@@ -320,6 +323,8 @@ def _description_faults(
 
 
 def _crate_fault(data: bytes, due: bytes) -> str:
+    if max(map(limits.parsed_bytes, (data, due))) > _MOST_COMPARED_BYTES:
+        return f"{crate.NAME} describes otherwise what the capsule holds"
     try:
         stated, follows = (
             crate.by_id(strict.parse(text, where=crate.NAME)) for text in (data, due)

@@ -11,13 +11,14 @@ from random import Random
 
 from capsule import archive, notes, plan, record, summary, verdict
 from capsule import manifest as manifests
-from capsule.manifest import Manifest, Metric
+from capsule.manifest import Manifest, Metric, looks
 from capsule.origin import Original, Verification
 from capsule.plan import Trial
 from capsule.record import Attempt, FrozenClaim, Record, Samples
 from tests.support.records import LEVELS_DIGEST, Document, make_files, make_image, make_node
 
-STARTED, ENDED = "2026-03-01T10:00:00+00:00", "2026-03-01T11:00:00+00:00"
+# a run of its own, and a verification of it
+_DAYS = ("2026-03-01", "2026-03-02")
 
 Draw = Callable[[Trial, Metric], Sequence[float]]
 """The values of one metric in one trial."""
@@ -72,6 +73,7 @@ def make(
         attempts: Changes an attempt that completed; one that did not has no samples.
         curve: Values have steps.
     """
+    day = _DAYS[verifies is not None]
     planned = plan.make(manifest, verifies=verifies, runs=len(manifest.seeds) if verifies else None)
     trials = [(group, trial) for group in planned.groups for trial in group.trials]
     tried = tuple(
@@ -84,7 +86,7 @@ def make(
                 seed_source=trial.seed_source,
                 outcome="completed",
                 exit_code=0,
-                started=STARTED,
+                started=f"{day}T10:00:01+00:00",
                 seconds=1.5,
                 ranks=group.ranks,
             )
@@ -99,7 +101,11 @@ def make(
         attempts=tried, samples=tuple(samples), software={}, effective={}, logs=()
     )
     whole = record.assemble(
-        _setup(manifest, verifies), planned, execution, nodes=(make_node(),), ended=ENDED
+        _setup(manifest, verifies, claims or ()),
+        planned,
+        execution,
+        nodes=(make_node(),),
+        ended=f"{day}T11:00:00+00:00",
     )
     if claims is None:
         claims = verdict.freeze(manifest.claims, summary.run_values(whole))
@@ -127,12 +133,14 @@ def _lines(trial: Trial, draw: Draw, curve: bool) -> Iterator[Samples]:
         )
 
 
-def _setup(manifest: Manifest, verifies: str | None) -> record.Setup:
+def _setup(manifest: Manifest, verifies: str | None, claims: Sequence[FrozenClaim]) -> record.Setup:
+    runs = len(manifest.seeds)
+    look = looks.place((claim.looks for claim in claims), runs)
     image = make_image() if manifest.image else None
     return record.Setup(
         uuid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{manifest.name} {verifies}")),
-        origin=Verification(of=verifies, runs=len(manifest.seeds)) if verifies else Original(),
-        started=STARTED,
+        origin=Verification(of=verifies, runs=runs, look=look) if verifies else Original(),
+        started=f"{_DAYS[verifies is not None]}T10:00:00+00:00",
         runtime="docker" if image else "host",
         contained=image is not None,
         image=image,

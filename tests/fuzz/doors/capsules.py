@@ -12,11 +12,11 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from capsule import archive, digest, earlier, judgement, plan, report, rerun, schema
+from capsule import archive, digest, earlier, judgement, plan, reading, report, rerun, schema
 from capsule.archive import Capsule, bag, codec, crate, readme
 from capsule.archive.crate import Payload
 from capsule.console import Console
-from capsule.errors import BugError, CapsuleError
+from capsule.errors import BugError, CapsuleError, DamagedError
 from capsule.options import VerifyOptions
 from capsule.verbs import verb
 from capsule.verdict import Verdict
@@ -77,6 +77,7 @@ def bases() -> dict[str, Files]:
             capsule_id = bulk.seal(original, path)
             made[name] = unpack(path)
             again = bulk.make(read, bulk.normal(4, 2), verifies=capsule_id, claims=original.claims)
+            path = Path(folder) / f"{name}.verification.zip"
             bulk.seal(again, path)
             made[f"{name}-verification"] = unpack(path)
     return made
@@ -149,7 +150,7 @@ def send_members(data: bytes, folder: Path) -> None:
     stem = sent["base"].partition("-")[0]
     original = pack(bases()[stem], folder / "original.capsule.zip")
     again = pack(bases()[f"{stem}-verification"], folder / "again.capsule.zip")
-    with archive.read(path) as capsule:
+    with reading.read(path) as capsule:
         use(capsule, path, (original, again), folder)
 
 
@@ -167,8 +168,10 @@ def use(capsule: Capsule, path: Path, others: tuple[Path, Path], folder: Path) -
         console.data("\n".join(capsule.facts()))
         console.show(*report.draw_record(capsule.record, capsule.id))
         _hold(report.record_to_json(capsule.record, capsule.id), None)
-        for first, second in ((path, path), (path, others[1]), (others[0], path)):
+        for first, second in ((path, path), (path, others[1])):
             _judge(judgement.diff(first, second), console)
+        with suppress(DamagedError):  # it may say that it verifies the other one, and be none
+            _judge(judgement.diff(others[0], path), console)
     except CapsuleError as error:
         raise BugError(f"`check` takes what another command refuses: {error}") from error
     _plan(capsule, path, folder)
@@ -255,4 +258,4 @@ def _mend_results(files: Files) -> None:
 
 
 BYTES = Door(name="bytes", make=make_bytes, send=send_bytes)
-MEMBERS = Door(name="members", make=make_members, send=send_members)
+MEMBERS = Door(name="members", make=make_members, send=send_members, inputs=40)

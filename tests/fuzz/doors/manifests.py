@@ -74,4 +74,4 @@ def send(data: bytes, folder: Path) -> None:
     reader.load(path)
 
 
-MANIFEST = Door(name="manifest", make=make, send=send)
+MANIFEST = Door(name="manifest", make=make, send=send, inputs=100)

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
-from capsule import archive
+from capsule import reading
 from capsule.manifest import Metric
 from capsule.plan import Trial
 from capsule.record import Attempt, Reason
@@ -54,7 +54,7 @@ def send(data: bytes, folder: Path) -> None:
     )
     bulk.seal(again, two)
     for path in (one, two):
-        with archive.read(path) as capsule:
+        with reading.read(path) as capsule:
             capsules.use(capsule, path, (one, two), folder / path.stem)
 
 
@@ -101,4 +101,4 @@ def _attempts(random: Random) -> Callable[[Attempt], Attempt]:
     return change
 
 
-VALUES = Door(name="values", make=make, send=send)
+VALUES = Door(name="values", make=make, send=send, inputs=20)

@@ -133,6 +133,10 @@ def _attempt_lines(files: Files) -> Files:
     return files | {_ATTEMPTS: line * 100_000}
 
 
+def _many_entities(document: Any) -> None:
+    document["@graph"] = [{}] * 1_000_000
+
+
 def _large_info(files: Files) -> Files:
     return files | {"bag-info.txt": b"Contact-Name: " + b"x" * (40 << 20) + b"\n"}
 
@@ -199,6 +203,20 @@ CASES = (
         prepare=_forge(_large_info),
         status=4,
         says="bag-info.txt is larger than",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/crate-of-a-million-entities",
+        prepare=_forge(_document("data/ro-crate-metadata.json", _many_entities)),
+        status=4,
+        says="describes otherwise",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/readme-of-two-hundred-megabytes",
+        prepare=_forge(_replace("data/README.md", b"x" * (200 << 20))),
+        status=4,
+        says="README.md does not follow",
         mib=_MIB,
     ),
     Case(
