@@ -141,12 +141,11 @@ def resume(
             advice=f"capsule pair --resume {Path(folder).parent}",
         )
     code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
-    choice = trust.require_consent(code, cut_off.request, options, watch)
     with cut_off.workspace.lock():
-        if sealed := sealing.complete(
-            cut_off, sealing.target(cut_off, options.output), own=code.own
-        ):
+        target = sealing.target(cut_off, options.output)
+        if sealed := sealing.complete(cut_off, target, own=code.own):
             return sealed
+        choice = trust.require_consent(code, cut_off.request, options, watch)
         resolved = resolve(cut_off.request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
         sealing.check_inputs(resolved.inputs, options, watch)
@@ -238,11 +237,11 @@ def resume_verification(
         rerun.require_all_looks(looks, cut_off.workspace.header.runs)
         code = trust.of_verification(original, cut_off.workspace)
         limits = rerun.limits(original, cut_off.plan, options, own=code.own)
-        choice = trust.require_consent(code, cut_off.request, options, watch, limits=limits)
         with cut_off.workspace.lock():
             target = sealing.target(cut_off, options.output)
             if sealed := sealing.complete(cut_off, target, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
+            choice = trust.require_consent(code, cut_off.request, options, watch, limits=limits)
             resolved = resolve(cut_off.request, watch, choice=choice)
             trust.require_containment(code, resolved, options)
             session = sessions.take_up(cut_off, resolved, watch, claims=record.claims, own=code.own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from capsule import leavings
 from capsule.errors import CapsuleError, DamagedError
@@ -116,9 +117,17 @@ class Gatherer:
         for rank, files in enumerate(start.rank_files()):
             prefix = f"{begun.number:04}-" + (f"rank{rank:04}-" if begun.ranks > 1 else "")
             for path in (files.stdout, files.stderr):
-                if leavings.is_file(path) and path.lstat().st_size:
+                if _holds_text(path):
                     logs.append(File(path=f"logs/{prefix}{path.name}", source=path))
         return logs
+
+
+def _holds_text(path: Path) -> bool:
+    stream = leavings.open_file(path)
+    if stream is None:
+        return False
+    with stream:
+        return bool(stream.read(1))
 
 
 def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Sequence[Samples]:

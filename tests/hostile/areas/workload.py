@@ -274,6 +274,47 @@ HANGS = (
     ),
 )
 
+STOPS = (
+    Case(
+        name="workload/stops-itself",
+        prepare=_run(
+            PLACES + "os.kill(os.getpid(), signal.SIGSTOP)\n", resources={"walltime": "00:00:02"}
+        ),
+        status=5,
+        says="walltime",
+        seconds=120.0,
+    ),
+    Case(
+        name="workload/ignores-the-end-of-its-time",
+        prepare=_run(
+            PLACES
+            + "import time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n",
+            resources={"walltime": "00:00:02"},
+        ),
+        status=5,
+        says="walltime",
+        seconds=120.0,
+    ),
+    Case(
+        name="workload/removes-its-own-run",
+        prepare=_run(
+            PLACES + "import shutil\nshutil.rmtree(os.path.join(out, '../../..'))\n", seeds=[1, 2]
+        ),
+        status=6,
+        says="inputs does not exist",
+    ),
+    Case(
+        name="workload/takes-its-log-away",
+        prepare=_run(
+            DONE
+            + "os.chdir(os.environ['CAPSULE_OUT'])\nos.remove('../stdout.txt')\n"
+            + "os.symlink('/dev/zero', '../stdout.txt')\n"
+        ),
+        status=0,
+        says="sealed tiny-",
+    ),
+)
+
 NAMES = (
     Case(
         name="workload/error-names-an-odd-file",
@@ -304,4 +345,4 @@ NAMES = (
     ),
 )
 
-CASES = ENDS + RESULTS + FOLDERS + JOURNALS + HANGS + NAMES
+CASES = ENDS + RESULTS + FOLDERS + JOURNALS + HANGS + STOPS + NAMES
