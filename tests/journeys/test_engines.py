@@ -1,5 +1,6 @@
 """The whole way in real containers: an ordinary user's run, and a stranger's verdict on it."""
 
+import json
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.capsules import pack, rehash, sample_files
 from tests.support.command import User, write_manifest
 from tests.support.engines import engine_cache, faulty_image, torch_image, user_python
 
@@ -136,3 +138,23 @@ def test_gpus_that_are_not_there_are_named(author: User) -> None:
         ended = author.run("run", manifest, "--image", torch_image(), "--runtime", engine)
         assert ended.returncode == 6, ended.stderr
         assert "GPU" in ended.stderr
+
+
+@pytest.mark.parametrize("engine", ["apptainer", "docker"])
+@pytest.mark.parametrize("who", ["ordinary", "stranger"])
+def test_a_record_that_pins_another_image_runs_under_no_engine(
+    request: pytest.FixtureRequest, who: str, engine: str
+) -> None:
+    """Its manifest and its configuration are one image's, and what it pins is another real one."""
+    user: User = request.getfixturevalue(who)
+    files = dict(sample_files())
+    document = json.loads(files["data/records/image.json"])
+    document["image"]["pinned"] = torch_image().removeprefix("docker://")
+    files["data/records/image.json"] = json.dumps(document).encode()
+    forged = pack(rehash(files), user.folder / f"{engine}.zip")
+    forged.chmod(0o644)
+    before = sorted(user.folder.iterdir())
+    ended = user.run("verify", forged, "--runtime", engine, "--trust")
+    assert ended.returncode == 4
+    assert "pinned cannot be what is stated" in " ".join(ended.stderr.split())
+    assert sorted(user.folder.iterdir()) == before

@@ -211,19 +211,17 @@ def test_a_sif_is_named_by_its_digest_and_a_damaged_one_is_replaced(tmp_path: Pa
 
 @pytest.mark.engines
 @pytest.mark.parametrize("from_byte", [0, 1 << 15])
-def test_a_sif_that_somebody_changed_is_made_again(
-    image: Image, tmp_path: Path, from_byte: int
-) -> None:
+def test_a_sif_that_somebody_changed_is_made_again(tmp_path: Path, from_byte: int) -> None:
     """From some byte on, too: the labels, which name the image, come before its files."""
-    sif = Path(Apptainer().prepare(image, cache=tmp_path).handle)
+    tiny = push_tiny("one")
+    sif = Path(Apptainer().prepare(tiny, cache=tmp_path).handle)
     with sif.open("r+b") as stream:
         stream.seek(from_byte)
         stream.write(bytes(sif.stat().st_size - from_byte))
     changed = of_file(sif)
-    prepared = Apptainer().prepare(image, cache=tmp_path)
+    prepared = Apptainer().prepare(tiny, cache=tmp_path)
     assert prepared.handle == str(sif)
     assert prepared.observations["sif_sha256"] == of_file(sif).hex != changed.hex
-    assert python(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "").exit_code == 0
 
 
 @pytest.mark.engines

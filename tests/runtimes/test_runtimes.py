@@ -276,6 +276,36 @@ def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
 
 
 @pytest.mark.engines
+def test_an_ordinary_user_is_not_given_what_others_put_into_a_cache() -> None:
+    """One that all may write is left alone; in their own it is made again."""
+    program = (
+        PREPARE + "from capsule.digest import of_file\n"
+        "own, first = Path(prepared.handle), prepared.observations['sif_sha256']\n"
+        "with own.open('r+b') as sif:\n"
+        "    sif.seek(1 << 15)\n"
+        "    sif.write(bytes(own.stat().st_size - (1 << 15)))\n"
+        "again = Apptainer().prepare(image, cache=Path(sys.argv[2]))\n"
+        "print(own, again.handle, of_file(own).hex, again.observations['sif_sha256'], first)\n"
+    )
+    image = push_tiny("one")
+    assert image.manifest_digest is not None
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    planted = folder / "sif" / f"{image.manifest_digest.hex}.sif"
+    planted.parent.mkdir()
+    planted.write_bytes(b"planted")
+    for path in (folder, planted.parent, planted):
+        path.chmod(0o777)
+    own, again, now, noted, first = as_user(
+        program, f"docker://{image.pinned}", str(folder)
+    ).split()
+    assert own == again
+    assert not Path(own).is_relative_to(folder)
+    assert now == noted != first
+    assert planted.read_bytes() == b"planted"
+    shutil.rmtree(folder)
+
+
+@pytest.mark.engines
 def test_an_ordinary_user_runs_apptainer(user_cache: Path) -> None:
     program = PREPARE + (
         "import tempfile\n"
