@@ -20,8 +20,14 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def _is_nowhere(path: object) -> bool:
-    """Whether no file comes of it; without a name one is made where a capsule could be written."""
-    return path == os.devnull or (isinstance(path, str) and Path(path).is_dir())
+    """Whether no file comes of it."""
+    is_folder = isinstance(path, str) and Path(path).is_dir()
+    return path == os.devnull or is_folder or _is_trial(path)
+
+
+def _is_trial(path: object = None) -> bool:
+    """Whether `verify` tries thereby if it could write a capsule, before it reads one."""
+    return isinstance(path, str) and path.endswith(".capsule.partial")
 
 
 def _watch(event: str, arguments: tuple[object, ...]) -> None:
@@ -29,7 +35,7 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
         path, _, flags = arguments
         if not isinstance(flags, int) or not flags & _WRITING or _is_nowhere(path):
             return
-    elif not event.startswith(_EVENTS):
+    elif not event.startswith(_EVENTS) or _is_trial(*arguments[:1]):
         return
     os.write(2, f"a reader does {event} {arguments!r}\n".encode(errors="backslashreplace"))
     os._exit(STATUS)
