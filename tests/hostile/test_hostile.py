@@ -16,7 +16,7 @@ def _marked(case: Case) -> ParameterSet:
     return pytest.param(case, id=case.name, marks=marks)
 
 
-@pytest.mark.parametrize("case", map(_marked, CASES))
+@pytest.mark.parametrize("case", [*map(_marked, CASES)])
 def test_ends_as_it_must(case: Case) -> None:
     seen = observe(case)
     assert seen.fault(case) is None, seen.output[-2000:]
