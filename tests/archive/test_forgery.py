@@ -56,7 +56,7 @@ DEEP = b"[" * 200_000
         ("data/capsule.json", b"{", b"\xef\xbb\xbf{"),
         ("data/capsule.json", b"{", b"["),
         ("data/capsule.json", b"capsule-record/1", b"capsule-record/2"),
-        ("data/capsule.json", b'"tool": "0.1.0"', b'"tool": "0.1.0\\n"'),
+        ("data/capsule.json", b'"tool": "', b'"tool": "\\n'),
         ("data/records/hardware.json", b'"load": 0.25', b'"load": Infinity'),
         ("data/results/attempts.jsonl", b'"outcome":"completed"', b'"outcome":"won"'),
         ("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":1,"attempt":1'),

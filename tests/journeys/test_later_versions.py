@@ -33,7 +33,10 @@ CLAIM = {
 
 @pytest.fixture
 def later(tmp_path: Path) -> Path:
-    """A version that lost relu's quick cases, measures one thing more, and lost an operator."""
+    """A version that lost relu's quick cases, measures one thing more, and lost an operator.
+
+    Its README has another heading.
+    """
     copy = tmp_path / "later" / "capsule"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for name, old, new in (
@@ -45,6 +48,7 @@ def later(tmp_path: Path) -> Path:
             '    MetricFacts("new", "1", "none", "portable", 0.0, "trial"),\n'
             '    MetricFacts("l1_error"',
         ),
+        ("../archive/readme.py", '"## What is claimed"', '"## Claims"'),
     ):
         path = copy / "levels" / name
         text = path.read_text()
@@ -66,6 +70,7 @@ def test_a_later_version_checks_and_verifies_it(author: User, later: Path) -> No
     assert 'unknown operator "sigmoid"' in refused.stderr, "this is no later version"
     checked = author.run("check", capsule, **variables)
     assert checked.returncode == 0, checked.stderr
+    assert f"in the words of capsule-hpc {__version__}, were not compared" in checked.stdout
     verified = author.run("verify", capsule, "--json", **variables)
     assert verified.returncode == 0, verified.stderr
     verdict = json.loads(verified.stdout)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capsule import digest, summary, verdict
+from capsule import __version__, digest, summary, verdict
 from capsule import manifest as manifests
 from capsule.image import Image, Layer
 from capsule.manifest import looks
@@ -163,7 +163,7 @@ def make_record(
     manifest = make_manifest(own, image, asked)
     plan = make_plan(manifest, seeds, fresh, verifies)
     record = Record(
-        tool="0.1.0",
+        tool=__version__,
         uuid=name,
         origin=Verification(of=verifies, runs=len(fresh) or 1) if verifies else Original(),
         started="2026-03-01T10:00:00+00:00",
