@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedWriter
@@ -19,6 +17,7 @@ from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
 from capsule.archive.folder import Folder
 from capsule.archive.limits import MOST_DOCUMENT_BYTES, MOST_LINES_BYTES, MOST_TAG_BYTES
+from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
@@ -175,23 +174,11 @@ def read(path: Path) -> Capsule:
 def _open(path: Path) -> Capsule:
     source = _source(path)
     try:
-        with _no_collections():
+        with pause_collector():
             return _read(source, path)
     except BaseException:
         source.close()
         raise
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """A million values that all stay make the collector of cycles look again and again, in vain."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _image_name(image: Image) -> str:
