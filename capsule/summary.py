@@ -251,7 +251,7 @@ def metrics_document(record: Record) -> dict[str, Any]:
     """
     return {
         "format": FORMAT,
-        "metrics": {path: _summary(runs) for path, runs in metric_runs(record).items()},
+        "metrics": {path: summarize(runs) for path, runs in metric_runs(record).items()},
     }
 
 
@@ -364,7 +364,8 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     return marked
 
 
-def _summary(metric: MetricRuns) -> dict[str, Any]:
+def summarize(metric: MetricRuns) -> dict[str, Any]:
+    """What `results/metrics.json` says of a metric, as a JSON value."""
     values = metric.values
     return {
         "unit": metric.unit,

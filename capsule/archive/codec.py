@@ -35,7 +35,7 @@ DOCUMENTS = frozenset(
     | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
 )
 
-_MARGIN = "\n"
+_MARGIN, _INNER = "\n", "\n    "
 _COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # how one can stand in the text of a document
@@ -62,7 +62,7 @@ def documents(record: Record) -> dict[str, bytes]:
         IMAGE: pretty(_image_json(record)),
         SAMPLES: b"".join(map(lines.write_samples, record.samples)),
         ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
-        METRICS: metrics(record),
+        METRICS: b"".join(metrics(record)),
     }
     return contents | _image_documents(record.image)
 
@@ -73,14 +73,42 @@ def names(record: Record) -> frozenset[str]:
     return DOCUMENTS - absent
 
 
-def metrics(record: Record) -> bytes:
-    """`results/metrics.json`, which every machine computes alike."""
-    return pretty(summary.metrics_document(record))
+def metrics(record: Record) -> Iterator[bytes]:
+    """`results/metrics.json`, which every machine computes alike, a metric at a time."""
+    texts = (
+        f"{encode_basestring(path)}: {_indent(summary.summarize(runs), _INNER)}"
+        for path, runs in summary.metric_runs(record).items()
+    )
+    return _pieces({"format": summary.FORMAT}, "metrics", texts, "{}")
 
 
 def pretty(value: Any) -> bytes:
     """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
     return f"{_indent(value, _MARGIN)}{_MARGIN}".encode()
+
+
+def pretty_list(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterator[bytes]:
+    """What `pretty` says of an object with a long list in it, an item at a time.
+
+    Args:
+        head: The other members, one or more, whose names are sorted before `name`.
+        name: The list's.
+        items: What is in it.
+    """
+    return _pieces(head, name, (_indent(item, _INNER) for item in items), "[]")
+
+
+def _pieces(
+    head: Mapping[str, Any], name: str, texts: Iterable[str], brackets: str
+) -> Iterator[bytes]:
+    others = _indent(head, _MARGIN).removesuffix("\n}")
+    yield f"{others},\n  {encode_basestring(name)}: ".encode()
+    before = brackets[0]
+    for text in texts:
+        yield f"{before}{_INNER}{text}".encode()
+        before = ","
+    end = f"\n  {brackets[1]}" if before == "," else brackets
+    yield f"{end}\n}}\n".encode()
 
 
 def _indent(value: Any, margin: str) -> str:

@@ -288,9 +288,9 @@ def _derived_faults(
     return [fault for fault in faults if fault]
 
 
-def _is_other(name: str, due: bytes, payload: Mapping[str, Digest]) -> bool:
+def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
     """Whether a file that is there has other bytes than follow: its digest is known already."""
-    return name in payload and payload[name] != digest.of_bytes(due)
+    return name in payload and payload[name] != digest.of_pieces(due)
 
 
 def _description_faults(
@@ -303,16 +303,15 @@ def _description_faults(
     if record.tool != __version__:
         # another release has other words for them; `facts` says that nobody compared
         return
-    if _is_other(readme.NAME, readme.build(record), payload):
+    if _is_other(readme.NAME, [readme.build(record)], payload):
         yield f"{readme.NAME} does not follow from the record"
     files = [
         Payload(path=name, size_bytes=sizes[name], digest=payload[name])
         for name in sorted(payload)
         if name != crate.NAME
     ]
-    due = crate.build(record, files)
-    if _is_other(crate.NAME, due, payload):
-        yield _crate_fault(b"".join(load(crate.NAME)), due)
+    if _is_other(crate.NAME, crate.build(record, files), payload):
+        yield _crate_fault(b"".join(load(crate.NAME)), b"".join(crate.build(record, files)))
 
 
 def _crate_fault(data: bytes, due: bytes) -> str:

@@ -163,10 +163,11 @@ def _fill(
     expected: Mapping[str, Digest],
 ) -> None:
     sizes = {path: _size(source) for path, source in contents.items()}
-    draft = crate.build(record, [_payload(path, sizes[path], _ANY) for path in sorted(contents)])
+    draft = [_payload(path, sizes[path], _ANY) for path in sorted(contents)]
+    sizes[_CRATE] = sum(map(len, crate.build(record, draft)))
     info = bag.info(
         record,
-        payload_bytes=sum(sizes.values()) + len(draft),
+        payload_bytes=sum(sizes.values()),
         payload_files=len(contents) + 1,
     )
     archive = ZipWriter(file)
@@ -182,7 +183,7 @@ def _fill(
         if isinstance(source, Path) and expected.get(path, payload[path]) != payload[path]:
             raise change_error(path.removeprefix(bag.PAYLOAD), source)
     described = [_payload(path, sizes[path], payload[path]) for path in payload]
-    payload[_CRATE] = add(_CRATE, crate.build(record, described))
+    payload[_CRATE] = archive.add(_CRATE, sizes[_CRATE], crate.build(record, described))
     tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))
     add(bag.TAG_MANIFEST, bag.manifest(tags))
     archive.finish()
