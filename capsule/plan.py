@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
+from sys import intern
 from typing import Any, Literal
 
 from capsule import digest
@@ -144,12 +145,15 @@ def make(
     sources = [
         (benchmark, _sources(manifest, benchmark, verifies)) for benchmark in manifest.benchmarks
     ]
-    starts: list[list[Trial]] = []
-    for place, pair in enumerate(zip_longest(manifest.seeds, fresh)):
-        for seed, source in zip(pair, _SOURCES, strict=True):
-            if seed is not None:
-                own = [benchmark for benchmark, wanted in sources if source in wanted]
-                starts += _round(own, seed, source, place)
+    starts = (
+        start
+        for place, pair in enumerate(zip_longest(manifest.seeds, fresh))
+        for seed, source in zip(pair, _SOURCES, strict=True)
+        if seed is not None
+        for start in _round(
+            [one for one, wanted in sources if source in wanted], seed, source, place
+        )
+    )
     ranks = manifest.resources.ranks
     groups = tuple(_group(number, start, ranks) for number, start in enumerate(starts, 1))
     return Plan(
@@ -286,7 +290,8 @@ def _trials(
     for benchmark in benchmarks:
         for case in benchmark.cases if framework in benchmark.frameworks else ():
             yield Trial(
-                id=f"{benchmark.id}/{case.name}/{framework}/{seed}",
+                # a record that was read holds it, too
+                id=intern(f"{benchmark.id}/{case.name}/{framework}/{seed}"),
                 benchmark=benchmark,
                 case=case,
                 framework=framework,
@@ -302,7 +307,7 @@ def _shuffle_key(trial: Trial) -> bytes:
 def _group(number: int, trials: list[Trial], ranks: int) -> Group:
     first = trials[0]
     return Group(
-        id=f"{number:04d}-{first.framework}-{first.seed}",
+        id=intern(f"{number:04d}-{first.framework}-{first.seed}"),
         framework=first.framework,
         seed=first.seed,
         ranks=ranks,

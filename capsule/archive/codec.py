@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
 from json.encoder import encode_basestring
+from sys import intern
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
@@ -222,6 +223,10 @@ class _Reader:
         check = flat.checker(schema.load("plan-1")["properties"]["groups"]["items"])
         for fault in filter(None, map(check, value["groups"])):
             raise DamagedError(fault, where=self.at(PLAN))
+        for group in value["groups"]:
+            _intern(group)
+            for trial in group["trials"]:
+                _intern(trial)
         return value
 
     def _hold(self, value: Any, name: str, schema_name: str) -> None:
@@ -249,6 +254,13 @@ class _Reader:
             return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
+
+
+def _intern(value: dict[str, Any]) -> None:
+    """Hold its strings once that a hundred thousand others, and attempts and samples, have too."""
+    for name, item in value.items():
+        if type(item) is str:
+            value[name] = intern(item)
 
 
 def _cut_groups(plan: Any) -> Any:

@@ -122,7 +122,7 @@ def _existence_error(target: Path) -> UsageError:
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
-        stated = codec.documents(record) | {readme.NAME: readme.build(record)}
+        stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     contents: dict[str, bytes | Path] = {
