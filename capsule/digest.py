@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -63,6 +63,14 @@ def of_file(path: Path) -> Digest:
     """
     with path.open("rb") as stream:
         return of_stream(stream)
+
+
+def of_pieces(pieces: Iterable[bytes]) -> Digest:
+    """The digest of bytes that need not be in memory all together."""
+    hasher = hashlib.sha256()
+    for piece in pieces:
+        hasher.update(piece)
+    return Digest(hex=hasher.hexdigest())
 
 
 def of_json(value: object) -> Digest:

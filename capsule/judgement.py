@@ -12,6 +12,7 @@ from typing import overload
 from capsule import diff as differences
 from capsule import reading, reexecution, verdict
 from capsule.archive import Capsule
+from capsule.collector import pause_collector
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
 from capsule.record import Record
@@ -39,7 +40,7 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
     # longer: there Python maps and unmaps a piece of its stack at every other call.
     import scipy.special  # noqa: F401
 
-    with ExitStack() as stack:
+    with pause_collector(), ExitStack() as stack:
         paths = map(Path, (original, *reruns))
         capsules = [stack.enter_context(reading.read(path)) for path in paths]
         for rerun in capsules[1:]:

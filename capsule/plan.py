@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
+from sys import intern
 from typing import Any, Literal
 
 from capsule import digest
@@ -40,10 +41,13 @@ __all__ = [
 ]
 
 SeedSource = Literal["manifest", "fresh", "control"]
+# as they stand in canonical JSON, once: in a string a backslash would stand before the second mark
+_GROUPS = b'"groups":[]'
+_TOGETHER = 100
 _SOURCES: tuple[SeedSource, SeedSource] = ("manifest", "fresh")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
     """Case x framework x seed: the unit of execution, journal and resume.
 
@@ -63,7 +67,7 @@ class Trial:
     seed_source: SeedSource
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """One process start: the trials of one framework, seed and world size, in their order.
 
@@ -141,12 +145,15 @@ def make(
     sources = [
         (benchmark, _sources(manifest, benchmark, verifies)) for benchmark in manifest.benchmarks
     ]
-    starts: list[list[Trial]] = []
-    for place, pair in enumerate(zip_longest(manifest.seeds, fresh)):
-        for seed, source in zip(pair, _SOURCES, strict=True):
-            if seed is not None:
-                own = [benchmark for benchmark, wanted in sources if source in wanted]
-                starts += _round(own, seed, source, place)
+    starts = (
+        start
+        for place, pair in enumerate(zip_longest(manifest.seeds, fresh))
+        for seed, source in zip(pair, _SOURCES, strict=True)
+        if seed is not None
+        for start in _round(
+            [one for one, wanted in sources if source in wanted], seed, source, place
+        )
+    )
     ranks = manifest.resources.ranks
     groups = tuple(_group(number, start, ranks) for number, start in enumerate(starts, 1))
     return Plan(
@@ -154,7 +161,7 @@ def make(
         groups=groups,
         verifies=verifies,
         nonce=nonce,
-        digest=digest.of_json(_json(manifest, groups, verifies)),
+        digest=json_digest(_json(manifest, groups, verifies)),
     )
 
 
@@ -216,7 +223,7 @@ def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
     return replace(
         plan,
         groups=tuple(groups),
-        digest=digest.of_json(_json(plan.manifest, groups, plan.verifies)),
+        digest=json_digest(_json(plan.manifest, groups, plan.verifies)),
     )
 
 
@@ -227,7 +234,23 @@ def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
 
 def to_json(plan: Plan) -> dict[str, Any]:
     """The plan as it is kept in a capsule; `plan.digest` is the digest of its canonical form."""
-    return _json(plan.manifest, plan.groups, plan.verifies)
+    document = _json(plan.manifest, plan.groups, plan.verifies)
+    return {**document, "groups": list(document["groups"])}
+
+
+def json_digest(document: Mapping[str, Any]) -> Digest:
+    """The digest of a plan's canonical JSON, of which never more than some groups is in memory.
+
+    Args:
+        document: As `to_json` gives it; its groups may be an iterator.
+    """
+    before, name, after = digest.canonical_json({**document, "groups": []}).partition(_GROUPS)
+    groups = iter(document["groups"])
+    first = digest.canonical_json(list(islice(groups, _TOGETHER)))
+    # the brackets of each part are left out
+    parts = iter(lambda: digest.canonical_json(list(islice(groups, _TOGETHER))), b"[]")
+    rest = (b"," + part[1:-1] for part in parts)
+    return digest.of_pieces(chain([before, name[:-1], first[1:-1]], rest, [b"]", after]))
 
 
 def _is_fresh(trial: Trial) -> bool:
@@ -267,7 +290,8 @@ def _trials(
     for benchmark in benchmarks:
         for case in benchmark.cases if framework in benchmark.frameworks else ():
             yield Trial(
-                id=f"{benchmark.id}/{case.name}/{framework}/{seed}",
+                # a record that was read holds it, too
+                id=intern(f"{benchmark.id}/{case.name}/{framework}/{seed}"),
                 benchmark=benchmark,
                 case=case,
                 framework=framework,
@@ -283,7 +307,7 @@ def _shuffle_key(trial: Trial) -> bytes:
 def _group(number: int, trials: list[Trial], ranks: int) -> Group:
     first = trials[0]
     return Group(
-        id=f"{number:04d}-{first.framework}-{first.seed}",
+        id=intern(f"{number:04d}-{first.framework}-{first.seed}"),
         framework=first.framework,
         seed=first.seed,
         ranks=ranks,
@@ -302,16 +326,17 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
             for benchmark in manifest.benchmarks
             if not isinstance(benchmark.subject, Command)
         ],
-        "groups": [
-            {
-                "id": group.id,
-                "framework": group.framework,
-                "seed": group.seed,
-                "ranks": group.ranks,
-                "trials": [_trial_json(trial) for trial in group.trials],
-            }
-            for group in groups
-        ],
+        "groups": map(_group_json, groups),
+    }
+
+
+def _group_json(group: Group) -> dict[str, Any]:
+    return {
+        "id": group.id,
+        "framework": group.framework,
+        "seed": group.seed,
+        "ranks": group.ranks,
+        "trials": [_trial_json(trial) for trial in group.trials],
     }
 
 

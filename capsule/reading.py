@@ -15,6 +15,7 @@ from typing import Any
 from capsule import __version__, archive, digest, freezing, levels, notes, summary
 from capsule import plan as plans
 from capsule.archive import Capsule
+from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
 from capsule.manifest import looks
 from capsule.notes import Note
@@ -37,13 +38,14 @@ def read(path: Path) -> Capsule:
             it: a plan or seeds that its manifest and origin do not make, claims that its samples
             do not freeze to.
     """
-    capsule = archive.read(path)
-    try:
-        require(capsule.record, where=str(path))
-    except BaseException:
-        capsule.close()
-        raise
-    return capsule
+    with pause_collector():
+        capsule = archive.read(path)
+        try:
+            require(capsule.record, where=str(path))
+        except BaseException:
+            capsule.close()
+            raise
+        return capsule
 
 
 def require(record: Record, *, where: str) -> None:

@@ -58,7 +58,7 @@ class Run:
         return self.samples[0] if len(self.samples) == 1 else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricRuns:
     """All planned runs of one metric path, sorted by seed.
 
@@ -245,13 +245,10 @@ def finite(values: Sequence[float]) -> bool:
 
 
 def metrics_document(record: Record) -> dict[str, Any]:
-    """`results/metrics.json` as a JSON value, the same on every machine: it can be recomputed.
-
-    Order statistics and one correctly rounded sum alone make it; units are the metric's own.
-    """
+    """`results/metrics.json` as a JSON value, the same on every machine: it can be recomputed."""
     return {
         "format": FORMAT,
-        "metrics": {path: _summary(runs) for path, runs in metric_runs(record).items()},
+        "metrics": {path: summarize(runs) for path, runs in metric_runs(record).items()},
     }
 
 
@@ -303,7 +300,7 @@ def _run(
     if samples and attempt and attempt.outcome == "completed":
         value = run_value(samples, few)
     return Run(
-        seed=int(trial["id"].rpartition("/")[2]),
+        seed=int(trial["seed"]),
         seed_source=trial["seed_source"],
         trial=trial["id"],
         status="missing" if attempt is None else "failed" if value is None else "ok",
@@ -364,7 +361,8 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     return marked
 
 
-def _summary(metric: MetricRuns) -> dict[str, Any]:
+def summarize(metric: MetricRuns) -> dict[str, Any]:
+    """What `results/metrics.json` says of a metric: order statistics and one rounded sum."""
     values = metric.values
     return {
         "unit": metric.unit,

@@ -6,7 +6,7 @@ value alone is no list, the environment is PropertyValues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +23,7 @@ _OUTPUTS = ("results/", "records/", "logs/", "evidence/")
 Entity = dict[str, Any]
 
 
-def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
+def entities(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
     """The action first, then what it refers to.
 
     Args:
@@ -31,7 +31,8 @@ def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
         paths: Every file of the payload but the crate, by its path below `data/`.
     """
     objects = [*_seeds(record), *map(_dataset, record.datasets), *_original(record)]
-    results, usage, variables = _headlines(record), _resources(record), _variables(record)
+    usage, variables = _resources(record), _variables(record)
+    results = (f"#metric-{n}" for n, _ in enumerate(_claimed_paths(record), 1))
     inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
     outputs = [path for path in paths if path.startswith(_OUTPUTS)]
     software = _software(record)
@@ -39,14 +40,16 @@ def entities(record: Record, paths: Sequence[str]) -> list[Entity]:
     action = _run(record) | {
         "instrument": {"@id": software["@id"]},
         "object": references([*inputs, *_ids(objects)]),
-        "result": references([*outputs, *_ids(results)]),
+        "result": references([*outputs, *results]),
         "resourceUsage": references(_ids(usage)),
     }
     if variables:
         action["environment"] = references(_ids(variables))
     if image:
         action["containerImage"] = {"@id": image[0]["@id"]}
-    return [action, software, *image, *objects, *results, *usage, *variables]
+    yield from (action, software, *image, *objects)
+    yield from _headlines(record)
+    yield from (*usage, *variables)
 
 
 def _run(record: Record) -> Entity:
@@ -161,16 +164,19 @@ def _original(record: Record) -> list[Entity]:
     ]
 
 
-def _headlines(record: Record) -> list[Entity]:
+def _claimed_paths(record: Record) -> list[str]:
+    """The path of every claimed metric."""
+    runs = summary.metric_runs(record)
+    return sorted({claim.metric for claim in record.claims} & runs.keys())
+
+
+def _headlines(record: Record) -> Iterator[Entity]:
     """The median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
-    claimed = sorted({claim.metric for claim in record.claims} & runs.keys())
-    headlines = []
-    for n, path in enumerate(claimed, 1):
+    for n, path in enumerate(_claimed_paths(record), 1):
         median = summary.median(runs[path].values)
         entity = _property(f"metric-{n}", path, "none" if median is None else repr(median))
-        headlines.append(entity | {"unitText": runs[path].unit})
-    return headlines
+        yield entity | {"unitText": runs[path].unit}
 
 
 def _resources(record: Record) -> list[Entity]:

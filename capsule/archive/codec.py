@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
 from json.encoder import encode_basestring
+from sys import intern
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
@@ -35,7 +36,7 @@ DOCUMENTS = frozenset(
     | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
 )
 
-_MARGIN = "\n"
+_MARGIN, _INNER = "\n", "\n    "
 _COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # how one can stand in the text of a document
@@ -62,7 +63,7 @@ def documents(record: Record) -> dict[str, bytes]:
         IMAGE: pretty(_image_json(record)),
         SAMPLES: b"".join(map(lines.write_samples, record.samples)),
         ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
-        METRICS: metrics(record),
+        METRICS: b"".join(metrics(record)),
     }
     return contents | _image_documents(record.image)
 
@@ -73,14 +74,42 @@ def names(record: Record) -> frozenset[str]:
     return DOCUMENTS - absent
 
 
-def metrics(record: Record) -> bytes:
-    """`results/metrics.json`, which every machine computes alike."""
-    return pretty(summary.metrics_document(record))
+def metrics(record: Record) -> Iterator[bytes]:
+    """`results/metrics.json`, which every machine computes alike, a metric at a time."""
+    texts = (
+        f"{encode_basestring(path)}: {_indent(summary.summarize(runs), _INNER)}"
+        for path, runs in summary.metric_runs(record).items()
+    )
+    return _pieces({"format": summary.FORMAT}, "metrics", texts, "{}")
 
 
 def pretty(value: Any) -> bytes:
     """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
     return f"{_indent(value, _MARGIN)}{_MARGIN}".encode()
+
+
+def pretty_list(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterator[bytes]:
+    """What `pretty` says of an object with a long list in it, an item at a time.
+
+    Args:
+        head: The other members, one or more, whose names are sorted before `name`.
+        name: The list's.
+        items: What is in it.
+    """
+    return _pieces(head, name, (_indent(item, _INNER) for item in items), "[]")
+
+
+def _pieces(
+    head: Mapping[str, Any], name: str, texts: Iterable[str], brackets: str
+) -> Iterator[bytes]:
+    others = _indent(head, _MARGIN).removesuffix("\n}")
+    yield f"{others},\n  {encode_basestring(name)}: ".encode()
+    before = brackets[0]
+    for text in texts:
+        yield f"{before}{_INNER}{text}".encode()
+        before = ","
+    end = f"\n  {brackets[1]}" if before == "," else brackets
+    yield f"{end}\n}}\n".encode()
 
 
 def _indent(value: Any, margin: str) -> str:
@@ -194,6 +223,10 @@ class _Reader:
         check = flat.checker(schema.load("plan-1")["properties"]["groups"]["items"])
         for fault in filter(None, map(check, value["groups"])):
             raise DamagedError(fault, where=self.at(PLAN))
+        for group in value["groups"]:
+            _intern(group)
+            for trial in group["trials"]:
+                _intern(trial)
         return value
 
     def _hold(self, value: Any, name: str, schema_name: str) -> None:
@@ -221,6 +254,13 @@ class _Reader:
             return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
+
+
+def _intern(value: dict[str, Any]) -> None:
+    """Hold its strings once that a hundred thousand others, and attempts and samples, have too."""
+    for name, item in value.items():
+        if type(item) is str:
+            value[name] = intern(item)
 
 
 def _cut_groups(plan: Any) -> Any:

@@ -93,7 +93,7 @@ def _is_time(text: str) -> bool:
 def _plan_faults(
     record: Record, trials: Mapping[str, Any], paths: Mapping[str, Metric]
 ) -> Iterator[str]:
-    if record.plan_digest != str(digest.of_json(record.plan)):
+    if record.plan_digest != str(plan.json_digest(record.plan)):
         yield "the plan's digest is not that of records/plan.json"
     if record.plan["verifies"] != record.verifies:
         yield "the plan verifies another capsule than the record"

@@ -5,13 +5,13 @@ RO-Crate 1.1 and Process Run Crate 0.5; the run itself is in `action`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from capsule.archive import action, media, people
-from capsule.archive.codec import pretty
+from capsule.archive.codec import pretty_list
 from capsule.digest import Digest
 from capsule.record import Record
 
@@ -35,30 +35,32 @@ class Payload:
     digest: Digest
 
 
-def build(record: Record, files: Sequence[Payload]) -> bytes:
-    """The bytes of ro-crate-metadata.json.
+def build(record: Record, files: Sequence[Payload]) -> Iterator[bytes]:
+    """The bytes of ro-crate-metadata.json, an entity at a time.
 
     Args:
         record: What is described.
         files: Every other file of the payload. Digests have one length, so that the size of the
             result does not depend on them.
     """
-    graph = [
-        {
-            "@id": NAME,
-            "@type": "CreativeWork",
-            "about": {"@id": "./"},
-            "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
-        },
-        _root(record, files),
-        {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
-        people.license_entity(record.manifest.license),
-        *people.entities(record.manifest.authors),
-        *_paper(record.manifest.paper_doi),
-        *action.entities(record, [file.path for file in files]),
-        *(_file(file) for file in files),
-    ]
-    return pretty({"@context": CONTEXT, "@graph": graph})
+    return pretty_list({"@context": CONTEXT}, "@graph", _entities(record, files))
+
+
+def _entities(record: Record, files: Sequence[Payload]) -> Iterator[Entity]:
+    manifest = record.manifest
+    yield {
+        "@id": NAME,
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+    }
+    yield _root(record, files)
+    yield {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+    yield people.license_entity(manifest.license)
+    yield from people.entities(manifest.authors)
+    yield from _paper(manifest.paper_doi)
+    yield from action.entities(record, [file.path for file in files])
+    yield from map(_file, files)
 
 
 def by_id(document: Any) -> dict[str, Entity]:

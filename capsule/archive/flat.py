@@ -6,6 +6,7 @@ each in jsonschema.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
     "array": (list,),
 }
+_NUMBERS = frozenset((int, float))
 _TOLD = {"description", "title", "examples"}
 
 
@@ -39,16 +41,18 @@ def checker(schema: Mapping[str, Any]) -> Check:
         name: _field(name, field_schema) for name, field_schema in schema["properties"].items()
     }
     required = frozenset(schema["required"])
-    closed = schema.get("additionalProperties", True) is False
+    closed, known_names = schema.get("additionalProperties", True) is False, fields.keys()
+
+    items = tuple(fields.items())
 
     def check(value: Any) -> str | None:
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return "not an object"
         if missing := required - value.keys():
             return f"{min(missing)} is missing"
-        if closed and (unknown := value.keys() - fields.keys()):
-            return f"unknown field {min(unknown)[:100]!r}"
-        for name, check_field in fields.items():
+        if closed and not value.keys() <= known_names:
+            return f"unknown field {min(value.keys() - known_names)[:100]!r}"
+        for name, check_field in items:
             if name in value and (fault := check_field(value[name])):
                 return fault
         return None
@@ -64,30 +68,32 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     if items is not None:
         item = checker(items) if items["type"] == "object" else _field(name, items)
     named = schema.get("type", list(_TYPES))
-    types = tuple(kind for type_name in _as_list(named) for kind in _TYPES[type_name])
+    # exactly these are what JSON is parsed into: a bool is no int here
+    types = frozenset(kind for type_name in _as_list(named) for kind in _TYPES[type_name])
     enum = schema.get("enum")
-    pattern = re.compile(schema.get("pattern", ""))
-    lowest, highest = schema.get("minimum"), schema.get("maximum")
-    shortest, longest = schema.get("minLength", 0), schema.get("maxLength")
+    pattern = re.compile(schema["pattern"]) if "pattern" in schema else None
+    lowest, highest = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
 
     def check(value: Any) -> str | None:
-        if not isinstance(value, types) or isinstance(value, bool):
+        kind = type(value)
+        if kind not in types:
             return f"{name} has the wrong type"
         if enum is not None and value not in enum:
             return f"{name} is none of {enum}"
-        if isinstance(value, str):
-            if not pattern.search(value):
+        if kind is str:
+            if pattern is not None and not pattern.search(value):
                 return f"{name} is not in its form: {value[:100]!r}"
-            if len(value) < shortest or (longest is not None and len(value) > longest):
+            if not shortest <= len(value) <= longest:
                 return f"{name} is too short or too long"
-        elif isinstance(value, list):
+        elif kind is list:
             if len(value) < fewest:
                 return f"{name} has too few items"
             if item is not None:
-                return next(filter(None, map(item, value)), None)
-        elif isinstance(value, int | float) and (
-            (lowest is not None and value < lowest) or (highest is not None and value > highest)
-        ):
+                for one in value:
+                    if fault := item(one):
+                        return fault
+        elif kind in _NUMBERS and not lowest <= value <= highest:
             return f"{name} is out of range: {value}"
         return None
 

@@ -45,6 +45,7 @@ _BEHIND = re.compile(
 _FLAT = re.compile(rb"\[[^][{}]*\]")
 _FIELDS = (*_BEFORE.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
+_FIRST_NODE = (0,)
 # texts of attempts that many of them have
 _REPEATED = ("trial", "group", "seed_source", "outcome", "started")
 
@@ -102,7 +103,8 @@ def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
     """The attempt that a line, or an entry of a run folder's log, states."""
     evidence = tuple(Evidence(**file) for file in value["evidence"])
     texts = {name: intern(value[name]) for name in _REPEATED}
-    return Attempt(**{**value, **texts, "nodes": tuple(value["nodes"]), "evidence": evidence})
+    nodes = _FIRST_NODE if value["nodes"] == [0] else tuple(value["nodes"])
+    return Attempt(**{**value, **texts, "nodes": nodes, "evidence": evidence})
 
 
 def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, slice]]:
@@ -140,6 +142,7 @@ class _Known:
     def __init__(self) -> None:
         self._texts: dict[bytes, str] = {}
         self._numbers: dict[bytes, float] = {}
+        self._seeds: dict[bytes, int] = {}
 
     def text(self, raw: bytes) -> str:
         """The text, which is ASCII."""
@@ -154,6 +157,13 @@ class _Known:
         if text is None:
             text = self._texts[raw] = str(json.loads(raw.decode()))
         return text
+
+    def seed(self, raw: bytes) -> int:
+        """The whole number."""
+        seed = self._seeds.get(raw)
+        if seed is None:
+            seed = self._seeds[raw] = int(raw)
+        return seed
 
     def number(self, raw: bytes) -> float:
         """The number."""
@@ -178,7 +188,7 @@ def _sample(data: bytes, line: slice, known: _Known, where: str) -> Samples:
             metric=known.text(metric),
             trial=known.text(trial),
             attempt=int(attempt),
-            seed=int(seed),
+            seed=known.seed(seed),
             unit=known.string(unit),
             direction=cast(Direction, known.text(direction)),
             kind=cast(Kind, known.text(kind)),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedWriter
@@ -19,6 +17,7 @@ from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
 from capsule.archive.folder import Folder
 from capsule.archive.limits import MOST_DOCUMENT_BYTES, MOST_LINES_BYTES, MOST_TAG_BYTES
+from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
@@ -175,23 +174,11 @@ def read(path: Path) -> Capsule:
 def _open(path: Path) -> Capsule:
     source = _source(path)
     try:
-        with _no_collections():
+        with pause_collector():
             return _read(source, path)
     except BaseException:
         source.close()
         raise
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """A million values that all stay make the collector of cycles look again and again, in vain."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _image_name(image: Image) -> str:
@@ -301,9 +288,9 @@ def _derived_faults(
     return [fault for fault in faults if fault]
 
 
-def _is_other(name: str, due: bytes, payload: Mapping[str, Digest]) -> bool:
+def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
     """Whether a file that is there has other bytes than follow: its digest is known already."""
-    return name in payload and payload[name] != digest.of_bytes(due)
+    return name in payload and payload[name] != digest.of_pieces(due)
 
 
 def _description_faults(
@@ -323,9 +310,8 @@ def _description_faults(
         for name in sorted(payload)
         if name != crate.NAME
     ]
-    due = crate.build(record, files)
-    if _is_other(crate.NAME, due, payload):
-        yield _crate_fault(b"".join(load(crate.NAME)), due)
+    if _is_other(crate.NAME, crate.build(record, files), payload):
+        yield _crate_fault(b"".join(load(crate.NAME)), b"".join(crate.build(record, files)))
 
 
 def _crate_fault(data: bytes, due: bytes) -> str:

@@ -12,10 +12,12 @@ from capsule.record import FrozenClaim, Record
 NAME = "README.md"
 
 
-def build(record: Record) -> bytes:
-    """The text, in Markdown."""
-    sections = (_head, _verify, _claims, _contents, _by_hand)
-    return "\n\n".join("\n".join(section(record)) for section in sections).encode() + b"\n"
+def build(record: Record) -> Iterator[bytes]:
+    """The text, in Markdown, a line at a time."""
+    for place, section in enumerate((_head, _verify, _claims, _contents, _by_hand)):
+        if place:
+            yield b"\n"
+        yield from (f"{line}\n".encode() for line in section(record))
 
 
 def _head(record: Record) -> Iterator[str]:

@@ -7,7 +7,9 @@ the time. Anything else, whole or damaged, is left to the slow reader, which say
 
 from __future__ import annotations
 
+import re
 import resource
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -15,7 +17,16 @@ import orjson
 from capsule import digest, schema
 from capsule.errors import DamagedError
 
-_INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+_INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
+# a document larger than this has its first list of objects parsed in parts of about this size
+_LARGE = 1 << 20
+_LIST = re.compile(rb'\n  "([a-z_]+)": \[(?=\n    \{)')
+_ITEM_END, _LIST_END = b"\n    }", b"\n    }\n  ]"
+# so many items of a list are compared at once
+_ITEMS = 1000
+# numbers that Python writes otherwise than orjson; each ends its line, as no string does
+_SMALL = re.compile(rb"0\.0000\d+(?=,?(?:\n|$))")
+_EXPONENT = re.compile(rb"e(-?)(\d+)(?=,?(?:\n|$))")
 # so far right stands what is nested as deep as `schema.parse` allows
 _TOO_DEEP = b"\n" + b" " * 128
 _FEW_BRACKETS = 64
@@ -29,7 +40,7 @@ def parse(data: bytes, *, where: str) -> Any:
     Raises:
         DamagedError: Says what is wrong and in which line.
     """
-    value = None if _TOO_DEEP in data else _is_canonical(data, _INDENTED)
+    value = None if _TOO_DEEP in data else _fast(data, _is_indented)
     return _slowly(data, where) if value is None else value
 
 
@@ -40,19 +51,91 @@ def parse_line(data: bytes, *, where: str) -> Any:
         DamagedError: Says what is wrong.
     """
     few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
-    value = _is_canonical(data, orjson.OPT_SORT_KEYS) if few else None
+    value = _fast(data, _is_line) if few else None
     return _slowly(data, where) if value is None else value
 
 
-def _is_canonical(data: bytes, options: int) -> Any:
+def _fast(data: bytes, is_canonical: Callable[[Any, bytes], bool]) -> Any:
     """The value if it is written as it was read, else None."""
     if MEMORY_IS_LIMITED:
         return None
     try:
-        value = orjson.loads(data)
-        return value if orjson.dumps(value, option=options) == data else None
+        value = _load(data)
+        return value if is_canonical(value, data) else None
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
+
+
+def _load(data: bytes) -> Any:
+    """The value of a document, of which a long list of objects is parsed some at a time.
+
+    Whole, it takes orjson four times its bytes besides the value. Where a list begins and an object
+    ends is told by the spaces before it: what is no document in our form comes out as anything, or
+    not at all, and is found to be none when it is compared.
+    """
+    match = _LIST.search(data) if len(data) > _LARGE else None
+    if match is None:
+        return orjson.loads(data)
+    place, end = match.end(), data.find(_LIST_END, match.end()) + len(_ITEM_END)
+    items: list[Any] = []
+    while place < end:
+        cut = data.find(_ITEM_END + b",", place + _LARGE, end)
+        stop = end if cut < 0 else cut + len(_ITEM_END)
+        items += orjson.loads(b"[%b]" % data[place:stop])
+        place = stop + 1
+    value = orjson.loads(data[: match.end()] + data[max(match.end(), end) :])
+    value[match[1].decode()] = items
+    return value
+
+
+def _is_line(value: Any, data: bytes) -> bool:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) == data
+
+
+def _is_indented(value: Any, data: bytes) -> bool:
+    """Whether a document is what `pretty` makes of its value, compared a piece at a time."""
+    place = 0
+    for piece in _pieces(value):
+        due = piece if data.startswith(piece, place) else _in_python(piece)
+        if not data.startswith(due, place):
+            return False
+        place += len(due)
+    return place == len(data)
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """A value as indented JSON, in pieces: whole, it takes as much memory as all that it holds."""
+    if type(value) is not dict or not value:
+        yield orjson.dumps(value, option=_INDENTED)
+        yield b"\n"
+        return
+    before = b"{"
+    for name in sorted(value):
+        yield before + b"\n  " + orjson.dumps(name) + b": "
+        before = b","
+        member = value[name]
+        if type(member) is not list or not member:
+            yield orjson.dumps(member, option=_INDENTED).replace(b"\n", b"\n  ")
+            continue
+        for start in range(0, len(member), _ITEMS):
+            items = orjson.dumps(member[start : start + _ITEMS], option=_INDENTED)
+            yield (b"," if start else b"[") + items[1:-2].replace(b"\n", b"\n  ")
+        yield b"\n  ]"
+    yield b"\n}\n"
+
+
+def _in_python(piece: bytes) -> bytes:
+    """The same with the numbers written as Python writes them."""
+    return _EXPONENT.sub(_exponent, _SMALL.sub(_small, piece))
+
+
+def _small(match: re.Match[bytes]) -> bytes:
+    is_whole = not match.string[max(0, match.start() - 1) : match.start()].isdigit()
+    return repr(float(match[0])).encode() if is_whole else match[0]
+
+
+def _exponent(match: re.Match[bytes]) -> bytes:
+    return b"e" + (match[1] or b"+") + match[2].zfill(2)
 
 
 def _slowly(data: bytes, where: str) -> Any:

@@ -122,7 +122,7 @@ def _existence_error(target: Path) -> UsageError:
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
-        stated = codec.documents(record) | {readme.NAME: readme.build(record)}
+        stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     contents: dict[str, bytes | Path] = {
@@ -163,10 +163,11 @@ def _fill(
     expected: Mapping[str, Digest],
 ) -> None:
     sizes = {path: _size(source) for path, source in contents.items()}
-    draft = crate.build(record, [_payload(path, sizes[path], _ANY) for path in sorted(contents)])
+    draft = [_payload(path, sizes[path], _ANY) for path in sorted(contents)]
+    sizes[_CRATE] = sum(map(len, crate.build(record, draft)))
     info = bag.info(
         record,
-        payload_bytes=sum(sizes.values()) + len(draft),
+        payload_bytes=sum(sizes.values()),
         payload_files=len(contents) + 1,
     )
     archive = ZipWriter(file)
@@ -182,7 +183,7 @@ def _fill(
         if isinstance(source, Path) and expected.get(path, payload[path]) != payload[path]:
             raise change_error(path.removeprefix(bag.PAYLOAD), source)
     described = [_payload(path, sizes[path], payload[path]) for path in payload]
-    payload[_CRATE] = add(_CRATE, crate.build(record, described))
+    payload[_CRATE] = archive.add(_CRATE, sizes[_CRATE], crate.build(record, described))
     tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))
     add(bag.TAG_MANIFEST, bag.manifest(tags))
     archive.finish()

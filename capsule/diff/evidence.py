@@ -73,8 +73,12 @@ def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
     enough = len(different) >= (_TELLING if rounded else _FEW)
     values = enough and sorted(rerun.values) == sorted(original.values)
     values = values or (not rounded and _is_mostly_copied(original.values, rerun.values))
-    series = {_series(run.samples) for run in original.runs} - {None}
-    curves = any(_series(run.samples) in series for run in rerun.runs)
+    series = {_series(run.samples): run.samples for run in original.runs}
+    curves = any(
+        _tells(run.samples) and _tells(series[_series(run.samples)])
+        for run in rerun.runs
+        if _series(run.samples) in series
+    )
     if not (values or curves):
         return None
     return (
@@ -121,9 +125,13 @@ def _is_timed(line: Samples) -> bool:
     return line.kind == "machine" and line.unit in _TIMES
 
 
-def _series(samples: tuple[Samples, ...]) -> tuple[tuple[float, ...], ...] | None:
-    """All values of a run, where there are enough of them never to be the same twice."""
-    values = tuple(line.values for line in samples)
-    different = {value for one in values for value in one}
+def _series(samples: tuple[Samples, ...]) -> tuple[tuple[float, ...], ...]:
+    """All values of a run."""
+    return tuple(line.values for line in samples)
+
+
+def _tells(samples: tuple[Samples, ...]) -> bool:
+    """Whether a run has enough values never to be the same twice."""
+    different = {value for line in samples for value in line.values}
     counted = any(line.resolution > 0 for line in samples)
-    return values if len(different) >= (_TELLING if counted else 2) else None
+    return len(different) >= (_TELLING if counted else 2)

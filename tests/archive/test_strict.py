@@ -94,6 +94,32 @@ def test_both_readers_take_and_refuse_the_same(
     agrees(text.encode("utf-8", "surrogatepass") + b"\n")
 
 
+@given(VALUES, st.binary(min_size=1, max_size=3), st.floats(0, 1))
+def test_documents_in_our_own_form_are_taken_and_refused_alike(
+    value: object, other: bytes, place: float
+) -> None:
+    document = {"many": [value] * 3, "one": value}
+    text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False)
+    data = text.encode("utf-8", "surrogatepass") + b"\n"
+    agrees(data)
+    start = int(place * len(data))
+    agrees(data[:start] + other + data[start + len(other) :])
+
+
+@pytest.mark.parametrize("place", [0, 999, 1000, 2499])
+def test_long_lists_are_taken_whole_and_refused_for_any_item(place: int) -> None:
+    items = [{"lower": n * 1e-5, "upper": n * 1e15, "name": ": 0.00001"} for n in range(2500)]
+    data = codec.pretty({"items": items})
+    assert strict.parse(data, where="it") == {"items": items}
+    doubled = data.replace(
+        codec.pretty(items[place]["upper"]).strip() + b"\n",
+        codec.pretty(items[place]["upper"]).strip() + b',\n      "upper": 1.0\n',
+    )
+    assert doubled != data
+    with pytest.raises(DamagedError, match="upper"):
+        strict.parse(doubled, where="it")
+
+
 @pytest.mark.parametrize("data", AWKWARD)
 def test_awkward_texts_are_taken_and_refused_alike(data: bytes) -> None:
     agrees(data)

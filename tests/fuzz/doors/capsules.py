@@ -247,14 +247,14 @@ def _mend_results(files: Files) -> None:
     names = [name.removeprefix("data/") for name in files if name.startswith("data/")]
     record = codec.read(names, lambda name: [files[f"data/{name}"]], where="mended")
     files["bag-info.txt"] = bag.info(record, payload_bytes=0, payload_files=0)
-    files["data/results/metrics.json"] = codec.metrics(record)
-    files[f"data/{readme.NAME}"] = readme.build(record)
+    files["data/results/metrics.json"] = b"".join(codec.metrics(record))
+    files[f"data/{readme.NAME}"] = b"".join(readme.build(record))
     described = [
         Payload(path=name, size_bytes=len(data), digest=digest.of_bytes(data))
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))
         if name != crate.NAME
     ]
-    files[f"data/{crate.NAME}"] = crate.build(record, described)
+    files[f"data/{crate.NAME}"] = b"".join(crate.build(record, described))
 
 
 BYTES = Door(name="bytes", make=make_bytes, send=send_bytes)

@@ -1,0 +1,51 @@
+"""What follows from a large record is hashed without ever being there whole."""
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from capsule import digest, plan, summary
+from capsule.archive import codec, crate
+from capsule.record import Record
+from tests.support import bulk
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    manifest = bulk.read_manifest(bulk.manifest_document(metrics=300, seeds=30))
+    return bulk.make(manifest, bulk.normal(1, 1))
+
+
+@pytest.mark.parametrize("make", [codec.metrics, lambda made: crate.build(made, [])])
+def test_a_document_in_pieces_has_the_one_form(
+    record: Record, make: Callable[[Record], Iterable[bytes]]
+) -> None:
+    pieces = list(make(record))
+    assert len(pieces) > 300
+    assert b"".join(pieces) == codec.pretty(json.loads(b"".join(pieces)))
+
+
+def test_metrics_that_are_hashed_take_no_more_memory_than_a_few_of_them(record: Record) -> None:
+    whole = codec.pretty(summary.metrics_document(record))
+    tracemalloc.start()
+    try:
+        hashed = digest.of_pieces(codec.metrics(record))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert hashed == digest.of_bytes(whole)
+    assert peak < len(whole) / 20
+
+
+def test_a_plan_is_named_by_its_canonical_json_however_many_starts_it_has() -> None:
+    for seeds in (1, 99, 100, 101, 250):
+        manifest = bulk.read_manifest(bulk.manifest_document(metrics=1, seeds=seeds))
+        made = plan.make(manifest)
+        assert len(made.groups) == seeds
+        assert made.digest == digest.of_json(plan.to_json(made))
+        assert plan.json_digest(plan.to_json(made)) == made.digest
+    assert plan.json_digest({**plan.to_json(made), "groups": []}) == digest.of_json(
+        {**plan.to_json(made), "groups": []}
+    )
