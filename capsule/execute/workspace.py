@@ -176,6 +176,15 @@ class Workspace:
             yield
 
     @property
+    def label(self) -> str:
+        """Marks the processes and containers of this folder's run, and of no other folder's.
+
+        A folder keeps its inode where it is renamed, and no copy has it: whoever hands out a folder
+        that bears the name of somebody's run must not have that run's processes ended.
+        """
+        return f"{self.header.setup.uuid}.{self.folder.stat().st_ino}"
+
+    @property
     def to_resume(self) -> Path:
         """The folder by which this run is taken up: of a side it is the pair's."""
         side = isinstance(self.header.setup.origin, Side)

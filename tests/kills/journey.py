@@ -117,6 +117,7 @@ class Struck:
         self._before = {path.name for path in user.folder.iterdir()}
         self._finished: set[tuple[str, int, str]] = set()
         self._ids: dict[str, str] = {}
+        self._labels: set[str] = set()
         self._tried = [journey.name]
 
     def strike(self, at: int, strike: Strike = kill) -> Ending:
@@ -147,8 +148,8 @@ class Struck:
         attempts = {_key(one) for path in capsules for one in attempts_in(path)}
         if lost := self._finished - attempts:
             self._fault("trials lost", f"{sorted(lost)}")
-        for uuid in self._ids:
-            if left := process.find_marked(uuid):
+        for label in self._labels:
+            if left := process.find_marked(label):
                 self._fault("left running", f"{left}")
         self._check_litter(capsules)
         shutil.rmtree(self._user.folder.parent)
@@ -172,9 +173,11 @@ class Struck:
             try:
                 with archive.read(path) as capsule:
                     uuid, name = capsule.record.uuid, capsule.id
+                    variables = capsule.record.environment["variables"]
             except CapsuleError as error:
                 self._fault("half capsules", str(error))
                 continue
+            self._labels.add(variables["CAPSULE_RUN"])
             if self._ids.setdefault(uuid, name) != name:
                 self._fault("second ids", f"{name[:8]}, not {self._ids[uuid][:8]}")
 
