@@ -104,6 +104,8 @@ class Workspace:
         self.folder = folder.absolute()
         self.header = header
         self.log = Log(self.folder / "attempts.jsonl")
+        # kept, since without a container a workload could change the files
+        self._nodes = _read_nodes(self.folder)
 
     @classmethod
     @contextmanager
@@ -173,6 +175,7 @@ class Workspace:
         with lock:
             # what another process noted before it let go counts
             self.log = Log(self.folder / "attempts.jsonl")
+            self._nodes = _read_nodes(self.folder)
             yield
 
     @property
@@ -232,19 +235,19 @@ class Workspace:
 
     def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""
-        paths = sorted((self.folder / "nodes").glob("*.json"))
-        return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
+        return self._nodes
 
     def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""
         known = self.find_node(node)
         if known is not None:
             return known
-        index = len(self.nodes())
-        path = self.folder / "nodes" / f"{index:04}.json"
+        nodes = self.nodes()
+        path = self.folder / "nodes" / f"{len(nodes):04}.json"
         path.parent.mkdir(exist_ok=True)
         write_durably(path, json.dumps(node, indent=1).encode())
-        return index
+        self._nodes = (*nodes, node)
+        return len(nodes)
 
     def find_node(self, node: JsonObject) -> int | None:
         """The index of a node that worked here before, None of one that did not."""
@@ -285,6 +288,11 @@ class Workspace:
             )
         )
         return start
+
+
+def _read_nodes(folder: Path) -> tuple[JsonObject, ...]:
+    paths = sorted((folder / "nodes").glob("*.json"))
+    return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
 
 
 def read_file(path: Path) -> bytes:

@@ -167,6 +167,42 @@ FOLDERS = (
     ),
 )
 
+# under its second seed the command reaches for what belongs to the first, or to the run
+_REACH = (
+    DONE
+    + """
+import pathlib, shutil
+out = pathlib.Path(os.environ["CAPSULE_OUT"])
+run, first = out.parents[2], out.parents[1] / "0001"
+if seed == 2:
+    """
+)
+_CHANGED = "what it had reported was changed after it had ended"
+
+NEIGHBOURS = tuple(
+    Case(
+        name=f"neighbour/{name}",
+        prepare=_run(_REACH + strike + "\n", seeds=[1, 2, 3]),
+        status=status,
+        says=says,
+        says_not="a fault of capsule",
+    )
+    for name, strike, status, says in (
+        ("results-removed", "(first / 'out' / 'results.jsonl').unlink()", 5, _CHANGED),
+        ("results-of-no-number", "(first / 'out' / 'results.jsonl').write_text('x')", 5, _CHANGED),
+        ("start-removed", "shutil.rmtree(first)", 5, _CHANGED),
+        ("all-starts-removed", "shutil.rmtree(first.parent)", 5, _CHANGED),
+        ("nodes-removed", "shutil.rmtree(run / 'nodes')", 0, "sealed tiny-"),
+        ("node-of-no-form", "(run / 'nodes' / '0000.json').write_text('[]')", 0, "sealed tiny-"),
+        ("digests-removed", "(run / 'digests.txt').unlink()", 4, "not the list of what the run"),
+        ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
+        ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
+        ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
+        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 6, "inputs does not exist"),
+        ("run-removed", "shutil.rmtree(run)", 5, "cannot write"),
+    )
+)
+
 JOURNALS = tuple(
     Case(
         name=f"journal/{name}",
@@ -345,4 +381,4 @@ NAMES = (
     ),
 )
 
-CASES = ENDS + RESULTS + FOLDERS + JOURNALS + HANGS + STOPS + NAMES
+CASES = ENDS + NEIGHBOURS + RESULTS + FOLDERS + JOURNALS + HANGS + STOPS + NAMES
