@@ -122,7 +122,7 @@ def set_up(
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
     """
-    archive.require_room(plan, carried=len(resolved.inputs))
+    archive.require_room(plan, carried=tuple(resolved.inputs.values()))
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
