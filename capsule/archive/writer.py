@@ -166,8 +166,8 @@ def _fill(
     sizes = {path: _size(source) for path, source in contents.items()}
     if sum(sizes.values()) > MOST_BYTES:
         raise ExecutionError(
-            f"the capsule would hold {sum(sizes.values())} bytes, and {MOST_BYTES} are the most that"
-            " a reader takes: mostly what the workloads printed",
+            f"the capsule would hold {sum(sizes.values())} bytes, and {MOST_BYTES} are the most"
+            " that a reader takes: mostly what the workloads printed",
             advice="shorten the logs in the run folder, then take up the run with --resume",
         )
     draft = crate.build(record, [_payload(path, sizes[path], _ANY) for path in sorted(contents)])
