@@ -96,7 +96,7 @@ class Gatherer:
             if journal.software:
                 software.setdefault(group.framework, journal.software)
                 effective.setdefault(group.framework, journal.environment)
-            changed |= {(begun.number, one.trial): one for one in _changed(journal, own)}
+            changed |= {(begun.number, one.trial): one for one in _find_changes(journal, own)}
             samples += _samples(journal, own, group)
         return Execution(
             attempts=tuple(
@@ -138,7 +138,7 @@ def _holds_text(path: Path) -> bool:
         return bool(stream.read(1))
 
 
-def _changed(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Attempt]:
+def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Attempt]:
     """The attempts that completed and of which that can no longer be read, as failed ones.
 
     Without a container a workload can reach what an earlier one had reported.

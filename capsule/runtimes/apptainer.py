@@ -316,7 +316,7 @@ def _judge(
         )
     # 255 is also a program's own, and from its start on so may be a FATAL line
     words = tail_since(invocation.stderr, offset_bytes) if process_exit.code == 255 else ""
-    if (fault := _fatal(words)) and not expected.noted:
+    if (fault := _fatal(words)) and not expected.is_there:
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(process_exit.code)

@@ -41,7 +41,7 @@ class Arrival:
     mounts: tuple[Mount, ...]
 
     @property
-    def noted(self) -> bool:
+    def is_there(self) -> bool:
         """Whether the program was about to start."""
         try:
             return self.note.stat().st_ctime_ns != self.changed_ns
