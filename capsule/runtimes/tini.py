@@ -15,6 +15,8 @@ _WORDS = "[FATAL tini"
 _STATUSES = (126, 127)
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _EXECUTABLE = 0o111
+# the PATH is the image's, and each folder of it costs a question
+_MOST_FOLDERS = 50
 # of a mode as Go has it: folder, link, devices, pipe, socket, other
 _NO_FILE = 0x8F280000
 
@@ -38,7 +40,7 @@ def _has_program(api: Any, container: str) -> bool:
     inspection = api.inspect_container(container)
     command = str(inspection["Path"])
     variables = dict(entry.partition("=")[::2] for entry in inspection["Config"]["Env"] or ())
-    folders = variables.get("PATH", _USUAL_PATH).split(":")
+    folders = variables.get("PATH", _USUAL_PATH).split(":")[:_MOST_FOLDERS]
     paths = [command] if "/" in command else [f"{folder}/{command}" for folder in folders if folder]
     return any(_is_program(api, container, path) for path in paths)
 

@@ -174,9 +174,11 @@ _REACH = (
 import pathlib, shutil
 out = pathlib.Path(os.environ["CAPSULE_OUT"])
 run, first = out.parents[2], out.parents[1] / "0001"
+NUL = '{"target": "a' + chr(92) + 'u0000b"}'
 if seed == 2:
     """
 )
+_LINK = "(first / 'stdout.txt').symlink_to('/etc/passwd')"
 _CHANGED = "what it had reported was changed after it had ended"
 
 NEIGHBOURS = tuple(
@@ -200,6 +202,14 @@ NEIGHBOURS = tuple(
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
         ("inputs-removed", "shutil.rmtree(run / 'inputs')", 6, "inputs does not exist"),
         ("run-removed", "shutil.rmtree(run)", 5, "cannot write"),
+        ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
+        ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
+        ("note-is-a-pipe", "os.mkfifo(run / 'sealing.json')", 0, "sealed tiny-"),
+        ("clean-is-a-link", "(run / 'clean').symlink_to('/etc')", 0, "sealed tiny-"),
+        ("starts-are-a-file", "shutil.rmtree(first.parent); first.parent.touch()", 5, "cannot"),
+        ("log-is-a-link", "(first / 'stdout.txt').unlink(); " + _LINK, 0, "sealed tiny-"),
+        ("hollow-results", "os.truncate(first / 'out' / 'results.jsonl', 1 << 40)", 5, _CHANGED),
+        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "are the most that"),
     )
 )
 
