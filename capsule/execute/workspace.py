@@ -26,6 +26,7 @@ from pathlib import Path
 
 from capsule import leavings, places
 from capsule.archive import strict
+from capsule.archive.limits import MOST_DOCUMENT_BYTES
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
@@ -299,8 +300,13 @@ def read_file(path: Path) -> bytes:
     """A file of a run folder, which may have come from elsewhere.
 
     Raises:
-        UsageError: It is not there, or no file.
+        UsageError: It is not there, or no file, or larger than any of them is.
     """
+    if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
+        raise UsageError(
+            f"has {size_bytes} bytes, and {MOST_DOCUMENT_BYTES} are the most that are read",
+            where=str(path),
+        )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError(
