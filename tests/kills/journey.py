@@ -169,15 +169,16 @@ class Struck:
         for log in self._user.folder.glob("**/attempts.jsonl"):
             for line in log.read_bytes().split(b"\n")[:-1]:
                 self._finished |= set(map(_key, json.loads(line).get("attempts", [])))
+        for header in self._user.folder.glob("**/run.json"):
+            uuid = json.loads(header.read_bytes())["setup"]["uuid"]
+            self._labels.add(f"{uuid}.{header.parent.stat().st_ino}")
         for path in self._new_capsules():
             try:
                 with archive.read(path) as capsule:
                     uuid, name = capsule.record.uuid, capsule.id
-                    variables = capsule.record.environment["variables"]
             except CapsuleError as error:
                 self._fault("half capsules", str(error))
                 continue
-            self._labels.add(variables["CAPSULE_RUN"])
             if self._ids.setdefault(uuid, name) != name:
                 self._fault("second ids", f"{name[:8]}, not {self._ids[uuid][:8]}")
 
