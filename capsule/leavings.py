@@ -19,6 +19,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def size_bytes(path: Path) -> int:
+    """Size of what lies there, a link's own; 0 where nothing does."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
 def open_file(path: Path) -> BinaryIO | None:
     """Open a regular file to read it; None for anything else, and where nothing can be read."""
     # to open a device may set something off already; what takes the file's place after this look

@@ -23,7 +23,7 @@ from capsule import session as sessions
 from capsule.digest import of_bytes
 from capsule.errors import UsageError
 from capsule.execute import loop
-from capsule.execute.workspace import write_durably
+from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
 from capsule.manifest import Manifest, with_seeds
 from capsule.manifest.paths import match
@@ -227,8 +227,8 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
             if inside
             else "name the folder that the interrupted pair printed; its name ends in .pair",
         )
-    match parse(header.read_bytes(), where=str(header)):
-        case {"format": format_, "a": str(a), "b": str(b)} if format_ == _FORMAT:
+    match parse(read_file(header), where=str(header)):
+        case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
     raise UsageError("another version of capsule began this pair", where=str(folder))
 

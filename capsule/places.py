@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,10 +54,12 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
             where=str(folder),
             advice=f"make it, or name another place with {flag}",
         )
-    # the longest name that sealing will use
-    name = f".{output.name if output else ''}."
+    # the longest name that sealing will use; a file without a name, so that no kill leaves it there
+    name = f".{output.name if output else ''}.{uuid.uuid4().hex[:8]}.capsule.partial"
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=name, suffix=".capsule.partial"):
+        with suppress(FileNotFoundError):
+            (folder / name).lstat()
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
@@ -115,20 +118,27 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for as long as it is needed.
+    """A folder of this user's alone for as long as it is needed; the next process removes it else.
 
     Raises:
         ExecutionError: There is no place for it.
     """
+    parent = Path(tempfile.gettempdir())
+    _sweep_once(parent)
     try:
-        folder = tempfile.TemporaryDirectory(prefix="capsule-")
+        folder, lock = _make_partial(parent / "capsule", mode=0o700)
     except OSError as error:
         raise ExecutionError(
             f"no temporary folder can be made: {error.strerror}",
             advice="free some space in /tmp, or name another folder in TMPDIR",
         ) from None
-    with folder as name:
-        yield Path(name)
+    with lock:
+        try:
+            yield folder
+        finally:
+            # as everywhere, what cannot be removed stays out of sight
+            with suppress(OSError):
+                leavings.remove(folder)
 
 
 def _failure(fault: str, where: object) -> ExecutionError:
@@ -192,11 +202,17 @@ def sweep(parent: Path) -> None:
                     leavings.remove(path)
 
 
-def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
+@cache
+def _sweep_once(parent: Path) -> None:
+    """`sweep` where many small folders are made, and others may keep thousands of files."""
+    sweep(parent)
+
+
+def _make_partial(folder: Path, *, mode: int = 0o777) -> tuple[Path, BinaryIO]:
     """An empty folder beside another one, locked for as long as this process lives."""
     while True:
         partial = _aside(folder, _PARTIAL)
-        partial.mkdir(parents=True)
+        partial.mkdir(mode, parents=True)
         try:
             lock = hold(partial)
         except FileNotFoundError:

@@ -19,7 +19,7 @@ from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import payload
-from capsule.image import Image
+from capsule.image import Image, platforms
 from capsule.launch.base import Launcher
 from capsule.manifest import Manifest
 from capsule.notes import Note
@@ -192,6 +192,7 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
                 "the original ran without an image, so no engine can run the same one",
                 advice="verify it with --runtime host, or name an image with --image",
             )
+        platforms.require(request.used.image)
         return request.used.image
     if not request.has_image:
         raise UsageError(

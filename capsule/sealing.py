@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capsule import archive, earlier, leavings, places, reading
+from capsule.archive.limits import MOST_LOG_BYTES
 from capsule.errors import BugError, CapsuleError, DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.execute.workspace import read_file, write_durably
@@ -158,6 +159,7 @@ def write(
     privacy = Privacy(workspace.folder, keep_hosts=workspace.header.keep_hosts)
     with suppress(FileNotFoundError):
         leavings.remove(workspace.clean_logs)
+    _require_room(execution)
     logs, findings = privacy.clean_files(execution.logs, workspace.clean_logs)
     findings += privacy.scan_record(record)
     if findings and strict_privacy:
@@ -174,6 +176,24 @@ def write(
         files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
     return Sealed(path=target, id=capsule_id, record=record)
+
+
+def _require_room(execution: Execution) -> None:
+    """Stop before logs are read that no capsule carries: a file of holes costs a workload nothing.
+
+    Raises:
+        ExecutionError: They are too large together.
+    """
+    # what is gone meanwhile is told where it is read
+    sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
+    if sum(sizes.values()) > MOST_LOG_BYTES:
+        raise ExecutionError(
+            f"the workloads printed {sum(sizes.values())} bytes, and {MOST_LOG_BYTES} are the most"
+            " that a capsule carries",
+            where=max(sizes, key=sizes.__getitem__),
+            advice="everything measured is kept: shorten that log, and take up the run with"
+            " --resume",
+        )
 
 
 def _require_readable(record: Record, target: Path) -> None:
@@ -204,9 +224,11 @@ def _aim(run: Session | CutOff) -> Path | None:
     note = run.workspace.sealing
     if not leavings.is_file(note):
         return None
-    match parse(read_file(note), where=str(note)):
-        case {"target": str(target)}:
-            return places.near(Path(target))
+    # without a container a workload could have written it, and then it names no place of ours
+    with suppress(DamagedError):
+        match parse(read_file(note), where=str(note)):
+            case {"target": str(target)} if "\0" not in target:
+                return places.near(Path(target))
     return None
 
 

@@ -122,7 +122,7 @@ def set_up(
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
     """
-    archive.require_room(plan, carried=len(resolved.inputs))
+    archive.require_room(plan, carried=tuple(resolved.inputs.values()))
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
@@ -197,7 +197,7 @@ def take_up(
         DamagedError: What it copied when it was begun has changed, or the log is none of this plan.
     """
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
-    processes = resolved.runtime.reap(cut_off.setup.uuid)
+    processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:
         watch.leftovers(processes)
     plan = _add_begun_controls(cut_off)
@@ -362,7 +362,7 @@ def _session(
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,
         determinism=plan.manifest.determinism,
-        label=setup.uuid,
+        label=workspace.label,
         nodes=(_add_node(workspace),) * len(resolved.devices),
         deadline=time.monotonic() + limit if limit else None,
     )

@@ -12,7 +12,7 @@ import pytest
 from capsule import image as images
 from capsule import manifest as manifests
 from capsule import runtimes
-from capsule.errors import UsageError
+from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.resolve import Request, Used, resolve
 from capsule.runtimes.base import Prepared
@@ -113,6 +113,14 @@ def test_what_ran_before_is_used_again(tmp_path: Path, engines: list[str], site:
     assert resolve(request(tmp_path, used=without)).runtime.name == "host"
     with pytest.raises(UsageError, match="ran without an image"):
         resolve(request(tmp_path, used=without, runtime="docker"))
+
+
+def test_an_image_for_another_machine_is_not_started(
+    tmp_path: Path, engines: list[str], site: WriteSite
+) -> None:
+    other = replace(make_image(), platform="linux/s390x")
+    with pytest.raises(CannotRunError, match="is for linux/s390x, and this machine is linux/"):
+        resolve(request(tmp_path, image=False, used=Used(image=other, datasets=())))
 
 
 @pytest.mark.parametrize(

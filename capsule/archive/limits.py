@@ -17,6 +17,10 @@ MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 28
 MOST_PARSED_BYTES = 224 << 20
+# all files together: a file with holes costs whoever sends it nothing, and hashing it a day
+MOST_BYTES = 128 << 30
+MOST_INPUT_BYTES = MOST_BYTES // 2
+MOST_LOG_BYTES = MOST_BYTES // 4
 
 # bytes that CPython takes, about
 _OBJECT, _MEMBER, _LIST, _ITEM, _STRING = 64, 48, 56, 8, 60

@@ -16,7 +16,12 @@ from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
 from capsule.archive.folder import Folder
-from capsule.archive.limits import MOST_DOCUMENT_BYTES, MOST_LINES_BYTES, MOST_TAG_BYTES
+from capsule.archive.limits import (
+    MOST_BYTES,
+    MOST_DOCUMENT_BYTES,
+    MOST_LINES_BYTES,
+    MOST_TAG_BYTES,
+)
 from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
@@ -238,7 +243,13 @@ def _loader(
 
 
 def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
-    """Stop before anything is hashed, where a document is larger than any is read."""
+    """Stop before anything is hashed, where there is more than any capsule holds."""
+    total = sum(sizes.values())
+    if total > MOST_BYTES:
+        raise DamagedError(
+            f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
+            where=where,
+        )
     for path in sorted((_DOCUMENTS | _TAGS) & sizes.keys()):
         most = MOST_LINES_BYTES if path in _LINES else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most

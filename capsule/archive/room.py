@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from capsule.archive import limits
 from capsule.archive.codec import pretty
@@ -21,17 +22,17 @@ _SPARE_ENTRIES = 20_000
 _STREAMS = 2
 
 
-def require(plan: Plan, *, carried: int) -> None:
+def require(plan: Plan, *, carried: Sequence[Path]) -> None:
     """Stop before a day of measuring rather than after it, if its capsule could not be read.
 
     Args:
         plan: What will run.
-        carried: How many input files the capsule has.
+        carried: Every input file that the capsule has.
 
     Raises:
-        UsageError: Says what is too many.
+        UsageError: Says what is too many, or which input cannot be read.
     """
-    for what, number, most in _needs(plan, carried):
+    for what, number, most in _needs(plan, len(carried)):
         if number > most:
             raise UsageError(
                 f"a capsule of this run would have about {number} {what}, and {most} are the most"
@@ -39,6 +40,18 @@ def require(plan: Plan, *, carried: int) -> None:
                 where="/benchmarks",
                 advice="leave out cases, seeds, metrics or claims, or split it into several runs",
             )
+    try:
+        size_bytes = sum(path.stat().st_size for path in carried)
+    except OSError as error:
+        where = str(error.filename)
+        raise UsageError(f"cannot be read: {error.strerror}", where=where) from None
+    if size_bytes > limits.MOST_INPUT_BYTES:
+        raise UsageError(
+            f"the inputs have {size_bytes} bytes together, and {limits.MOST_INPUT_BYTES} are the"
+            " most that a capsule carries",
+            where="/benchmarks",
+            advice="name large files under /datasets: they are found by their digest, not carried",
+        )
 
 
 def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:

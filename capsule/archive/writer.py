@@ -11,6 +11,7 @@ from pathlib import Path
 from capsule.archive import bag, codec, crate, names, reader, readme
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
+from capsule.archive.limits import MOST_BYTES
 from capsule.digest import Digest
 from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
 from capsule.record import File, Record
@@ -163,6 +164,12 @@ def _fill(
     expected: Mapping[str, Digest],
 ) -> None:
     sizes = {path: _size(source) for path, source in contents.items()}
+    if sum(sizes.values()) > MOST_BYTES:
+        raise ExecutionError(
+            f"the capsule would hold {sum(sizes.values())} bytes, and {MOST_BYTES} are the most"
+            " that a reader takes: mostly what the workloads printed",
+            advice="shorten the logs in the run folder, then take up the run with --resume",
+        )
     draft = [_payload(path, sizes[path], _ANY) for path in sorted(contents)]
     sizes[_CRATE] = sum(map(len, crate.build(record, draft)))
     info = bag.info(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from capsule import leavings
@@ -85,17 +86,24 @@ class Gatherer:
         effective: dict[str, Json] = {}
         samples: list[Samples] = []
         logs: list[File] = []
+        changed: dict[tuple[int, str], Attempt] = {}
         for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
-            journal = self._journal(begun, group, attempts.get(begun.number, {}))
+            own = attempts.get(begun.number, {})
+            journal = self._journal(begun, group, own)
             logs += self._logs(begun)
             if journal.software:
                 software.setdefault(group.framework, journal.software)
                 effective.setdefault(group.framework, journal.environment)
-            samples += _samples(journal, attempts.get(begun.number, {}), group)
+            changed |= {(begun.number, one.trial): one for one in _find_changes(journal, own)}
+            samples += _samples(journal, own, group)
         return Execution(
-            attempts=tuple(attempt for _, attempt in log.attempts if attempt.group in groups),
+            attempts=tuple(
+                changed.get((number, attempt.trial), attempt)
+                for number, attempt in log.attempts
+                if attempt.group in groups
+            ),
             samples=tuple(samples),
             software=software,
             effective=effective,
@@ -128,6 +136,24 @@ def _holds_text(path: Path) -> bool:
         return False
     with stream:
         return bool(stream.read(1))
+
+
+def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Attempt]:
+    """The attempts that completed and of which that can no longer be read, as failed ones.
+
+    Without a container a workload can reach what an earlier one had reported.
+    """
+    complete = {report.trial for report in journal.reports if report.outcome == "completed"}
+    return [
+        replace(
+            attempt,
+            outcome="failed",
+            reason="bad-result",
+            message="what it had reported was changed after it had ended",
+        )
+        for attempt in attempts.values()
+        if attempt.outcome == "completed" and attempt.trial not in complete
+    ]
 
 
 def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Sequence[Samples]:

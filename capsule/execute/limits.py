@@ -15,6 +15,7 @@ from capsule.options import Limits
 
 # what even an empty file or folder takes of a disk
 _LEAST_BYTES = 4096
+_LOGS = ("stdout.txt", "stderr.txt")
 _PAUSE_SECONDS = 1.0
 # looking may take a twentieth of one processor's time
 _SHARE = 20
@@ -86,6 +87,9 @@ def disk_bytes(folder: Path, most: int) -> int:
                 for item in listing:
                     status = item.stat(follow_symlinks=False)
                     total += max(_LEAST_BYTES, 512 * status.st_blocks)
+                    if item.name in _LOGS:
+                        # holes take nothing here, and all that they measure in the capsule
+                        total += max(0, status.st_size - 512 * status.st_blocks)
                     if total > most:
                         return total
                     if item.is_dir(follow_symlinks=False):

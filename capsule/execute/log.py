@@ -18,6 +18,8 @@ from capsule.jsons import Json, JsonObject
 from capsule.record import Attempt
 
 _SYNC_SECONDS = 1.0
+# a hundred thousand trials, each tried again and again
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +202,11 @@ def _read_start(start: JsonObject) -> Begun:
 
 
 def _read(path: Path) -> bytes:
+    if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
+        raise UsageError(
+            f"the log of the run has {size_bytes} bytes, and {_MOST_BYTES} are the most",
+            where=str(path),
+        )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError("the log of the run is not to be read as a file", where=str(path))

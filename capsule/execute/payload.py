@@ -11,7 +11,7 @@ from pathlib import Path
 from capsule import __version__, archive, reading
 from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
-from capsule.execute.workspace import Workspace
+from capsule.execute.workspace import Workspace, read_file
 from capsule.manifest import Manifest
 from capsule.record import File
 
@@ -179,7 +179,7 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
         DamagedError: The list of it is not as it was written.
     """
     try:
-        lines = workspace.digests.read_text().splitlines()
+        lines = read_file(workspace.digests).decode().splitlines()
         pairs = [line.split("  ", 1) for line in lines]
         digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):

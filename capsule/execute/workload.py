@@ -92,14 +92,16 @@ class Begins(Protocol):
 
 
 def environment(setting: Setting) -> dict[str, str]:
-    """The variables that every workload of the run gets; nothing of the caller's own leaks in."""
+    """The variables that every workload of the run gets; nothing of the caller's own leaks in.
+
+    The engine adds the mark by which its processes are found again, which no copy of a run shares.
+    """
     return {
         **dict.fromkeys(THREAD_VARIABLES, str(setting.threads)),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
-        "CAPSULE_RUN": setting.label,
         **(STRICT_VARIABLES if setting.determinism == "strict" else {}),
     }
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from capsule import leavings, places
 from capsule.archive import strict
+from capsule.archive.limits import MOST_DOCUMENT_BYTES
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
@@ -104,6 +105,8 @@ class Workspace:
         self.folder = folder.absolute()
         self.header = header
         self.log = Log(self.folder / "attempts.jsonl")
+        # kept, since without a container a workload could change the files
+        self._nodes = _read_nodes(self.folder)
 
     @classmethod
     @contextmanager
@@ -173,7 +176,17 @@ class Workspace:
         with lock:
             # what another process noted before it let go counts
             self.log = Log(self.folder / "attempts.jsonl")
+            self._nodes = _read_nodes(self.folder)
             yield
+
+    @property
+    def label(self) -> str:
+        """Marks the processes and containers of this folder's run, and of no other folder's.
+
+        A folder keeps its inode where it is renamed, and no copy has it: whoever hands out a folder
+        that bears the name of somebody's run must not have that run's processes ended.
+        """
+        return f"{self.header.setup.uuid}.{self.folder.stat().st_ino}"
 
     @property
     def to_resume(self) -> Path:
@@ -223,19 +236,19 @@ class Workspace:
 
     def nodes(self) -> tuple[JsonObject, ...]:
         """The inventory of every node that worked here, in the order of their index."""
-        paths = sorted((self.folder / "nodes").glob("*.json"))
-        return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
+        return self._nodes
 
     def add_node(self, node: JsonObject) -> int:
         """Keep a node's inventory, unless this node worked here before; returns its index."""
         known = self.find_node(node)
         if known is not None:
             return known
-        index = len(self.nodes())
-        path = self.folder / "nodes" / f"{index:04}.json"
+        nodes = self.nodes()
+        path = self.folder / "nodes" / f"{len(nodes):04}.json"
         path.parent.mkdir(exist_ok=True)
         write_durably(path, json.dumps(node, indent=1).encode())
-        return index
+        self._nodes = (*nodes, node)
+        return len(nodes)
 
     def find_node(self, node: JsonObject) -> int | None:
         """The index of a node that worked here before, None of one that did not."""
@@ -278,12 +291,22 @@ class Workspace:
         return start
 
 
+def _read_nodes(folder: Path) -> tuple[JsonObject, ...]:
+    paths = sorted((folder / "nodes").glob("*.json"))
+    return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
+
+
 def read_file(path: Path) -> bytes:
     """A file of a run folder, which may have come from elsewhere.
 
     Raises:
-        UsageError: It is not there, or no file.
+        UsageError: It is not there, or no file, or larger than any of them is.
     """
+    if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
+        raise UsageError(
+            f"has {size_bytes} bytes, and {MOST_DOCUMENT_BYTES} are the most that are read",
+            where=str(path),
+        )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError(

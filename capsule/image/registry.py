@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform as machine
-
 from capsule.digest import Digest, expect
 from capsule.errors import CannotRunError, UsageError
-from capsule.image import Image, documents, facts
+from capsule.image import Image, documents, facts, platforms
 from capsule.image.documents import Index, Manifest
 from capsule.image.reference import Reference
 from capsule.image.transfer import Transfer
@@ -14,7 +12,6 @@ from capsule.image.transfer import Transfer
 _ACCEPT = ", ".join((*documents.MANIFESTS, *documents.INDEXES))
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONFIG_BYTES = 8 << 20
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def resolve(
@@ -71,8 +68,7 @@ def _fetch(transfer: Transfer, name: str, expected: Digest | None, where: str) -
 
 def _platform(text: str | None) -> tuple[str, ...]:
     if text is None:
-        name = machine.machine()
-        return ("linux", _ARCHITECTURES.get(name, name))
+        return platforms.this_machine()
     parts = tuple(text.split("/"))
     if len(parts) not in (2, 3) or not all(parts):
         raise UsageError(f"not a platform: {text!r}", advice="os/architecture, as in linux/amd64")

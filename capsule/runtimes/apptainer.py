@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.image.reference import parse
 from capsule.process import Exit
-from capsule.runtimes import gpus, sifs
+from capsule.runtimes import arrival, gpus, sifs
+from capsule.runtimes.arrival import Arrival
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -134,10 +136,14 @@ class Apptainer:
         """Start the command in the image; the engine's own failure is a fault of the answer."""
         before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
         try:
-            started = start_command(self.wrap(prepared, invocation), invocation)
+            expected = arrival.expect(invocation)
+            shown = replace(invocation, mounts=(*invocation.mounts, *expected.mounts))
+            started = start_command(self.wrap(prepared, shown), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
-        return Started(started, partial(_judge, invocation, before))
+        except OSError as error:
+            return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
+        return Started(started, partial(_judge, invocation, before, expected))
 
     def reap(self, label: str) -> int:
         """End the engine and its containers' processes that a dead run with this label left."""
@@ -301,13 +307,16 @@ def _fatal(output: str) -> str:
     )
 
 
-def _judge(invocation: Invocation, offset_bytes: int, process_exit: Exit) -> Ended:
+def _judge(
+    invocation: Invocation, offset_bytes: int, expected: Arrival, process_exit: Exit
+) -> Ended:
     if process_exit.code is None:
         return Ended(
             exit_code=None, signal=process_exit.signal, out_of_memory=process_exit.out_of_memory
         )
-    # 255 is also a program's own; only the engine's failure ends in its FATAL line
-    if process_exit.code == 255 and (fault := _fatal(tail_since(invocation.stderr, offset_bytes))):
+    # 255 is also a program's own, and from its start on so may be a FATAL line
+    words = tail_since(invocation.stderr, offset_bytes) if process_exit.code == 255 else ""
+    if (fault := _fatal(words)) and not expected.is_there:
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(process_exit.code)

@@ -15,7 +15,7 @@ from capsule import process
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.image.reference import parse
-from capsule.runtimes import gpus, identity
+from capsule.runtimes import gpus, identity, tini
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -34,8 +34,6 @@ _LABEL = "org.capsule.run"
 _TMPFS = dict.fromkeys(("/tmp", "/var/tmp"), "rw,exec,nosuid,nodev,mode=1777")  # noqa: S108
 _STOP_SECONDS = 5
 _PATIENCE_SECONDS = 600  # for an answer: a daemon that unpacks takes longer than the SDK's 60
-_TINI_FAULT = "[FATAL tini"
-_COMMAND_FAULTS = (126, 127)
 
 
 class Docker:
@@ -197,19 +195,17 @@ class _Container:
             self._begun.set()
             self._copy(frames)
         api.wait(self._container, timeout=None)
-        return self._judge(api.inspect_container(self._container)["State"])
+        return self._judge(api, api.inspect_container(self._container)["State"])
 
     def _copy(self, frames: Iterator[tuple[int, bytes]]) -> None:
         with self._stdout.open("ab", 0) as out, self._stderr.open("ab", 0) as err:
             for stream, data in frames:
                 (out if stream == 1 else err).write(data)
 
-    def _judge(self, state: Mapping[str, Any]) -> Ended:
+    def _judge(self, api: Any, state: Mapping[str, Any]) -> Ended:
         status = int(state["ExitCode"])
-        # tini, the first process, reports a program that it cannot start only in words
         output = tail_since(self._stderr, self._before)
-        if status in _COMMAND_FAULTS and _TINI_FAULT in output:
-            fault = output[output.rfind(_TINI_FAULT) :].strip()
+        if fault := tini.fault(api, self._container, status, output):
             return Ended(exit_code=status, signal=None, engine_fault=fault)
         code, number = split_status(status)
         counted = process.oom_kills() != self._kills_before

@@ -50,7 +50,7 @@ def operators(cases: int, seeds: int, claims: int, repetitions: int = 1) -> Mani
 
 def require(manifest: Manifest) -> plan.Plan:
     made = plan.make(manifest)
-    archive.require_room(made, carried=0)
+    archive.require_room(made, carried=())
     return made
 
 
@@ -95,7 +95,7 @@ def test_processes_whose_logs_have_no_room_are_not_started() -> None:
         manifest=made.manifest, groups=[SimpleNamespace(ranks=1, trials=())] * 200_000
     )
     with pytest.raises(UsageError, match="files"):
-        archive.require_room(many, carried=0)  # type: ignore[arg-type]
+        archive.require_room(many, carried=())  # type: ignore[arg-type]
 
 
 def test_words_of_a_command_stand_in_the_plan_once_or_never() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from capsule import process
+from capsule.execute.workspace import Workspace
 from tests.support.command import NOISY, REPORT, Document, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS, until
@@ -89,8 +90,7 @@ def attempts_in(capsule: Path) -> list[Document]:
 
 
 def label_of(folder: Path) -> str:
-    setup = json.loads((folder / "run.json").read_text())["setup"]
-    return str(setup["uuid"])
+    return Workspace.open(folder).label
 
 
 def find_leftovers(label: str, engine: str) -> list[int | bytes]:
@@ -249,6 +249,23 @@ def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE_SECONDS) == 143
     assert find_leftovers(label_of(folder), "host") == []
+
+
+def test_a_folder_with_the_name_of_a_run_under_way_ends_nothing_of_it(author: User) -> None:
+    running = author.start("run", manifest_for(author, "host"))
+    folder = wait_for_workload(author, running)
+    foreign = author.folder / "foreign"
+    shutil.copytree(folder, foreign)
+    (foreign / "lock").unlink()
+    (foreign / "inputs" / "go").write_text("")
+    ended = author.run(
+        "run", "--resume", foreign, "--trust", "--allow-host", "--output", "foreign.zip"
+    )
+    assert ended.returncode == 0, ended.stderr
+    (folder / "inputs" / "go").write_text("")
+    assert running.wait(PATIENCE_SECONDS) == 0, author.talk.read_text()
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert [one["outcome"] for one in attempts_in(capsule)] == ["completed"] * 5
 
 
 def test_a_run_under_way_cannot_be_taken_up_by_a_second_process(author: User) -> None:

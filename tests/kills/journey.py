@@ -117,6 +117,7 @@ class Struck:
         self._before = {path.name for path in user.folder.iterdir()}
         self._finished: set[tuple[str, int, str]] = set()
         self._ids: dict[str, str] = {}
+        self._labels: set[str] = set()
         self._tried = [journey.name]
 
     def strike(self, at: int, strike: Strike = kill) -> Ending:
@@ -147,8 +148,8 @@ class Struck:
         attempts = {_key(one) for path in capsules for one in attempts_in(path)}
         if lost := self._finished - attempts:
             self._fault("trials lost", f"{sorted(lost)}")
-        for uuid in self._ids:
-            if left := process.find_marked(uuid):
+        for label in self._labels:
+            if left := process.find_marked(label):
                 self._fault("left running", f"{left}")
         self._check_litter(capsules)
         shutil.rmtree(self._user.folder.parent)
@@ -168,6 +169,9 @@ class Struck:
         for log in self._user.folder.glob("**/attempts.jsonl"):
             for line in log.read_bytes().split(b"\n")[:-1]:
                 self._finished |= set(map(_key, json.loads(line).get("attempts", [])))
+        for header in self._user.folder.glob("**/run.json"):
+            uuid = json.loads(header.read_bytes())["setup"]["uuid"]
+            self._labels.add(f"{uuid}.{header.parent.stat().st_ino}")
         for path in self._new_capsules():
             try:
                 with archive.read(path) as capsule:

@@ -193,8 +193,20 @@ def test_a_mount_that_is_not_there_is_an_engine_fault(engine: Engine, tmp_path: 
 def test_a_program_that_talks_like_the_engine_is_no_engine_fault(
     engine: Engine, tmp_path: Path
 ) -> None:
-    program = "import sys; print('FATAL: [FATAL tini (1)]', file=sys.stderr); sys.exit(3)"
-    assert python(engine, tmp_path, program) == Ended(exit_code=3, signal=None)
+    for code in (3, 126, 127, 255):
+        program = f"import sys; print('FATAL: [FATAL tini (7)]', file=sys.stderr); sys.exit({code})"
+        assert python(engine, tmp_path, program) == Ended(exit_code=code, signal=None)
+
+
+def test_a_program_cannot_undo_that_it_was_started(engine: Engine, tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "for note in ('/capsule/arrival', 'arrival', '../arrival'):\n"
+        "    try: open(note, 'w').close(); os.utime(note, (0, 0)); os.unlink(note)\n"
+        "    except OSError: pass\n"
+        "print('FATAL: no such image', file=sys.stderr); sys.exit(255)"
+    )
+    assert python(engine, tmp_path, program) == Ended(exit_code=255, signal=None)
 
 
 def test_a_lot_of_output_arrives_whole(engine: Engine, tmp_path: Path) -> None:

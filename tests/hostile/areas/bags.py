@@ -89,7 +89,17 @@ def _linked_folder(folder: Path) -> Path:
 _KIND = "'data/README.md' is neither a file nor a folder"
 _LINE = "is not '<sha256> <path>'"
 
+
+def _hollow(folder: Path) -> Path:
+    """A terabyte of nothing, which takes no space to whoever sends it."""
+    capsule = write_folder(sample_files(), folder / "a")
+    (capsule / "data/inputs/hollow").touch()
+    os.truncate(capsule / "data/inputs/hollow", 1 << 40)
+    return capsule
+
+
 _ATTACKS: tuple[tuple[str, Make, str], ...] = (
+    ("terabyte-of-nothing", _hollow, "bytes together, and 137438953472 are the most"),
     ("file-that-no-list-names", _with("data/logs/new.txt", b""), "surplus data/logs/new.txt"),
     ("listed-file-that-is-not-there", _without(_README), "missing data/README.md"),
     ("changed-byte", _with(_README, b"changed"), "changed data/README.md"),

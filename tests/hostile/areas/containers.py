@@ -119,6 +119,16 @@ def _short_end(count: int, start: int) -> bytes:
     return struct.pack("<4s4H2LH", _END_RECORD, 0, 0, count, count, 0, start, 0)
 
 
+def _hollow(folder: Path) -> Path:
+    """A terabyte of nothing, which takes no space to whoever sends it."""
+    entry = _entry("a", size=1 << 40)
+    with (folder / "a.zip").open("wb") as stream:
+        stream.write(local_header(entry))
+        stream.seek(entry.end)
+        stream.write(directory([entry]))
+    return folder / "a.zip"
+
+
 _ROW = (_entry("a"), _entry("b", 31))
 
 _ATTACKS: tuple[tuple[str, Make, str], ...] = (
@@ -150,6 +160,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("set-user-id", _rewritten(_set("external_attr", 0o104755 << 16)), _FORM),
     # sizes
     ("deflate-bomb", _bomb, _FORM),
+    ("terabyte-of-nothing", _hollow, "bytes together, and 137438953472 are the most"),
     ("compressed", _rewritten(_set("compress_type", zipfile.ZIP_DEFLATED)), _FORM),
     ("entries-without-end", _raw(_crowd), f"at most {MOST_ENTRIES} are read"),
     ("overlapping-entries", _raw(_overlap), _FORM),

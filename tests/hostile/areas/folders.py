@@ -80,7 +80,46 @@ def _case(name: str, change: Change, says: str, status: int = 4) -> Case:
 
 LOG, HEADER, NODE = "attempts.jsonl", "run.json", "nodes/0000.json"
 
+
+def _hollow(name: str) -> Change:
+    """A terabyte of nothing behind what is there."""
+    return lambda folder: os.truncate(folder / name, 1 << 40)
+
+
+def _pair(text: str, size_bytes: int) -> Prepare:
+    """The header of a pair alone: it is read before anything else."""
+
+    def prepare(user: User) -> list[str | Path]:
+        folder = user.folder / "a.pair"
+        (folder / "a").mkdir(parents=True)
+        (folder / "b").mkdir()
+        (folder / "pair.json").write_text(text)
+        os.truncate(folder / "pair.json", size_bytes)
+        return ["pair", "--resume", folder]
+
+    return prepare
+
+
+_TARGETS = '{"format": "capsule-pair/1", "a": "a\\u0000.zip", "b": "b.zip"}'
+
 CASES = (
+    Case(
+        name="run-folder/pair-whose-target-has-a-nul",
+        prepare=_pair(_TARGETS, len(_TARGETS)),
+        status=2,
+        says="another version of capsule began this pair",
+    ),
+    Case(
+        name="run-folder/pair-with-a-hollow-header",
+        prepare=_pair(_TARGETS, 1 << 40),
+        status=2,
+        says="are the most that are read",
+    ),
+    *(
+        _case(f"hollow-{name.replace('/', '-')}", _hollow(name), "are the most", 2)
+        for name in (LOG, HEADER, NODE, "manifest.json")
+    ),
+    _case("hollow-digests", _hollow("digests.txt"), "this is not the list of what the run copied"),
     _case("as-it-was", lambda folder: None, "sealed tiny-", status=0),
     _case("start-of-another-plan", _edit(LOG, lambda d: d["start"].update(group="x")), "no group"),
     _case("start-of-a-list", _edit(LOG, lambda d: d["start"].update(group=[])), "log", status=2),
@@ -98,12 +137,17 @@ CASES = (
         _edit(LOG, lambda d: d["attempts"][0].update(reason="luck"), 1),
         "reason is none of",
     ),
-    _case("log-is-a-pipe", _pipe(LOG), "not to be read as a file", status=2),
-    _case("log-is-a-link", _link(LOG), "not to be read as a file", status=2),
+    _case("log-is-a-pipe", _pipe(LOG), "is no file, as it is in a run folder", status=2),
+    _case("log-is-a-link", _link(LOG), "is no file, as it is in a run folder", status=2),
     _case("header-is-a-pipe", _pipe(HEADER), "it has no run.json", status=2),
-    _case("manifest-is-a-pipe", _pipe("manifest.json"), "missing from the run folder", status=2),
-    _case("node-is-a-pipe", _pipe(NODE), "missing from the run folder", status=2),
-    _case("lock-is-a-link", _link("lock"), "cannot write", status=5),
+    _case(
+        "manifest-is-a-pipe",
+        _pipe("manifest.json"),
+        "is no file, as it is in a run folder",
+        status=2,
+    ),
+    _case("node-is-a-pipe", _pipe(NODE), "is no file, as it is in a run folder", status=2),
+    _case("lock-is-a-link", _link("lock"), "is no file, as it is in a run folder", status=2),
     _case(
         "uuid-is-a-path",
         _edit(HEADER, lambda d: d["setup"].update(uuid="../../..")),

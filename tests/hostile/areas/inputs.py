@@ -44,6 +44,11 @@ def _link_to_folder(user: User) -> None:
     (user.folder / "code" / "more").symlink_to(user.home / ".ssh")
 
 
+def _hollow(user: User) -> None:
+    (user.folder / "code" / "hollow").touch()
+    os.truncate(user.folder / "code" / "hollow", 1 << 40)
+
+
 def _link_inside(user: User) -> None:
     (user.folder / "code" / "again.py").symlink_to("run.py")
 
@@ -112,6 +117,12 @@ CASES = (
         prepare=_input(_link_inside),
         status=2,
         says="'code/again.py' is a link, to 'run.py'",
+    ),
+    Case(
+        name="inputs/a-terabyte-of-nothing",
+        prepare=_input(_hollow),
+        status=2,
+        says="and 68719476736 are the most that a capsule carries",
     ),
     Case(
         name="inputs/a-link-that-is-named",

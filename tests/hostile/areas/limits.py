@@ -25,6 +25,10 @@ if seed > 2:
     for number in range(5000):
         os.mkdir(os.path.join(os.environ["CAPSULE_OUT"], f"d{number}"))
 """
+_HOLLOW = """
+if seed > 2:
+    os.ftruncate(1, 1 << 40)
+"""
 _FORKS = """
 if seed > 2:
     import time
@@ -100,6 +104,13 @@ CASES = (
         prepare=_verify(_HIDES, "--disk", "1M"),
         status=5,
         says="left more than the 1.0 MiB that --disk allows",
+        says_not="DIFFERENT",
+    ),
+    Case(
+        name="limits/a-hollow-log",
+        prepare=_verify(_HOLLOW),
+        status=5,
+        says="left more than the 4.0 GiB that --disk allows",
         says_not="DIFFERENT",
     ),
     Case(

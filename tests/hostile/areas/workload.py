@@ -167,6 +167,52 @@ FOLDERS = (
     ),
 )
 
+# under its second seed the command reaches for what belongs to the first, or to the run
+_REACH = (
+    DONE
+    + """
+import pathlib, shutil
+out = pathlib.Path(os.environ["CAPSULE_OUT"])
+run, first = out.parents[2], out.parents[1] / "0001"
+NUL = '{"target": "a' + chr(92) + 'u0000b"}'
+if seed == 2:
+    """
+)
+_LINK = "(first / 'stdout.txt').symlink_to('/etc/passwd')"
+_CHANGED = "what it had reported was changed after it had ended"
+
+NEIGHBOURS = tuple(
+    Case(
+        name=f"neighbour/{name}",
+        prepare=_run(_REACH + strike + "\n", seeds=[1, 2, 3]),
+        status=status,
+        says=says,
+        says_not="a fault of capsule",
+    )
+    for name, strike, status, says in (
+        ("results-removed", "(first / 'out' / 'results.jsonl').unlink()", 5, _CHANGED),
+        ("results-of-no-number", "(first / 'out' / 'results.jsonl').write_text('x')", 5, _CHANGED),
+        ("start-removed", "shutil.rmtree(first)", 5, _CHANGED),
+        ("all-starts-removed", "shutil.rmtree(first.parent)", 5, _CHANGED),
+        ("nodes-removed", "shutil.rmtree(run / 'nodes')", 0, "sealed tiny-"),
+        ("node-of-no-form", "(run / 'nodes' / '0000.json').write_text('[]')", 0, "sealed tiny-"),
+        ("digests-removed", "(run / 'digests.txt').unlink()", 4, "not the list of what the run"),
+        ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
+        ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
+        ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
+        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 6, "inputs does not exist"),
+        ("run-removed", "shutil.rmtree(run)", 5, "cannot write"),
+        ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
+        ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
+        ("note-is-a-pipe", "os.mkfifo(run / 'sealing.json')", 0, "sealed tiny-"),
+        ("clean-is-a-link", "(run / 'clean').symlink_to('/etc')", 0, "sealed tiny-"),
+        ("starts-are-a-file", "shutil.rmtree(first.parent); first.parent.touch()", 5, "cannot"),
+        ("log-is-a-link", "(first / 'stdout.txt').unlink(); " + _LINK, 0, "sealed tiny-"),
+        ("hollow-results", "os.truncate(first / 'out' / 'results.jsonl', 1 << 40)", 5, _CHANGED),
+        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "are the most that"),
+    )
+)
+
 JOURNALS = tuple(
     Case(
         name=f"journal/{name}",
@@ -345,4 +391,4 @@ NAMES = (
     ),
 )
 
-CASES = ENDS + RESULTS + FOLDERS + JOURNALS + HANGS + STOPS + NAMES
+CASES = ENDS + NEIGHBOURS + RESULTS + FOLDERS + JOURNALS + HANGS + STOPS + NAMES

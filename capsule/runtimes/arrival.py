@@ -1,0 +1,69 @@
+"""Whether Apptainer came as far as the program of an image: noted inside, right before it starts.
+
+Its own failure and a program that imitates one look alike afterwards: exit status 255 and a line
+on standard error. So a script of ours is shown where Apptainer keeps those that set the
+environment, and runs by its own shell before any of the image. It notes that the program is there.
+The program can write over the note, and cannot undo that it was written: the kernel keeps when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule.runtimes.base import Invocation, Mount
+
+_NOTE = "/capsule/arrival"
+# the first by name; the PATH of an image is in a script that Apptainer makes of its configuration
+_SCRIPTS = "/.singularity.d/env"
+_SCRIPT = f"""\
+if [ -f {_SCRIPTS}/10-docker2singularity.sh ]; then
+    . {_SCRIPTS}/10-docker2singularity.sh
+fi
+if command -v "$1" >/dev/null; then
+    echo yes >>{_NOTE}
+fi
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """The note of one process start.
+
+    Attributes:
+        note: The file.
+        changed_ns: When the kernel saw it change last, before the start.
+        mounts: What the container has to see.
+    """
+
+    note: Path
+    changed_ns: int
+    mounts: tuple[Mount, ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the program was about to start."""
+        try:
+            return self.note.stat().st_ctime_ns != self.changed_ns
+        except OSError:
+            return False
+
+
+def expect(invocation: Invocation) -> Arrival:
+    """Lay out an empty note beside the logs of an invocation.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    note = invocation.stdout.with_name("arrival")
+    script = invocation.stdout.with_name("arrival.sh")
+    script.write_text(_SCRIPT)
+    note.write_bytes(b"")
+    return Arrival(
+        note=note,
+        changed_ns=note.stat().st_ctime_ns,
+        mounts=(
+            Mount(source=script, target=f"{_SCRIPTS}/00-capsule.sh"),
+            Mount(source=note, target=_NOTE, writable=True),
+        ),
+    )
