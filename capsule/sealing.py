@@ -88,6 +88,9 @@ def complete(run: CutOff, target: Path, *, own: bool) -> Sealed | None:
         ExecutionError: The capsule cannot be noted as this user's own.
     """
     sealed = find(run, target)
+    if sealed is not None:
+        # a kill between the capsule's name and the removal of its draft's
+        archive.draft(sealed.path, run.setup.uuid).unlink(missing_ok=True)
     return leave([sealed], run.workspace.folder, own=own)[0] if sealed else None
 
 
