@@ -53,7 +53,7 @@ def test_the_variable_goes_before_the_usual_place(tmp_path: Path) -> None:
         ({"data": {"sha256:12": "/x"}}, "#/data", "sha256:12"),
         ({"data": {KEY: "relative"}}, f"#/data/{KEY}", "relative"),
         ({"cache": 3}, "#/cache", "3"),
-        ({"runtime": ""}, "#/runtime", "''"),
+        ({"runtime": ""}, "#/runtime", '""'),
         ([], "#", "object"),
         ('{"runtime": "a", "runtime": "b"}', "", "duplicate key 'runtime'"),
         ("{", "", "line 1"),

@@ -150,6 +150,9 @@ COMMANDS: dict[str, Here | There] = {
         codes=(0, 1),
         says="1 repetitions a cell",
     ),
+    "python benchmarks/statistics/pairs.py": Here(
+        command="python benchmarks/statistics/pairs.py --pairs 3", says="3 pairs recorded"
+    ),
     # docs
     "capsule check NAME.capsule.zip": Here(command="capsule check a.capsule.zip"),
     "python3 -m zipfile -t NAME.capsule.zip": Here(command="python3 -m zipfile -t a.capsule.zip"),
@@ -160,6 +163,12 @@ COMMANDS: dict[str, Here | There] = {
     "python tools/statistics_docs.py --computed": Here(),
     "python -m tests.hostile": Here(
         command="python -m tests.hostile results/nan-in-words", says="as expected"
+    ),
+    "python -m tests.fuzz --minutes 10": Here(
+        command="python -m tests.fuzz --minutes 0.05 --door results", says="results"
+    ),
+    "python -m tests.kills": Here(
+        command="python -m tests.kills --points 4 --seed 2", says="trials lost"
     ),
     "python tools/statistics_docs.py": There(
         test="long/test_tables.py::test_the_page_of_statistics_is_written_anew"

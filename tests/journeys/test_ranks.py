@@ -58,9 +58,12 @@ def run(
     loaded = manifest.load(path)
     planned = plan.make(loaded, verifies=of.id if of else None)
     assert [group.ranks for group in planned.groups] == [2, 2, 2]
+    used = resolve.Used(image=of.record.image, datasets=()) if of else None
+    image = None if used else image
     resolved = resolve.resolve(
         resolve.Request(
             manifest=loaded,
+            used=used,
             runtime=runtime,
             image=image,
             inputs=path.parent,

@@ -146,7 +146,10 @@ def test_the_claim_that_differs_is_named_with_its_value() -> None:
     original = noisy(6, first_seed=1, seed=3)
     far = noisy(6, first_seed=50, seed=4, shift=90)
     verdict = compare(original, far, claim(margin=Margin(absolute=1)))
-    named = f"the only primary claim differs: {PATH}, mean of the last 3 evaluations"
+    named = (
+        f"the only primary claim differs: {PATH}, mean of the last 3 evaluations, by separate runs,"
+        " whose seeds were chosen by their author"
+    )
     assert (verdict.word, verdict.sentence) == ("DIFFERENT", named)
 
 
