@@ -150,6 +150,11 @@ COMMANDS: dict[str, Here | There] = {
         codes=(0, 1),
         says="1 repetitions a cell",
     ),
+    "python benchmarks/harness/large.py": Here(
+        command="python benchmarks/harness/large.py 'a million samples in 100 lines'",
+        codes=(0, 1),
+        says="a million samples in 100 lines",
+    ),
     "python benchmarks/statistics/pairs.py": Here(
         command="python benchmarks/statistics/pairs.py --pairs 3", says="3 pairs recorded"
     ),
