@@ -16,7 +16,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ import svg
 import unconditional
 import verdicts
 from cells import Figures, Power
-from exactness import Check
 from scipy import special
 
 from capsule import stats
@@ -74,7 +73,7 @@ def simulated_parts(
 
     Args:
         results: The figures of every cell.
-        second: Those of the acceptance table from another seed.
+        second: Those of the worst cells of the acceptance table from another seed.
         repetitions: Of a cell.
     """
     stamp = (
@@ -204,11 +203,11 @@ def _acceptance(
         if row.name.startswith("time of"):
             continue  # that of one machine
         figure, cell = row.worst(results)
-        again = row.worst(second)[0] if row.cells[0] in second else figure
+        again = row.of(cell, second) if cell in second else figure
         shown = verdicts.show_interval(figure, row.unit, repetitions)
         beside = verdicts.show_interval(again, row.unit, verdicts.in_second(repetitions))
         lines.append((row.name, f"{cell}", row.bound or "shown only", shown, beside))
-    head = ("what is counted", "worst case", "limit", "measured", "another seed, a fourth as often")
+    head = ("what is counted", "worst case", "limit", "measured", "it, from another seed")
     return table(head, lines, words=2)
 
 
@@ -296,25 +295,21 @@ def _rivals_chart(page: str) -> str:
 def _simulate(
     repetitions: int, jobs: int, file: Path | None
 ) -> tuple[dict[Any, Figures], dict[Any, Figures]]:
-    """The figures of every cell, and of those of the acceptance table from another seed."""
+    """The figures of every cell, and those of the worst ones from another seed."""
     kept = json.loads(file.read_text()) if file and file.exists() else {}
-    table = acceptance.rows()
-    checks = {cell for row in table for cell in row.cells if isinstance(cell, Check)}
-    again = {cell for row in table for cell in row.cells} - checks
-    both = []
-    for seed, wanted, times in (
-        (populations.SEED, cells(), repetitions),
-        (populations.SECOND_SEED, again, verdicts.in_second(repetitions)),
-    ):
-        name = f"{times} repetitions, seed {seed}"
-        old = {cell: kept.get(name, {}).get(_key(cell)) for cell in wanted}
-        missing = [cell for cell, figures in old.items() if figures is None]
+
+    def measure(wanted: Iterable[Any], times: int, seed: int) -> dict[Any, Figures]:
+        there = kept.setdefault(f"{times} repetitions, seed {seed}", {})
+        missing = [cell for cell in wanted if _key(cell) not in there]
         new = verdicts.measure(missing, times, jobs, seed=seed)
-        both.append({**old, **new})
-        kept[name] = {_key(cell): figures for cell, figures in both[-1].items()}
+        there.update({_key(cell): figures for cell, figures in new.items()})
         if file:
             file.write_text(json.dumps(kept))
-    return both[0], both[1]
+        return {cell: there[_key(cell)] for cell in wanted}
+
+    first = measure(cells(), repetitions, populations.SEED)
+    again = acceptance.worst_cells(acceptance.rows(), first)
+    return first, measure(again, verdicts.in_second(repetitions), populations.SECOND_SEED)
 
 
 def _key(cell: object) -> str:
@@ -337,8 +332,7 @@ def main() -> int:
         missed = [
             row.name
             for row in acceptance.rows()
-            for figures, times in ((results, number), (second, verdicts.in_second(number)))
-            if row.cells[0] in figures and not row.keeps(row.worst(figures)[0], times)
+            if not verdicts.keeps(row, results, second, number)
         ]
     page = replace_parts(PAGE.read_text(), parts)
     PAGE.write_text(page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gains
@@ -63,6 +63,10 @@ class Row:
         figure, index = (self.pick or (min if self.at_least else max))(values)
         return figure, self.cells[index]
 
+    def of(self, cell: Any, figures: Mapping[Any, Figures]) -> float:
+        """The figure of one cell farthest towards the limit."""
+        return replace(self, cells=[cell]).worst(figures)[0]
+
     def passes(self, figure: float, allowance: float = 0.0) -> bool:
         """Whether a figure keeps the limit, give or take an allowance."""
         if self.limit is None:
@@ -103,6 +107,15 @@ def rows() -> list[Row]:
         *_curves(),
         *_exact(),
     ]
+
+
+def worst_cells(table: Iterable[Row], figures: Mapping[Any, Figures]) -> list[Any]:
+    """The cells to be measured again from another seed.
+
+    Chosen by the first, each says without favour what the worst of many says by chance.
+    """
+    cells = (row.worst(figures)[1] for row in table)
+    return [cell for cell in dict.fromkeys(cells) if not isinstance(cell, Check)]
 
 
 def _equivalence() -> Iterable[Row]:
