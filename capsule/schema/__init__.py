@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from itertools import accumulate, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from capsule.errors import DamagedError, NotJsonError
@@ -112,7 +112,7 @@ def _int64(text: str) -> int:
 
 def text(name: str) -> bytes:
     """The schema `name` (for example `manifest-1`), as shipped with the package."""
-    return resources.files(__name__).joinpath(f"{name}.schema.json").read_bytes()
+    return Path(__file__).with_name(f"{name}.schema.json").read_bytes()
 
 
 @cache
