@@ -173,6 +173,7 @@ def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
     samples = [
         stats.samples_for_distance(distance, alpha=look.alpha, power=power) for power in POWERS
     ]
+    numbers = [count or f"more than {stats.MOST_SAMPLES}" for count in samples]
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -182,8 +183,8 @@ def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
         narrowest=None,
         margin=None,
         runs=(samples[0], samples[1]),
-        sentence=f"{claim.metric}: {samples[0]} independent samples on each side confirm a distance"
-        f" below {distance:g}{look.words} with probability 0.8, {samples[1]} with 0.9",
+        sentence=f"{claim.metric}: {numbers[0]} independent samples on each side confirm a distance"
+        f" below {distance:g}{look.words} with probability 0.8, {numbers[1]} with 0.9",
     )
 
 

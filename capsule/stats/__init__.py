@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     )
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
-    from capsule.stats.samples import samples_beside, samples_for_distance
+    from capsule.stats.samples import MOST_SAMPLES, samples_beside, samples_for_distance
     from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
     from capsule.stats.summaries import Summary, summary_shift
     from capsule.stats.variances import variance_ratio
 
 __all__ = [
+    "MOST_SAMPLES",
     "Answer",
     "Band",
     "Curve",
@@ -96,6 +97,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MOST_SAMPLES": "samples",
     "Answer": "power",
     "Band": "distribution",
     "Curve": "curves",

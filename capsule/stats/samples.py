@@ -6,8 +6,11 @@ import math
 
 from scipy import special
 
+# nobody takes more, and distances near the smallest float overflow
+MOST_SAMPLES = 10**12
 
-def samples_for_distance(distance: float, *, alpha: float, power: float) -> int:
+
+def samples_for_distance(distance: float, *, alpha: float, power: float) -> int | None:
     """How many independent samples on each side confirm two equal distributions to be so close.
 
     Inverts the band of `kolmogorov` under the limit distribution of the observed distance.
@@ -17,10 +20,14 @@ def samples_for_distance(distance: float, *, alpha: float, power: float) -> int:
         alpha: Error rate of the band.
         power: Wanted probability of REPRODUCED.
 
+    Returns:
+        None when `MOST_SAMPLES` do not.
+
     >>> samples_for_distance(0.2, alpha=0.05, power=0.83)
     305
     """
-    return math.ceil(2 / _variance(distance, alpha, power))
+    share = _variance(distance, alpha, power)
+    return math.ceil(2 / share) if share * MOST_SAMPLES >= 2 else None
 
 
 def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -> int | None:
@@ -33,7 +40,7 @@ def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -
         power: Wanted probability of REPRODUCED.
 
     Returns:
-        None when no number does.
+        None when no number up to `MOST_SAMPLES` does.
 
     >>> samples_beside(305, 0.2, alpha=0.05, power=0.83)
     305
@@ -41,7 +48,7 @@ def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -
     True
     """
     left = _variance(distance, alpha, power) - 1 / n_a
-    return math.ceil(1 / left) if left > 0 else None
+    return math.ceil(1 / left) if left * MOST_SAMPLES >= 1 else None
 
 
 def _variance(distance: float, alpha: float, power: float) -> float:

@@ -16,6 +16,7 @@ from capsule.stats import (
     kolmogorov,
     median_interval,
     mser5,
+    samples_beside,
     samples_for_distance,
     variation,
 )
@@ -81,6 +82,7 @@ def test_so_many_samples_confirm_equal_distributions_as_often_as_promised(
     distance: float, power: float
 ) -> None:
     n = samples_for_distance(distance, alpha=0.05, power=power)
+    assert n is not None
     random = np.random.default_rng(8)
     words = [
         band(random.random(n).tolist(), random.random(n).tolist()).decide(distance).word
@@ -88,6 +90,17 @@ def test_so_many_samples_confirm_equal_distributions_as_often_as_promised(
     ]
     # distances of few samples are coarse, which is on the safe side
     assert power - 0.025 <= words.count("REPRODUCED") / 1000 <= power + 0.08
+
+
+def test_more_samples_than_anybody_takes_are_none() -> None:
+    for distance in (1e-7, 1e-160, 5e-324):
+        assert samples_for_distance(distance, alpha=0.05, power=0.8) is None
+        assert samples_beside(1e300, distance, alpha=0.05, power=0.8) is None
+    enough = samples_for_distance(0.2, alpha=0.05, power=0.8)
+    assert enough is not None
+    for n_a in np.linspace(enough / 2 - 1, enough / 2 + 1, 101):
+        more = samples_beside(float(n_a), 0.2, alpha=0.05, power=0.8)
+        assert more is None or 0 < more <= 10**12
 
 
 def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes() -> None:
