@@ -21,6 +21,8 @@ _CONFIGS = (f"{_OCI}.config.v1+json", f"{_DOCKER}.container.image.v1+json")
 _MAX_LAYERS = 1000
 _PLATFORM_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
+# as the published schema has it: whole numbers that every reader of JSON keeps
+_MOST_BYTES = 2**53 - 1
 _T = TypeVar("_T")
 
 
@@ -169,7 +171,7 @@ def _blob(entry: Json) -> Blob:
         raise TypeError("a layer is an object")
     size, kind = entry["size"], entry["mediaType"]
     # True is an integer to Python alone
-    if type(size) is not int or not 0 <= size < 1 << 63:
+    if type(size) is not int or not 0 <= size <= _MOST_BYTES:
         raise TypeError("a layer has a size in bytes")
     if not isinstance(kind, str) or not _MEDIA_TYPE.fullmatch(kind):
         raise TypeError("a layer has a media type")
