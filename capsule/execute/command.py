@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from capsule.execute import reports, results
@@ -15,13 +16,13 @@ from capsule.execute.workload import (
     rank_environment,
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
-from capsule.manifest import Command
+from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation
 
 
 class CommandWorkload:
-    """The command's words are started as they are; each rank reports into a file of its own."""
+    """The command's words are started without a shell; each rank reports into a file of its own."""
 
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
         """All that a command is told, it is told by variables."""
@@ -29,17 +30,33 @@ class CommandWorkload:
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """Its words, with those replaced that name an input file."""
+        """Its words, with placeholders filled and those replaced that name an input."""
         (trial,) = group.trials
+        subject = _subject(trial)
         files, inside = start.rank(rank), setting.runtime.inside
         out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+        values = {
+            **{name: commands.show(value) for name, value in trial.case.parameters.items()},
+            **{commands.DATA + name: inside(mount) for name, mount in data.items()},
+            "seed": str(trial.seed),
+            "case": trial.case.name,
+            "trial": trial.id,
+            "out": inside(out),
+            "inputs": inside(inputs),
+            "threads": str(setting.threads),
+            "devices": ",".join(setting.devices[rank]),
+            "rank": str(rank),
+            "ranks": str(group.ranks),
+        }
         return Invocation(
-            # a word that names an input file means that file, wherever the engine shows it
             command=tuple(
-                f"{inside(inputs)}/{word}" if word in trial.benchmark.inputs else word
-                for word in _words(trial)
+                _place(templates.fill(word, values), trial, workspace, inside(inputs))
+                for word in subject.words
             ),
             environment={
+                **{
+                    name: templates.fill(text, values) for name, text in subject.environment.items()
+                },
                 **rank_environment(group, files, setting, rank),
                 "CAPSULE_TRIAL": trial.id,
                 "CAPSULE_SEED": str(trial.seed),
@@ -49,7 +66,7 @@ class CommandWorkload:
                 **data_variables(data, setting),
             },
             mounts=(out, inputs, *data.values()),
-            cwd=inside(out),
+            cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
             devices=setting.devices[rank],
             network=trial.benchmark.online,
             label=setting.label,
@@ -88,7 +105,18 @@ class AtOnce:
         return left
 
 
-def _words(trial: Trial) -> tuple[str, ...]:
+def _subject(trial: Trial) -> Command:
     subject = trial.benchmark.subject
     assert isinstance(subject, Command)
-    return subject.words
+    return subject
+
+
+def _place(word: str, trial: Trial, workspace: Workspace, inputs: str) -> str:
+    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    names = trial.benchmark.inputs
+    is_inside = (
+        commands.is_below(word, names)
+        and ".." not in word.split("/")
+        and os.path.lexists(workspace.inputs / word)
+    )
+    return f"{inputs}/{word}" if word in names or is_inside else word
