@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from capsule.execute import reports, results
+from capsule.execute import reports, results, seeding
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
@@ -14,8 +15,10 @@ from capsule.execute.workload import (
     inputs_mount,
     out_mount,
     rank_environment,
+    seeding_mount,
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
+from capsule.jsons import JsonObject
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation
@@ -64,8 +67,12 @@ class CommandWorkload:
                 "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
                 "CAPSULE_INPUTS": inside(inputs),
                 **data_variables(data, setting),
+                **(_seeding(workspace, files, setting) if subject.injects_seed else {}),
             },
-            mounts=(out, inputs, *data.values()),
+            mounts=(
+                *(out, inputs, *data.values()),
+                *([seeding_mount(workspace)] if subject.injects_seed else ()),
+            ),
             cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
             devices=setting.devices[rank],
             network=trial.benchmark.online,
@@ -83,11 +90,7 @@ class CommandWorkload:
         """The results files of all ranks."""
         (trial,) = group.trials
         journals = [
-            Journal(
-                software={},
-                environment={},
-                reports=(results.read(files.results, trial, ended_well=ended_well, rank=rank),),
-            )
+            _journal(trial, files, ended_well=ended_well, rank=rank)
             for rank, files in enumerate(start.rank_files())
         ]
         return reports.merge(journals, group.trials)
@@ -103,6 +106,29 @@ class AtOnce:
         """The trial, at the first call."""
         left, self._left = self._left, []
         return left
+
+
+def _journal(trial: Trial, files: RankFiles, *, ended_well: bool, rank: int) -> Journal:
+    report = results.read(files.results, trial, ended_well=ended_well, rank=rank)
+    if not _subject(trial).injects_seed:
+        return Journal(software={}, environment={}, reports=(report,))
+    replaced = seeding.read(files.seeding)
+    if replaced is None and report.outcome == "completed":
+        message = (
+            "no seed was injected: no Python program began that reads PYTHONPATH and its site"
+            " (-I, -E and -S leave them out)"
+        )
+        report = replace(report, outcome="failed", reason="no-result", message=message)
+    environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}
+    return Journal(software={}, environment=environment if replaced else {}, reports=(report,))
+
+
+def _seeding(workspace: Workspace, files: RankFiles, setting: Setting) -> dict[str, str]:
+    inside = setting.runtime.inside
+    return {
+        "PYTHONPATH": inside(seeding_mount(workspace)),
+        "CAPSULE_SEEDING": f"{inside(out_mount(files))}/{files.seeding.name}",
+    }
 
 
 def _subject(trial: Trial) -> Command:

@@ -138,6 +138,11 @@ def levels_mount(workspace: Workspace) -> Mount:
     return Mount(source=workspace.levels, target="/capsule/levels")
 
 
+def seeding_mount(workspace: Workspace) -> Mount:
+    """What a Python program imports by itself, and is seeded by."""
+    return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
 def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocation:
     """How to ask an image what software it holds, when no `levels` group tells it anyway."""
     out, levels = out_mount(files), levels_mount(workspace)

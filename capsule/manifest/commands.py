@@ -71,7 +71,13 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
     if cwd is not None and not is_below(cwd, raw.get("inputs", ())):
         message = f"{quote(cwd)} is not among this benchmark's inputs, nor below one"
         problems.add(f"{here}/cwd", message)
-    return Command(words=tuple(raw["command"]), environment=environment, cwd=cwd), cases
+    subject = Command(
+        words=tuple(raw["command"]),
+        environment=environment,
+        cwd=cwd,
+        injects_seed=raw.get("seeding") == "inject",
+    )
+    return subject, cases
 
 
 def is_below(path: str, inputs: Iterable[str]) -> bool:

@@ -239,4 +239,5 @@ def _command(command: Command, cases: int) -> str:
     words = repr(" ".join(command.words))
     where = f", started in {command.cwd}" if command.cwd else ""
     variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
-    return f"{words}{where}{variables}{f', {cases} cases' if cases > 1 else ''}"
+    seeded = ", its seeds replaced" if command.injects_seed else ""
+    return f"{words}{where}{variables}{seeded}{f', {cases} cases' if cases > 1 else ''}"

@@ -68,12 +68,52 @@ def test_a_script_that_takes_arguments_is_run_and_verified_unchanged(author: Use
     assert "REPRODUCED  both primary claims are reproduced" in verified.stdout
 
 
+FIXED = """
+import json, os, random
+random.seed(42)
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    results.write(json.dumps({"metric": "loss", "value": random.uniform(0.999, 1.001)}) + "\\n")
+"""
+
+
+def write_fixed(folder: Path, *options: str) -> Path:
+    """A benchmark of a script that fixes its own seed."""
+    path = write(
+        folder, command=["python3", *options, "repo/main.py"], seeding="inject", cases={"a": [1]}
+    )
+    (folder / "repo" / "main.py").write_text(FIXED)
+    return path
+
+
+def test_a_script_that_fixes_its_seed_is_seeded_from_outside(author: User) -> None:
+    ended = author.run("run", write_fixed(author.folder), "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    runs = author.json("show", "a.zip")["metrics"]["sweep/a1/command/loss"]["runs"]
+    assert len({run["value"] for run in runs}) == 5
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        environment = json.loads(capsule.read("data/records/environment.json"))["environment"]
+    assert environment["effective"]["command"] == {"seeds replaced in sweep": {"random.seed": "42"}}
+    verified = author.run("verify", "a.zip", "--output", "b.zip")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -> None:
+    ended = author.run("run", write_fixed(author.folder, "-I"), "--output", "a.zip")
+    assert "no seed was injected: no Python program began" in " ".join(ended.stderr.split())
+    assert "0 of 5" in ended.stdout
+
+
 @pytest.mark.engines
 @pytest.mark.parametrize("engine", ["docker", "apptainer"])
 def test_words_mean_what_the_image_sees(author: User, engine: str) -> None:
     words = ["python3", "main.py", "--seed={seed}", "--lr", "{lr}", "--out", "{out}/x.txt"]
     manifest = write(
-        author.folder, command=words, cwd="repo", environment={"DATA_WORKERS": "{threads}"}
+        author.folder,
+        command=words,
+        cwd="repo",
+        environment={"DATA_WORKERS": "{threads}"},
+        seeding="inject",
+        cases={"lr": [0.1]},
     )
     ended = author.run(
         "run", manifest, "--image", small_image(), "--runtime", engine, "--output", "a.zip"
@@ -81,7 +121,12 @@ def test_words_mean_what_the_image_sees(author: User, engine: str) -> None:
     assert ended.returncode == 0, ended.stderr
     with zipfile.ZipFile(author.folder / "a.zip") as capsule:
         log = capsule.read("data/logs/0001-stdout.txt").decode()
+        environment = json.loads(capsule.read("data/records/environment.json"))["environment"]
     assert re.search(r"'--out', '/out/x.txt'\] workers [1-9]", log)
+    # a generator that is made for the seed is one that the script sets
+    assert environment["effective"]["command"] == {
+        "seeds replaced in sweep": {"random.Random.seed": "1"}
+    }
 
 
 def test_a_stranger_sees_the_words_variables_and_folder_before_he_trusts(
