@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from capsule.execute import reports, results
+from capsule.execute import reports, results, seeding
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
@@ -13,15 +15,17 @@ from capsule.execute.workload import (
     inputs_mount,
     out_mount,
     rank_environment,
+    seeding_mount,
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
-from capsule.manifest import Command
+from capsule.jsons import JsonObject
+from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation
 
 
 class CommandWorkload:
-    """The command's words are started as they are; each rank reports into a file of its own."""
+    """The command's words are started without a shell; each rank reports into a file of its own."""
 
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
         """All that a command is told, it is told by variables."""
@@ -29,17 +33,33 @@ class CommandWorkload:
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """Its words, with those replaced that name an input file."""
+        """Its words, with placeholders filled and those replaced that name an input."""
         (trial,) = group.trials
+        subject = _subject(trial)
         files, inside = start.rank(rank), setting.runtime.inside
         out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+        values = {
+            **{name: commands.show(value) for name, value in trial.case.parameters.items()},
+            **{commands.DATA + name: inside(mount) for name, mount in data.items()},
+            "seed": str(trial.seed),
+            "case": trial.case.name,
+            "trial": trial.id,
+            "out": inside(out),
+            "inputs": inside(inputs),
+            "threads": str(setting.threads),
+            "devices": ",".join(setting.devices[rank]),
+            "rank": str(rank),
+            "ranks": str(group.ranks),
+        }
         return Invocation(
-            # a word that names an input file means that file, wherever the engine shows it
             command=tuple(
-                f"{inside(inputs)}/{word}" if word in trial.benchmark.inputs else word
-                for word in _words(trial)
+                _place(templates.fill(word, values), trial, workspace, inside(inputs))
+                for word in subject.words
             ),
             environment={
+                **{
+                    name: templates.fill(text, values) for name, text in subject.environment.items()
+                },
                 **rank_environment(group, files, setting, rank),
                 "CAPSULE_TRIAL": trial.id,
                 "CAPSULE_SEED": str(trial.seed),
@@ -47,9 +67,13 @@ class CommandWorkload:
                 "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
                 "CAPSULE_INPUTS": inside(inputs),
                 **data_variables(data, setting),
+                **(_seeding(workspace, files, setting) if subject.injects_seed else {}),
             },
-            mounts=(out, inputs, *data.values()),
-            cwd=inside(out),
+            mounts=(
+                *(out, inputs, *data.values()),
+                *([seeding_mount(workspace)] if subject.injects_seed else ()),
+            ),
+            cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
             devices=setting.devices[rank],
             network=trial.benchmark.online,
             label=setting.label,
@@ -66,11 +90,7 @@ class CommandWorkload:
         """The results files of all ranks."""
         (trial,) = group.trials
         journals = [
-            Journal(
-                software={},
-                environment={},
-                reports=(results.read(files.results, trial, ended_well=ended_well, rank=rank),),
-            )
+            _journal(trial, files, ended_well=ended_well, rank=rank)
             for rank, files in enumerate(start.rank_files())
         ]
         return reports.merge(journals, group.trials)
@@ -88,7 +108,41 @@ class AtOnce:
         return left
 
 
-def _words(trial: Trial) -> tuple[str, ...]:
+def _journal(trial: Trial, files: RankFiles, *, ended_well: bool, rank: int) -> Journal:
+    report = results.read(files.results, trial, ended_well=ended_well, rank=rank)
+    if not _subject(trial).injects_seed:
+        return Journal(software={}, environment={}, reports=(report,))
+    replaced = seeding.read(files.seeding)
+    if replaced is None and report.outcome == "completed":
+        message = (
+            "no seed was injected: no Python program began that reads PYTHONPATH and its site"
+            " (-I, -E and -S leave them out)"
+        )
+        report = replace(report, outcome="failed", reason="no-result", message=message)
+    environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}
+    return Journal(software={}, environment=environment if replaced else {}, reports=(report,))
+
+
+def _seeding(workspace: Workspace, files: RankFiles, setting: Setting) -> dict[str, str]:
+    inside = setting.runtime.inside
+    return {
+        "PYTHONPATH": inside(seeding_mount(workspace)),
+        "CAPSULE_SEEDING": f"{inside(out_mount(files))}/{files.seeding.name}",
+    }
+
+
+def _subject(trial: Trial) -> Command:
     subject = trial.benchmark.subject
     assert isinstance(subject, Command)
-    return subject.words
+    return subject
+
+
+def _place(word: str, trial: Trial, workspace: Workspace, inputs: str) -> str:
+    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    names = trial.benchmark.inputs
+    is_inside = (
+        commands.is_below(word, names)
+        and ".." not in word.split("/")
+        and os.path.lexists(workspace.inputs / word)
+    )
+    return f"{inputs}/{word}" if word in names or is_inside else word

@@ -83,7 +83,7 @@ class Gatherer:
         for number, attempt in log.attempts:
             attempts.setdefault(number, {})[attempt.trial] = attempt
         software: dict[str, Json] = {}
-        effective: dict[str, Json] = {}
+        effective: dict[str, JsonObject] = {}
         samples: list[Samples] = []
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
@@ -95,7 +95,9 @@ class Gatherer:
             logs += self._logs(begun)
             if journal.software:
                 software.setdefault(group.framework, journal.software)
-                effective.setdefault(group.framework, journal.environment)
+            if journal.environment:
+                known = effective.setdefault(group.framework, {})
+                effective[group.framework] = {**journal.environment, **known}
             changed |= {(begun.number, one.trial): one for one in _find_changes(journal, own)}
             samples += _samples(journal, own, group)
         return Execution(

@@ -10,18 +10,11 @@ from typing import Protocol
 from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launcher
+from capsule.manifest.commands import STRICT_VARIABLES, THREAD_VARIABLES, data_variable
 from capsule.options import Limits
 from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
-# what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
-STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
 INPUTS = "/capsule/inputs"
 
 
@@ -127,10 +120,7 @@ def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
 
 def data_variables(mounts: Mapping[str, Mount], setting: Setting) -> dict[str, str]:
     """Where the workload finds each dataset."""
-    return {
-        f"CAPSULE_DATA_{_variable(name)}": setting.runtime.inside(mount)
-        for name, mount in mounts.items()
-    }
+    return {data_variable(name): setting.runtime.inside(mount) for name, mount in mounts.items()}
 
 
 def out_mount(files: RankFiles) -> Mount:
@@ -148,6 +138,11 @@ def levels_mount(workspace: Workspace) -> Mount:
     return Mount(source=workspace.levels, target="/capsule/levels")
 
 
+def seeding_mount(workspace: Workspace) -> Mount:
+    """What a Python program imports by itself, and is seeded by."""
+    return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
 def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocation:
     """How to ask an image what software it holds, when no `levels` group tells it anyway."""
     out, levels = out_mount(files), levels_mount(workspace)
@@ -163,7 +158,3 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocatio
         stdout=files.stdout,
         stderr=files.stderr,
     )
-
-
-def _variable(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name).upper()

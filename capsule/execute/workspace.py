@@ -59,6 +59,11 @@ class RankFiles:
         return self.out / "results.jsonl"
 
     @property
+    def seeding(self) -> Path:
+        """What seeds a program without its help says that it replaced."""
+        return self.out / ".capsule-seeding.jsonl"
+
+    @property
     def stdout(self) -> Path:
         """Standard output of the workload."""
         return self.folder / "stdout.txt"

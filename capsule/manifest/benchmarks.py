@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.manifest import subjects
-from capsule.manifest.model import Benchmark, Case, Command, Metric, Network, Operator, Subject
+from capsule.manifest import commands, subjects
+from capsule.manifest.model import Benchmark, Case, Metric, Network, Operator, Subject
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
-
-MOST_CASES = 1000
 
 Raw = Mapping[str, Any]
 
@@ -30,7 +28,9 @@ def benchmark(
         files: Where a user's file is read from.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
     """
-    return command(raw) if "command" in raw else _of_catalogue(raw, here, device, files, problems)
+    if "command" in raw:
+        return _of_command(raw, here, problems)
+    return _of_catalogue(raw, here, device, files, problems)
 
 
 def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
@@ -43,7 +43,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         problems: Collects where the two contradict each other.
     """
     if "command" in raw:
-        return command(raw)
+        return _of_command(raw, here, problems)
     if subject is None:
         problems.add(here, "the plan does not say what this benchmark measures")
         return None
@@ -55,7 +55,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     for what, names in doubled.items():
         if len(set(names)) < len(names):
             problems.add(here, f"the plan has a {what} twice")
-    if len(cases) > MOST_CASES or not _writes_out(raw.get("cases"), cases):
+    if len(cases) > commands.MOST_CASES or not _writes_out(raw.get("cases"), cases):
         problems.add(f"{here}/cases", "the plan has other cases")
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
@@ -104,12 +104,15 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
     )
 
 
-def command(raw: Raw) -> Benchmark:
+def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """A benchmark that is any program, with the metrics that it promises."""
+    subject, cases = commands.command(raw, here, problems)
+    if problems.below(here):
+        return None
     return Benchmark(
         id=raw["id"],
-        subject=Command(words=tuple(raw["command"])),
-        cases=(Case(name="default", parameters={}),),
+        subject=subject,
+        cases=cases,
         frameworks=("command",),
         inputs=tuple(raw.get("inputs", ())),
         datasets=tuple(raw.get("datasets", ())),
@@ -269,8 +272,8 @@ def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
     for name, sizes in raw.items():
         if len(set(sizes)) < len(sizes):
             problems.add(f"{here}/{name}", "a value stands here twice")
-    if (count := math.prod(map(len, raw.values()))) > MOST_CASES:
-        problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
+    if (count := math.prod(map(len, raw.values()))) > commands.MOST_CASES:
+        problems.add(here, f"makes {count} cases; at most {commands.MOST_CASES} are allowed")
     if problems.below(here):
         return ()
     names = [name for name in _parameters(subject) if name in raw]

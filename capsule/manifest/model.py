@@ -146,10 +146,16 @@ class Command:
     """Any program of the author's, one process (or one for each rank) a trial.
 
     Attributes:
-        words: Argument list, run in the image.
+        words: Argument list, run in the image; placeholders in braces as `templates` has them.
+        environment: Variables that it gets besides those of every workload; placeholders likewise.
+        cwd: Where it starts, an input folder or one below; None for the folder that it may write.
+        injects_seed: Whether it is a Python program whose own seeds are replaced.
     """
 
     words: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    injects_seed: bool = False
 
 
 Subject = Operator | Network | Command

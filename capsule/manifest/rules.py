@@ -26,6 +26,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     _repeats(raw, problems)
     for here, path in _paths(raw):
         message = _path_problem(path, folder)
+        if not message and here.endswith("/cwd") and folder and not (folder / path).is_dir():
+            message = "is a file; a folder is due"
         if message:
             problems.add(here, f"{quote(path)} {message}")
 
@@ -108,6 +110,8 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
+        if isinstance(entry.get("cwd"), str):
+            yield f"{here}/cwd", entry["cwd"]
         for subject in ("operator", "network"):
             named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():

@@ -225,11 +225,19 @@ def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:
 def _describe(benchmark: Benchmark) -> str:
     network = ", with network" if benchmark.online else ""
     match benchmark.subject:
-        case Command(words=words):
-            return f"{' '.join(words)!r}{network}"
+        case Command() as command:
+            return f"{_command(command, len(benchmark.cases))}{network}"
         case Operator(name=name, source=source):
             kind = "operator"
         case Network(name=name, source=source):
             kind = "network"
     whose = "the author's " if source else ""
     return f"{whose}{kind} {name}{network}"
+
+
+def _command(command: Command, cases: int) -> str:
+    words = repr(" ".join(command.words))
+    where = f", started in {command.cwd}" if command.cwd else ""
+    variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
+    seeded = ", its seeds replaced" if command.injects_seed else ""
+    return f"{words}{where}{variables}{seeded}{f', {cases} cases' if cases > 1 else ''}"

@@ -1,0 +1,229 @@
+"""Turn a `benchmarks` entry with a command into a value, its cases written out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from capsule.manifest import templates
+from capsule.manifest.model import Case, Command, Scalar
+from capsule.manifest.problems import Problems, nearest, quote
+from capsule.schema import pointer
+
+Raw = Mapping[str, Any]
+
+# what stands for a thing of the trial, wherever the engine shows it
+PLACEHOLDERS = ("seed", "case", "trial", "out", "inputs", "threads", "devices", "rank", "ranks")
+DATA = "data:"
+MOST_CASES = 1000
+_MOST_NAME = 64
+_NOT_IN_SEGMENTS = re.compile(r"[^A-Za-z0-9._+-]+")
+_NO_START = re.compile(r"^[^A-Za-z0-9]+")
+# what starts programs, loads code, or belongs to engines, launchers and us
+_REFUSED = re.compile(
+    r"""
+    PATH | HOME | SHELL | SHELLOPTS | BASHOPTS | BASH_.* | ENV | IFS | PS4 | PROMPT_COMMAND | CDPATH
+    | LD_.* | GCONV_PATH | LOCPATH | NLSPATH | LC_ALL | TZ | TMPDIR | GIT_.* | PYTHON.* | PERL5.*
+    | RUBYLIB | RUBYOPT | NODE_OPTIONS | NODE_PATH | JAVA_TOOL_OPTIONS | JDK_JAVA_OPTIONS
+    | APPTAINER.* | CONTAINER.* | DOCKER.* | ENROOT.* | PODMAN.* | REGISTRY_.* | SARUS.*
+    | SHIFTER.* | SINGULARITY.* | CUDA_VISIBLE_DEVICES | GPU_DEVICE_ORDINAL | HIP_VISIBLE_DEVICES
+    | NVIDIA_.* | ROCR_VISIBLE_DEVICES
+    | COBALT_.* | FLUX_.* | HYDI_.* | HYDRA_.* | JSM_.* | LSB_.* | MPIEXEC_.* | MPIRUN_.*
+    | MPI_LOCAL.* | OMPI.* | ORTE_.* | PALS_.* | PBS_.* | PMI.* | PRTE_.* | SLURM.*
+    | CAPSULE_.*
+    """,
+    re.VERBOSE,
+)
+# what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
+STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Case, ...]]:
+    """The command of an entry that fits the schema, and its cases.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        problems: Collects unknown placeholders, cases of one name, variables that are not free.
+    """
+    cases = _cases(raw.get("cases"), f"{here}/cases", problems)
+    environment: dict[str, str] = dict(raw.get("environment", {}))
+    for name in environment:
+        if reason := _why_not(name):
+            problems.add(here + pointer("environment", name[:200]), reason)
+    datasets = raw.get("datasets", ())
+    _variables_of_datasets(datasets, f"{here}/datasets", problems)
+    known = _placeholders(cases, datasets)
+    for place, text in _texts(raw):
+        for name in templates.names(text):
+            if name not in known:
+                problems.add(f"{here}{place}", _fault(name, known))
+    cwd = raw.get("cwd")
+    if cwd is not None and not is_below(cwd, raw.get("inputs", ())):
+        message = f"{quote(cwd)} is not among this benchmark's inputs, nor below one"
+        problems.add(f"{here}/cwd", message)
+    subject = Command(
+        words=tuple(raw["command"]),
+        environment=environment,
+        cwd=cwd,
+        injects_seed=raw.get("seeding") == "inject",
+    )
+    return subject, cases
+
+
+def is_below(path: str, inputs: Iterable[str]) -> bool:
+    """Whether a path is an input, or inside an input folder."""
+    return any(path == name or path.startswith(f"{name}/") for name in inputs)
+
+
+def data_variable(name: str) -> str:
+    """The variable that says where a dataset lies.
+
+    >>> data_variable("cifar-10")
+    'CAPSULE_DATA_CIFAR_10'
+    """
+    return "CAPSULE_DATA_" + "".join(c if c.isalnum() else "_" for c in name).upper()
+
+
+def show(value: Scalar) -> str:
+    """A parameter as a word of the command has it.
+
+    >>> [show(value) for value in (64, 1e-5, "adam", True)]
+    ['64', '1e-05', 'adam', 'true']
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _texts(raw: Raw) -> Iterator[tuple[str, str]]:
+    yield from ((f"/command/{index}", word) for index, word in enumerate(raw["command"]))
+    for name, value in raw.get("environment", {}).items():
+        yield pointer("environment", name[:200]), value
+
+
+def _placeholders(cases: Sequence[Case], datasets: Iterable[str]) -> list[str]:
+    """What a placeholder may name: of parameters those that every case has."""
+    parameters = [set(case.parameters) for case in cases]
+    common = set.intersection(*parameters) if parameters else set()
+    return [*sorted(common), *PLACEHOLDERS, *(DATA + name for name in datasets)]
+
+
+def _fault(name: str, known: Sequence[str]) -> str:
+    if name.startswith(DATA):
+        data = [one for one in known if one.startswith(DATA)]
+        if not data:
+            return f"{{{name}}}: this benchmark has no datasets; name them in its datasets"
+        return f"unknown placeholder {{{name}}}; there are: {_braces(data)}"
+    near = nearest(name, known)
+    meant = f"did you mean {{{near}}}?" if near else f"there are: {_braces(known)}"
+    return f"unknown placeholder {{{name}}}; {meant} ({{{{{name}}}}} is the text itself)"
+
+
+def _braces(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names)
+
+
+def _why_not(name: str) -> str | None:
+    if name in THREAD_VARIABLES:
+        return f"{name} follows from cpus_per_rank in resources; set that"
+    if name in STRICT_VARIABLES:
+        return f'{name} follows from "determinism": "strict"; set that'
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+        return f"{quote(name)} is no name that a manifest may set: capital letters, digits and _"
+    if _REFUSED.fullmatch(name):
+        return (
+            f"{name} may not be set: it starts programs, loads code, or belongs to engines,"
+            " launchers or capsule"
+        )
+    return None
+
+
+def _variables_of_datasets(names: Iterable[str], here: str, problems: Problems) -> None:
+    first: dict[str, str] = {}
+    for index, name in enumerate(names):
+        other = first.setdefault(data_variable(name), name)
+        if other != name:
+            message = f"{quote(name)} and {quote(other)} would share the variable"
+            problems.add(f"{here}/{index}", f"{message} {data_variable(name)}; rename one")
+
+
+def _cases(raw: Any, here: str, problems: Problems) -> tuple[Case, ...]:
+    if raw is None:
+        return (Case(name="default", parameters={}),)
+    points = _grid(raw, here, problems) if isinstance(raw, dict) else _list(raw, here, problems)
+    cases: list[Case] = []
+    names: set[str] = set()
+    for place, point, own_name in points:
+        name = own_name or name_case(point)
+        if not name or len(name) > _MOST_NAME:
+            problems.add(place, "no short name follows from its values; write the cases as a list"
+                         " of points, each with its name")  # fmt: skip
+        elif name in names:
+            problems.add(place, f"a second case {name!r}; each needs its own name")
+        names.add(name)
+        cases.append(Case(name=name, parameters=point))
+    return tuple(cases)
+
+
+Point = tuple[str, dict[str, Scalar], str | None]
+
+
+def _grid(raw: Raw, here: str, problems: Problems) -> list[Point]:
+    _check_parameters(raw, here, problems)
+    for name, values in raw.items():
+        if len({(type(value) is bool, value) for value in values}) < len(values):
+            problems.add(here + pointer(name[:200]), "a value stands here twice")
+    if (count := math.prod(map(len, raw.values()))) > MOST_CASES:
+        problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
+    if problems.below(here):
+        return []
+    return [
+        (here, dict(zip(raw, values, strict=True)), None)
+        for values in itertools.product(*raw.values())
+    ]
+
+
+def _list(raw: Sequence[Raw], here: str, problems: Problems) -> list[Point]:
+    points: list[Point] = []
+    for index, entry in enumerate(raw):
+        place = f"{here}/{index}"
+        point = {name: value for name, value in entry.items() if name != "name"}
+        _check_parameters(point, place, problems)
+        if point.keys() != raw[0].keys() - {"name"}:
+            problems.add(place, "has other parameters than the first case")
+        points.append((place, point, entry.get("name")))
+    return points
+
+
+def _check_parameters(names: Iterable[str], here: str, problems: Problems) -> None:
+    for name in names:
+        if name in PLACEHOLDERS or name == "name":
+            message = f"{name!r} stands for something else already; rename the parameter"
+            problems.add(here + pointer(name), message)
+        elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name):
+            message = f"{quote(name)} is no name of a parameter: letters, digits and _"
+            problems.add(here + pointer(name[:200]), message)
+
+
+def name_case(parameters: Mapping[str, Scalar]) -> str:
+    """The name of a case: numbers with their parameters, texts alone, flags as yes or no.
+
+    >>> name_case({"lr": 0.1, "optimizer": "adam", "amp": False})
+    'lr0.1-adam-no-amp'
+    """
+    parts = []
+    for name, value in parameters.items():
+        if isinstance(value, bool):
+            parts.append(name if value else f"no-{name}")
+        else:
+            parts.append(value if isinstance(value, str) else f"{name}{value}")
+    joined = _NOT_IN_SEGMENTS.sub("_", "-".join(parts))
+    return _NO_START.sub("", joined)

@@ -1,0 +1,141 @@
+"""Scripts of other people, which know nothing of us, run and verified without a change."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import User
+from tests.support.engines import small_image
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+MAIN = """
+import argparse, json, os, random, sys
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--lr", type=float)
+parser.add_argument("--out")
+options = parser.parse_args()
+from helper import noise
+value = options.lr + noise(options.seed)
+open(options.out, "w").write(str(value))
+workers = os.environ["DATA_WORKERS"]
+print("argv", sys.argv[1:], "workers", workers)
+with open(os.path.join(os.path.dirname(options.out), "results.jsonl"), "a") as results:
+    results.write(json.dumps({"metric": "loss", "value": value}) + "\\n")
+"""
+HELPER = "import random\ndef noise(seed): return random.Random(seed).uniform(-0.001, 0.001)\n"
+
+
+def write(folder: Path, **changes: object) -> Path:
+    """The README's benchmark of a script that is not edited, with the script."""
+    shown = re.search(r"^    \{\n      \"id\": \"sweep\".*?^    \}\n", README, re.S | re.M)
+    assert shown is not None
+    (folder / "repo").mkdir()
+    (folder / "repo" / "main.py").write_text(MAIN)
+    (folder / "repo" / "helper.py").write_text(HELPER)
+    document = {
+        "name": "sweep",
+        "title": "Sweep",
+        "authors": [{"name": "Ada"}],
+        "license": "CC-BY-4.0",
+        "seeds": [1, 2, 3, 4, 5],
+        "benchmarks": [{**json.loads(shown.group()), **changes}],
+        "claims": [{"metric": "*/*/*/loss", "type": "equivalence", "margin": {"absolute": 0.01}}],
+    }
+    path = folder / "sweep.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_script_that_takes_arguments_is_run_and_verified_unchanged(author: User) -> None:
+    ended = author.run("run", write(author.folder), "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    metrics = author.json("show", "a.zip")["metrics"]
+    assert set(metrics) == {"sweep/lr0.1/command/loss", "sweep/lr0.01/command/loss"}
+    assert metrics["sweep/lr0.1/command/loss"]["mean"] == pytest.approx(0.1, abs=0.001)
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        log = capsule.read("data/logs/0001-stdout.txt").decode()
+        assert capsule.read("data/inputs/repo/main.py").decode() == MAIN
+    assert re.search(r"argv \['--seed', '1', '--lr', '0.0?1', '--out', '\$RUN/", log)
+    assert log.endswith("workers 0\n")
+    verified = author.run("verify", "a.zip", "--output", "b.zip")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "REPRODUCED  both primary claims are reproduced" in verified.stdout
+
+
+FIXED = """
+import json, os, random
+random.seed(42)
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    results.write(json.dumps({"metric": "loss", "value": random.uniform(0.999, 1.001)}) + "\\n")
+"""
+
+
+def write_fixed(folder: Path, *options: str) -> Path:
+    """A benchmark of a script that fixes its own seed."""
+    path = write(
+        folder, command=["python3", *options, "repo/main.py"], seeding="inject", cases={"a": [1]}
+    )
+    (folder / "repo" / "main.py").write_text(FIXED)
+    return path
+
+
+def test_a_script_that_fixes_its_seed_is_seeded_from_outside(author: User) -> None:
+    ended = author.run("run", write_fixed(author.folder), "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    runs = author.json("show", "a.zip")["metrics"]["sweep/a1/command/loss"]["runs"]
+    assert len({run["value"] for run in runs}) == 5
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        environment = json.loads(capsule.read("data/records/environment.json"))["environment"]
+    assert environment["effective"]["command"] == {"seeds replaced in sweep": {"random.seed": "42"}}
+    verified = author.run("verify", "a.zip", "--output", "b.zip")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -> None:
+    ended = author.run("run", write_fixed(author.folder, "-I"), "--output", "a.zip")
+    assert "no seed was injected: no Python program began" in " ".join(ended.stderr.split())
+    assert "0 of 5" in ended.stdout
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("engine", ["docker", "apptainer"])
+def test_words_mean_what_the_image_sees(author: User, engine: str) -> None:
+    words = ["python3", "main.py", "--seed={seed}", "--lr", "{lr}", "--out", "{out}/x.txt"]
+    manifest = write(
+        author.folder,
+        command=words,
+        cwd="repo",
+        environment={"DATA_WORKERS": "{threads}"},
+        seeding="inject",
+        cases={"lr": [0.1]},
+    )
+    ended = author.run(
+        "run", manifest, "--image", small_image(), "--runtime", engine, "--output", "a.zip"
+    )
+    assert ended.returncode == 0, ended.stderr
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        log = capsule.read("data/logs/0001-stdout.txt").decode()
+        environment = json.loads(capsule.read("data/records/environment.json"))["environment"]
+    assert re.search(r"'--out', '/out/x.txt'\] workers [1-9]", log)
+    # a generator that is made for the seed is one that the script sets
+    assert environment["effective"]["command"] == {
+        "seeds replaced in sweep": {"random.Random.seed": "1"}
+    }
+
+
+def test_a_stranger_sees_the_words_variables_and_folder_before_he_trusts(
+    author: User, stranger: User
+) -> None:
+    manifest = write(author.folder, cwd="repo")
+    assert author.run("run", manifest, "--output", stranger.folder / "a.zip").returncode == 0
+    refused = stranger.run("verify", "a.zip")
+    assert refused.returncode == 4
+    line = " ".join(refused.stderr.split())
+    assert "--seed {seed} --lr {lr} --out {out}/log.txt', started in repo" in line
+    assert "DATA_WORKERS='0', 2 cases" in line
