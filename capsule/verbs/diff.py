@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capsule.collector import pause_collector
 from capsule.verbs import verb
 from capsule.verbs.verb import Verb
 
@@ -62,5 +63,6 @@ DIFF = Verb(
         "capsule diff original.capsule.zip here.verification.zip there.verification.zip",
     ),
     add=_add,
-    act=verb.door(Arguments, _diff),
+    # what was read stays while the report is imported and drawn
+    act=pause_collector()(verb.door(Arguments, _diff)),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capsule.collector import pause_collector
 from capsule.verbs import verb
 from capsule.verbs.verb import Verb
 
@@ -57,7 +58,7 @@ CHECK = Verb(
     examples=("capsule check a.capsule.zip",),
     one="capsule",
     add=_add,
-    act=verb.door(Arguments, _check),
+    act=pause_collector()(verb.door(Arguments, _check)),
 )
 
 SHOW = Verb(
@@ -65,5 +66,5 @@ SHOW = Verb(
     examples=("capsule show a.capsule.zip --json",),
     one="capsule",
     add=_add,
-    act=verb.door(Arguments, _show),
+    act=pause_collector()(verb.door(Arguments, _show)),
 )
