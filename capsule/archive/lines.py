@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import pairwise, starmap
 from sys import intern
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import orjson
 
@@ -18,13 +18,13 @@ from capsule.archive import flat
 from capsule.archive.limits import MOST_LINE_BYTES
 from capsule.archive.strict import MEMORY_IS_LIMITED, parse_line
 from capsule.errors import DamagedError
-from capsule.manifest import Direction, Kind, Per
 from capsule.record import Attempt, Evidence, Samples
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-# the canonical JSON of a line, and no other, up to its values and behind them: reading it field by
-# field costs more than its numbers, and so does a pattern that goes through them
-_BEFORE = re.compile(
+# The canonical JSON of a line, and no other, but for its values, in three parts: reading it field
+# by field costs more than its numbers, and most lines share each part with others. None of the
+# three can hold what the next one, or the values, begin with.
+_HEAD = re.compile(
     rb'\{"active":(?P<active>null|\[[^][{}"]*\])'
     rb',"attempt":(?P<attempt>[1-9][0-9]{0,8})'
     rb',"direction":"(?P<direction>lower|higher|none)"'
@@ -33,21 +33,34 @@ _BEFORE = re.compile(
     rb',"per":"(?P<per>call|trial|node|block|step|rank)"'
     rb',"rank":(?P<rank>0|[1-9][0-9]{0,8})'
     rb',"resolution":(?P<resolution>[0-9][0-9.e+-]{0,30})'
+)
+_SEED = b',"seed":'
+_TRIAL = re.compile(
     rb',"seed":(?P<seed>0|[1-9][0-9]{0,9})'
     rb',"steps":(?P<steps>null|\[[^][{}"]*\])'
     rb',"trial":"(?P<trial>[A-Za-z0-9._+/-]{1,300})"'
     rb',"unit":(?P<unit>"(?:[^"\\\x00-\x1f]|\\["\\]){1,128}")'
-    rb',"values":(?=\[)'
 )
+_VALUES = b',"values":['
 _BEHIND = re.compile(
     rb',"wall":(?P<wall>null|\[[^][{}"]*\]),"warmup":(?P<warmup>0|[1-9][0-9]{0,8})\}'
 )
 _FLAT = re.compile(rb"\[[^][{}]*\]")
-_FIELDS = (*_BEFORE.groupindex, "values", *_BEHIND.groupindex)
+_FIELDS = (*_HEAD.groupindex, *_TRIAL.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
+_FOREIGN = "not a line of samples in canonical form"
+_OUT_OF_RANGE = "seed or resolution is out of range"
 _FIRST_NODE = (0,)
+# so many parts of lines are remembered, and none that holds a list
+_MOST_PARTS, _LONGEST_PART = 4096, 1000
 # texts of attempts that many of them have
 _REPEATED = ("trial", "group", "seed_source", "outcome", "started")
+
+_Fields = tuple[Any, ...]
+
+
+class _Fault(Exception):
+    """What is wrong with a line, which whoever reads it names."""
 
 
 def write_samples(samples: Samples) -> bytes:
@@ -76,11 +89,8 @@ def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:
     Raises:
         DamagedError: Names the line.
     """
-    known = _Known()
-    return tuple(
-        _sample(block, line, known, f"{where}:{number}")
-        for block, number, line in _lines(pieces, where)
-    )
+    reader = _Reader(where)
+    return tuple(starmap(reader.read, _lines(pieces, where)))
 
 
 def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]:
@@ -91,8 +101,8 @@ def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]
     """
     check = flat.checker(schema.load("attempt-1"))
     attempts = []
-    for block, number, line in _lines(pieces, where):
-        value = parse_line(block[line], where=f"{where}:{number}")
+    for block, number, start, end in _lines(pieces, where):
+        value = parse_line(block[start:end], where=f"{where}:{number}")
         if fault := check(value):
             raise DamagedError(fault, where=f"{where}:{number}")
         attempts.append(attempt_from_json(value))
@@ -107,8 +117,8 @@ def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
     return Attempt(**{**value, **texts, "nodes": nodes, "evidence": evidence})
 
 
-def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, slice]]:
-    """Blocks of whole lines, with the number and the place of each line in it.
+def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, int, int]]:
+    """Blocks of whole lines, with the number, the start and the end of each line in it.
 
     Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
     """
@@ -117,7 +127,7 @@ def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, sl
         start = 0
         while (end := block.find(b"\n", start)) >= 0:
             number += 1
-            yield block, number, slice(start, end)
+            yield block, number, start, end
             start = end + 1
 
 
@@ -136,82 +146,135 @@ def _blocks(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
         raise DamagedError("the last line does not end", where=where)
 
 
-class _Known:
-    """What lines say again and again, held once."""
+class _Draft:
+    """A `Samples` while it is made: to set the fields of a frozen one takes four times as long."""
 
-    def __init__(self) -> None:
+    __slots__ = Samples.__slots__
+
+
+class _Reader:
+    """Reads lines of samples, and each part that many of them have once.
+
+    Args:
+        where: The name of their file in messages.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._heads: dict[bytes, _Fields] = {}
+        self._trials: dict[bytes, _Fields] = {}
+        self._ends: dict[bytes, _Fields] = {}
         self._texts: dict[bytes, str] = {}
-        self._numbers: dict[bytes, float] = {}
         self._seeds: dict[bytes, int] = {}
 
-    def text(self, raw: bytes) -> str:
+    def read(self, data: bytes, number: int, start: int, stop: int) -> Samples:
+        """The samples that a line states.
+
+        Raises:
+            DamagedError: Names the line.
+        """
+        try:
+            return self._read(data, start, stop)
+        except _Fault as fault:
+            raise DamagedError(str(fault), where=f"{self._where}:{number}") from None
+
+    def _read(self, data: bytes, start: int, stop: int) -> Samples:
+        seed = data.find(_SEED, start, stop)
+        first = data.find(_VALUES, seed, stop)
+        end = data.find(b"]", first, stop) + 1
+        if seed < 0 or first < 0 or end == 0:
+            raise _Fault(_FOREIGN)
+        head, trial, behind = data[start:seed], data[seed:first], data[end:stop]
+        draft: Any = _Draft()
+        (
+            draft.active,
+            draft.attempt,
+            draft.direction,
+            draft.kind,
+            draft.metric,
+            draft.per,
+            draft.rank,
+            draft.resolution,
+        ) = self._heads.get(head) or self._head(head)
+        (draft.seed, draft.steps, draft.trial, draft.unit) = self._trials.get(trial) or self._trial(
+            trial
+        )
+        draft.wall, draft.warmup = self._ends.get(behind) or self._end(behind)
+        draft.values = _values(data, first + len(_VALUES) - 1, end)
+        draft.__class__ = Samples
+        samples: Samples = draft
+        if samples.warmup > len(samples.values):
+            raise _Fault("more warm-up values than values")
+        if not samples.steps is samples.wall is samples.active is None:
+            _check_places(samples)
+        return samples
+
+    def _head(self, part: bytes) -> _Fields:
+        active, attempt, direction, kind, metric, per, rank, resolution = _groups(_HEAD, part)
+        try:
+            step = float(resolution)
+        except ValueError as error:
+            raise _Fault(str(error)) from None
+        if not math.isfinite(step):
+            raise _Fault(_OUT_OF_RANGE)
+        fields = (
+            _places(active),
+            int(attempt),
+            self._text(direction),
+            self._text(kind),
+            self._text(metric),
+            self._text(per),
+            int(rank),
+            step,
+        )
+        return _remember(self._heads, part, fields)
+
+    def _trial(self, part: bytes) -> _Fields:
+        seed, steps, trial, unit = _groups(_TRIAL, part)
+        number = self._seeds.setdefault(seed, int(seed))
+        if number >= _MAX_SEED:
+            raise _Fault(_OUT_OF_RANGE)
+        fields = (number, _places(steps), self._text(trial), self._string(unit))
+        return _remember(self._trials, part, fields)
+
+    def _end(self, part: bytes) -> _Fields:
+        wall, warmup = _groups(_BEHIND, part)
+        return _remember(self._ends, part, (_places(wall), int(warmup)))
+
+    def _text(self, raw: bytes) -> str:
         """The text, which is ASCII."""
         text = self._texts.get(raw)
         if text is None:
             text = self._texts[raw] = intern(raw.decode())
         return text
 
-    def string(self, raw: bytes) -> str:
+    def _string(self, raw: bytes) -> str:
         """The text of a JSON string."""
         text = self._texts.get(raw)
         if text is None:
-            text = self._texts[raw] = str(json.loads(raw.decode()))
+            try:
+                text = self._texts[raw] = str(json.loads(raw.decode()))
+            except ValueError as error:
+                raise _Fault(str(error)) from None
         return text
 
-    def seed(self, raw: bytes) -> int:
-        """The whole number."""
-        seed = self._seeds.get(raw)
-        if seed is None:
-            seed = self._seeds[raw] = int(raw)
-        return seed
 
-    def number(self, raw: bytes) -> float:
-        """The number."""
-        number = self._numbers.get(raw)
-        if number is None:
-            number = self._numbers[raw] = float(raw)
-        return number
+def _groups(pattern: re.Pattern[bytes], part: bytes) -> tuple[bytes, ...]:
+    match = pattern.fullmatch(part)
+    if match is None:
+        raise _Fault(_FOREIGN)
+    return match.groups()
 
 
-def _sample(data: bytes, line: slice, known: _Known, where: str) -> Samples:
-    before = _BEFORE.match(data, line.start, line.stop)
-    end = data.find(b"]", before.end(), line.stop) + 1 if before else 0
-    behind = _BEHIND.fullmatch(data, end, line.stop) if end else None
-    if before is None or behind is None:
-        raise DamagedError("not a line of samples in canonical form", where=where)
-    active, attempt, direction, kind, metric, per, rank, resolution, seed, steps, trial, unit = (
-        before.groups()
-    )
-    wall, warmup = behind.groups()
-    try:
-        samples = Samples(
-            metric=known.text(metric),
-            trial=known.text(trial),
-            attempt=int(attempt),
-            seed=known.seed(seed),
-            unit=known.string(unit),
-            direction=cast(Direction, known.text(direction)),
-            kind=cast(Kind, known.text(kind)),
-            resolution=known.number(resolution),
-            per=cast(Per, known.text(per)),
-            rank=int(rank),
-            warmup=int(warmup),
-            values=_values(data, before.end(), end, where),
-            steps=None if steps == b"null" else _values(data, *before.span("steps"), where),
-            wall=None if wall == b"null" else _values(data, *behind.span("wall"), where),
-            active=None if active == b"null" else _values(data, *before.span("active"), where),
-        )
-    except ValueError as error:
-        raise DamagedError(str(error), where=where) from None
-    if samples.seed >= _MAX_SEED or not math.isfinite(samples.resolution):
-        raise DamagedError("seed or resolution is out of range", where=where)
-    if samples.warmup > len(samples.values):
-        raise DamagedError("more warm-up values than values", where=where)
-    _check_places(samples, where)
-    return samples
+def _remember(parts: dict[bytes, _Fields], part: bytes, fields: _Fields) -> _Fields:
+    if len(part) <= _LONGEST_PART:
+        if len(parts) >= _MOST_PARTS:
+            parts.clear()
+        parts[part] = fields
+    return fields
 
 
-def _check_places(samples: Samples, where: str) -> None:
+def _check_places(samples: Samples) -> None:
     """Hold steps and clocks against the values that they stand beside."""
     for name, places in (
         ("steps", samples.steps),
@@ -221,45 +284,49 @@ def _check_places(samples: Samples, where: str) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise DamagedError(f"not as many numbers in {name} as values", where=where)
+            raise _Fault(f"not as many numbers in {name} as values")
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)
         ):
-            raise DamagedError(f"{name} that do not increase", where=where)
+            raise _Fault(f"{name} that do not increase")
 
 
-def _values(data: bytes, start: int, end: int, where: str) -> tuple[float, ...]:
+def _places(text: bytes) -> tuple[float, ...] | None:
+    return None if text == b"null" else _values(text, 0, len(text))
+
+
+def _values(data: bytes, start: int, end: int) -> tuple[float, ...]:
     if MEMORY_IS_LIMITED:
-        return _any_values(data[start:end], where)
+        return _any_values(data[start:end])
     try:
         values = orjson.loads(memoryview(data)[start:end])
     except orjson.JSONDecodeError:
-        return _any_values(data[start:end], where)
+        return _any_values(data[start:end])
     # one point each and no string: they are floats all, whole numbers of any size are not among
     # them, and those that overflow were refused above
     if data.count(b".", start, end) == len(values) and data.find(b'"', start, end) < 0:
         return tuple(values)
-    return _any_values(data[start:end], where)
+    return _any_values(data[start:end])
 
 
-def _any_values(text: bytes, where: str) -> tuple[float, ...]:
+def _any_values(text: bytes) -> tuple[float, ...]:
     """Values of which some may have a name, or no point, or be none."""
     if not _FLAT.fullmatch(text):
-        raise DamagedError("values that hold others", where=where)
+        raise _Fault("values that hold others")
     try:
         values = json.loads(text.decode(), parse_constant=_refuse)
     except ValueError as error:
-        raise DamagedError(f"values cannot be read: {error}", where=where) from None
-    return tuple(_read(value, where) for value in values)
+        raise _Fault(f"values cannot be read: {error}") from None
+    return tuple(_value(value) for value in values)
 
 
-def _read(value: object, where: str) -> float:
+def _value(value: object) -> float:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
-    raise DamagedError(f"not a value: {str(value)[:40]!r}", where=where)
+    raise _Fault(f"not a value: {str(value)[:40]!r}")
 
 
 def _to_json(value: float) -> float | str:
