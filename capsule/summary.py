@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal
 
 from capsule.manifest import Claim, Direction, Kind, Metric, Per
@@ -82,7 +82,7 @@ class MetricRuns:
     @property
     def values(self) -> tuple[float, ...]:
         """The values of the runs that are `ok`, in the order of their seeds."""
-        return tuple(run.value for run in self.runs if run.value is not None)
+        return tuple([run.value for run in self.runs if run.value is not None])
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
@@ -261,36 +261,47 @@ def metric_runs(record: Record) -> Mapping[str, MetricRuns]:
 
 def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
-    samples: dict[tuple[str, int, str], list[Samples]] = {}
+    samples: dict[str, list[Samples]] = {}
     for line in record.samples:
-        samples.setdefault((line.trial, line.attempt, line.metric), []).append(line)
-    lengths = (len(line.values) for line in record.samples)
-    few = _VERY_FEW if sum(length for length in lengths if length > _VERY_FEW) > _FEW else _FEW
+        attempt = final.get(line.trial)
+        if attempt is not None and attempt.attempt == line.attempt:
+            samples.setdefault(line.metric, []).append(line)
+    many = sum([n for line in record.samples if (n := len(line.values)) > _VERY_FEW])
+    few = _VERY_FEW if many > _FEW else _FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     earlier = earlier_seeds(record)
-    left_out: Counter[str] = Counter()
-    runs: dict[str, tuple[Metric, list[Run]]] = {}
-    controls: dict[str, list[Run]] = {}
+    subjects: dict[str, list[Mapping[str, Any]]] = {}
     for trial in planned_trials(record.plan):
-        benchmark, case, framework, _ = trial["id"].split("/")
-        attempt = final.get(trial["id"])
+        subjects.setdefault(trial["id"].rpartition("/")[0], []).append(trial)
+    metrics = {}
+    for subject, trials in subjects.items():
+        benchmark, _, framework = subject.split("/")
         for metric in benchmarks[benchmark].due(framework):
-            path = f"{benchmark}/{case}/{framework}/{metric.name}"
-            if metric.kind == "machine" and int(trial["seed"]) in earlier:
-                left_out[path] += 1
-                continue
-            lines = samples.get((trial["id"], attempt.attempt, path), []) if attempt else []
-            run = _run(trial, attempt, tuple(lines), few)
-            if trial["seed_source"] == "control":
-                controls.setdefault(path, []).append(run)
-            elif path in runs:
-                runs[path][1].append(run)
-            else:
-                runs[path] = (metric, [run])
-    return {
-        path: _metric_runs(path, *runs[path], controls.get(path, ()), left_out[path])
-        for path in sorted(runs)
-    }
+            path = f"{subject}/{metric.name}"
+            own = trials
+            if earlier and metric.kind == "machine":
+                own = [trial for trial in trials if int(trial["seed"]) not in earlier]
+            runs = _runs(own, final, samples.pop(path, ()), few)
+            if runs:
+                metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
+    return dict(sorted(metrics.items()))
+
+
+def _runs(
+    trials: Iterable[Mapping[str, Any]],
+    final: Mapping[str, Attempt],
+    samples: Iterable[Samples],
+    few: int,
+) -> list[Run]:
+    """One metric's runs, of which none counts where all are controls."""
+    lines: dict[str, list[Samples]] = {}
+    for line in samples:
+        lines.setdefault(line.trial, []).append(line)
+    runs = [
+        _run(trial, final.get(trial["id"]), tuple(lines.get(trial["id"], ())), few)
+        for trial in trials
+    ]
+    return runs if any(run.seed_source != "control" for run in runs) else []
 
 
 def _run(
@@ -317,9 +328,8 @@ def _not_finite(samples: tuple[Samples, ...]) -> float | None:
     return next((value for value in values if not math.isfinite(value)), None)
 
 
-def _metric_runs(
-    path: str, metric: Metric, runs: Sequence[Run], controls: Sequence[Run], earlier: int
-) -> MetricRuns:
+def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -> MetricRuns:
+    counted = [run for run in runs if run.seed_source != "control"]
     return MetricRuns(
         metric=path,
         unit=metric.unit,
@@ -327,9 +337,9 @@ def _metric_runs(
         kind=metric.kind,
         resolution=metric.resolution,
         per=metric.per,
-        runs=tuple(sorted(runs, key=lambda run: run.seed)),
+        runs=tuple(sorted(counted, key=attrgetter("seed"))),
         test_set=metric.test_set,
-        controls=tuple(controls),
+        controls=tuple([run for run in runs if run.seed_source == "control"]),
         earlier=earlier,
     )
 

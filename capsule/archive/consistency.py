@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise, starmap
+from operator import attrgetter, ge
 from typing import Any
 
 from capsule import digest, plan, summary
@@ -14,6 +15,8 @@ from capsule.manifest import Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
+# what samples and their metric say alike
+_meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
 _AS_WRITTEN = ("type", "alpha", "primary", "paired", "resolution")
 
 
@@ -176,47 +179,67 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
-    outcomes = {(attempt.trial, attempt.attempt): attempt.outcome for attempt in record.attempts}
-    ranks = {(attempt.trial, attempt.attempt): attempt.ranks for attempt in record.attempts}
-    order = list(map(sample_order, record.samples))
-    if any(first >= second for first, second in pairwise(order)):
+    if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
         yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
-    for line in record.samples:
-        metric, outcome = paths.get(line.metric), outcomes.get((line.trial, line.attempt))
-        if metric is None or outcome is None:
-            fault = "no such metric or attempt"
-        elif line.trial != f"{line.metric.rpartition('/')[0]}/{line.seed}":
-            fault = "they belong to another trial"
-        elif not _says_the_same(line, metric):
-            fault = "unit, direction, kind, resolution or per differ from the metric's"
-        elif line.rank >= ranks[line.trial, line.attempt]:
-            fault = f"there was no rank {line.rank}"
-        elif line.steps is not None and line.per not in ("call", "step", "rank"):
-            fault = f"a metric per {line.per} has no steps"
-        elif outcome == "completed" and not _usable(line):
-            fault = "none after warm-up, or one is not finite, though it completed"
-        else:
-            continue
-        yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
-    yield from _missing_samples(record)
+    attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}
+    # of how many metrics each attempt has samples
+    counts = dict.fromkeys(attempts, 0)
+    for path, lines in groupby(record.samples, key=attrgetter("metric")):
+        metric, subject = paths.get(path), path.rpartition("/")[0]
+        meaning = None if metric is None else _meaning(metric)
+        before = None
+        for line in lines:
+            key = line.trial, line.attempt
+            attempt = attempts.get(key)
+            if attempt is not None and key != before:
+                counts[key] += 1
+            before = key
+            if metric is None or attempt is None:
+                fault = "no such metric or attempt"
+            elif line.trial != f"{subject}/{line.seed}":
+                fault = "they belong to another trial"
+            elif _meaning(line) != meaning:
+                fault = "unit, direction, kind, resolution or per differ from the metric's"
+            elif line.rank >= attempt.ranks:
+                fault = f"there was no rank {line.rank}"
+            elif line.steps is not None and line.per not in ("call", "step", "rank"):
+                fault = f"a metric per {line.per} has no steps"
+            elif attempt.outcome == "completed" and not _usable(line):
+                fault = "none after warm-up, or one is not finite, though it completed"
+            else:
+                continue
+            yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
+    yield from _missing_samples(record, paths, counts)
 
 
-def _missing_samples(record: Record) -> Iterator[str]:
-    present = {(line.metric, line.seed, line.attempt) for line in record.samples}
-    benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
+def _missing_samples(
+    record: Record, paths: Iterable[str], counts: Mapping[tuple[str, int], int]
+) -> Iterator[str]:
+    """What completed without samples of a metric.
+
+    Args:
+        record: Of which each line of samples belongs to a metric of its attempt, or is a fault.
+        paths: Of every metric that a trial yields.
+        counts: Of how many metrics there are samples, by trial and attempt.
+    """
+    names: dict[str, list[str]] = {}
+    for path in paths:
+        subject, _, name = path.rpartition("/")
+        names.setdefault(subject, []).append(name)
+    fewer: dict[tuple[str, int], str] = {}
     for attempt in record.attempts:
-        if attempt.outcome != "completed":
-            continue
-        subject = attempt.trial.rpartition("/")[0]
-        benchmark, _, framework = subject.split("/")
-        for metric in benchmarks[benchmark].due(framework):
-            if (f"{subject}/{metric.name}", attempt.seed, attempt.attempt) not in present:
-                yield f"{attempt.trial} completed without samples of {metric.name}"
-
-
-def _says_the_same(line: Samples, metric: Metric) -> bool:
-    stated = (line.unit, line.direction, line.kind, line.resolution, line.per)
-    return stated == (metric.unit, metric.direction, metric.kind, metric.resolution, metric.per)
+        key, subject = (attempt.trial, attempt.attempt), attempt.trial.rpartition("/")[0]
+        if attempt.outcome == "completed" and counts[key] != len(names.get(subject, ())):
+            fewer[key] = subject
+    present = {
+        (line.metric, key)
+        for line in (record.samples if fewer else ())
+        if (key := (line.trial, line.attempt)) in fewer
+    }
+    for key, subject in fewer.items():
+        for name in names.get(subject, ()):
+            if (f"{subject}/{name}", key) not in present:
+                yield f"{key[0]} completed without samples of {name}"
 
 
 def _usable(line: Samples) -> bool:

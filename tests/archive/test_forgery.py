@@ -173,6 +173,7 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
         (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
+        (forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'), "no such trial"),
         (forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'), "numbered"),
         (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
         (forge_text("data/results/attempts.jsonl", b'"nodes":[0]', b'"nodes":[1]'), "node"),
