@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from capsule import population, stats, summary
+from capsule import averages, population, stats, summary
 from capsule.errors import ManifestError
 from capsule.manifest import Claim, Margin, looks
 from capsule.manifest.model import CURVE_SPREADS, PRESETS
@@ -107,7 +107,7 @@ def curve_spread(metric: MetricRuns) -> float | None:
     grid = stats.common_grid(list(curves.values()))
     if len(curves) < 2 or not grid:
         return None
-    middle = summary.median([runs.sd for runs in stats.runs_at(curves, grid)])
+    middle = averages.median([runs.sd for runs in stats.runs_at(curves, grid)])
     return None if middle is None else middle / stats.c4(len(curves))
 
 

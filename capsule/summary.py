@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal
 
+from capsule.averages import FEW, VERY_FEW, finite, mean, median
 from capsule.manifest import Claim, Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
 from capsule.trajectories import alike
 
 FORMAT = "capsule-metrics/1"
 RunStatus = Literal["ok", "failed", "missing"]
-# numpy finds the median of more values sooner than it is sorted out, its import included
-_FEW = 50_000
-# and of these, when it is needed anyhow
-_VERY_FEW = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +127,7 @@ def final_outcome(attempt: Attempt) -> bool:
     return attempt.outcome != "interrupted"
 
 
-def run_value(samples: Sequence[Samples], few: int = _FEW) -> float | None:
+def run_value(samples: Sequence[Samples], few: int = FEW) -> float | None:
     """One number for a run, None when there is none or a value is not finite.
 
     Repeated calls have the median of the values after warm-up, where an even number of values has
@@ -141,6 +139,8 @@ def run_value(samples: Sequence[Samples], few: int = _FEW) -> float | None:
         samples: All values, one for each rank that reported the metric.
         few: Of how many values numpy need not find the median.
     """
+    if len(samples) == 1:
+        return _rank_value(samples[0], few)
     numbers = [_rank_value(one, few) for one in samples]
     if not numbers or None in numbers:
         return None
@@ -184,7 +184,7 @@ def mean_of_last(samples: Samples, k: int) -> float | None:
     values = samples.values[samples.warmup :]
     if samples.steps is None or len(values) < k:
         return None
-    return _mean(values[-k:])
+    return mean(values[-k:])
 
 
 def _worst(values: Sequence[float], direction: Direction) -> float:
@@ -198,50 +198,6 @@ def calls(run: Run) -> tuple[float, ...]:
         return ()
     values = series.values[series.warmup :]
     return values if len(values) > 1 else ()
-
-
-def median(values: Sequence[float], few: int = _FEW) -> float | None:
-    """The middle value, the mean of the two middle ones, or None when that is no finite number.
-
-    >>> median([3.0, 1.0, 2.0, 4.0])
-    2.5
-    """
-    if len(values) > few:
-        fewer = _middle(values)
-        # -0.0 and 0.0 stand as they came where they are sorted out
-        values = fewer if len(values) > _FEW or 0.0 not in fewer else values
-    if not values or not finite(values):
-        return None
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    # one addition, correctly rounded by IEEE 754: the same double on every machine
-    value = (ordered[middle - 1] + ordered[middle]) / 2
-    return value if math.isfinite(value) else None
-
-
-def _middle(values: Sequence[float]) -> list[float]:
-    """As few of many values as have the same median: the middle ones, or what is not finite."""
-    import numpy as np
-
-    array = np.array(values, dtype=float)
-    if not np.isfinite(array).all():
-        return [math.nan]
-    middle = len(array) // 2
-    places = [middle] if len(array) % 2 else [middle - 1, middle]
-    array.partition(places)
-    return [float(array[place]) + 0.0 for place in places]  # -0.0 and 0.0 sort as they like
-
-
-def finite(values: Sequence[float]) -> bool:
-    """Whether no value is NaN or infinite.
-
-    >>> finite([1e308, 1e308]), finite([1.0, math.nan])
-    (True, False)
-    """
-    # a sum is finite only of finite numbers, and made four times as fast as each is looked at
-    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
 
 
 def metrics_document(record: Record) -> dict[str, Any]:
@@ -266,8 +222,8 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
         attempt = final.get(line.trial)
         if attempt is not None and attempt.attempt == line.attempt:
             samples.setdefault(line.metric, []).append(line)
-    many = sum([n for line in record.samples if (n := len(line.values)) > _VERY_FEW])
-    few = _VERY_FEW if many > _FEW else _FEW
+    many = sum([n for line in record.samples if (n := len(line.values)) > VERY_FEW])
+    few = VERY_FEW if many > FEW else FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     earlier = earlier_seeds(record)
     subjects: dict[str, list[Mapping[str, Any]]] = {}
@@ -371,38 +327,41 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
     return marked
 
 
-def summarize(metric: MetricRuns) -> dict[str, Any]:
-    """What `results/metrics.json` says of a metric: order statistics and one rounded sum."""
+def summarize(
+    metric: MetricRuns, list_runs: Callable[[Sequence[Run]], Any] | None = None
+) -> dict[str, Any]:
+    """What `results/metrics.json` says of a metric: order statistics and one rounded sum.
+
+    Args:
+        metric: Whose runs.
+        list_runs: Writes the list of its runs, where that is not to be made of dictionaries.
+    """
     values = metric.values
+    statuses = Counter([run.status for run in metric.runs])
     return {
         "unit": metric.unit,
         "direction": metric.direction,
         "kind": metric.kind,
         "resolution": float(metric.resolution),
         "per": metric.per,
-        "runs": [
-            {
-                "seed": run.seed,
-                "seed_source": run.seed_source,
-                "status": run.status,
-                "value": run.value,
-            }
-            for run in metric.runs
-        ],
+        "runs": (list_runs or _list_runs)(metric.runs),
         "n": len(values),
-        "failed": sum(run.status == "failed" for run in metric.runs),
-        "missing": sum(run.status == "missing" for run in metric.runs),
+        "failed": statuses["failed"],
+        "missing": statuses["missing"],
         "min": min(values, default=None),
         "median": median(values),
         "max": max(values, default=None),
-        "mean": _mean(values),
+        "mean": mean(values),
     }
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    if not values:
-        return None
-    try:
-        return math.fsum(values) / len(values)
-    except OverflowError:
-        return None
+def _list_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    return [
+        {
+            "seed": run.seed,
+            "seed_source": run.seed_source,
+            "status": run.status,
+            "value": run.value,
+        }
+        for run in runs
+    ]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capsule import digest, summary
+from capsule import averages, digest, summary
 from capsule.record import Record
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_record
 
@@ -102,26 +102,26 @@ def test_the_mean_is_the_exact_sum_rounded_once_then_divided(values: Sequence[fl
 
 @given(st.lists(finite, max_size=20))
 def test_the_median_is_that_of_the_standard_library(values: Sequence[float]) -> None:
-    median = summary.median(values)
+    median = averages.median(values)
     expected = statistics.median(values) if values else math.nan
     assert median == expected if math.isfinite(expected) else median is None
 
 
 @given(st.lists(finite), st.sampled_from([math.nan, math.inf, -math.inf]))
 def test_what_is_not_finite_has_no_median(values: Sequence[float], bad: float) -> None:
-    assert summary.median([*values, bad]) is None
+    assert averages.median([*values, bad]) is None
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9))
 def test_many_values_have_the_median_of_few(values: list[float]) -> None:
     many = values * (60_000 // len(values))
-    assert summary.median(many) == statistics.median(many)
-    assert summary.median([*many, math.nan]) is None
+    assert averages.median(many) == statistics.median(many)
+    assert averages.median([*many, math.nan]) is None
 
 
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, math.inf]), min_size=501, max_size=600))
 def test_who_finds_a_median_changes_no_bit_of_it(values: Sequence[float]) -> None:
-    assert repr(summary.median(values, few=500)) == repr(summary.median(values))
+    assert repr(averages.median(values, few=500)) == repr(averages.median(values))
 
 
 def test_a_record_of_many_values_has_the_medians_of_each() -> None:
@@ -132,7 +132,7 @@ def test_a_record_of_many_values_has_the_medians_of_each() -> None:
 
 @given(st.lists(st.floats(), max_size=5))
 def test_values_are_finite_when_each_is(values: Sequence[float]) -> None:
-    assert summary.finite(values) == all(map(math.isfinite, values))
+    assert averages.finite(values) == all(map(math.isfinite, values))
 
 
 def test_a_record_made_from_another_has_runs_of_its_own() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from capsule import summary
+from capsule import averages, summary
 from capsule.archive import hardware, people
 from capsule.image import Image
 from capsule.record import Dataset, Record
@@ -174,7 +174,7 @@ def _headlines(record: Record) -> Iterator[Entity]:
     """The median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
     for n, path in enumerate(_claimed_paths(record), 1):
-        median = summary.median(runs[path].values)
+        median = averages.median(runs[path].values)
         entity = _property(f"metric-{n}", path, "none" if median is None else repr(median))
         yield entity | {"unitText": runs[path].unit}
 

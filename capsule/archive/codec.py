@@ -22,6 +22,7 @@ from capsule.image import Image
 from capsule.manifest import Claim, Manifest
 from capsule.notes import Note
 from capsule.record import Dataset, FrozenClaim, Record
+from capsule.summary import Run
 
 MANIFEST, RECORD = "manifest.json", "capsule.json"
 HARDWARE, SOFTWARE = "records/hardware.json", "records/software.json"
@@ -45,6 +46,12 @@ _MAYBE_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
 _OPEN = (HARDWARE, SOFTWARE, ENVIRONMENT)
 
 Read = Callable[[str], Iterable[bytes]]
+
+
+class _Written(str):
+    """Text that is JSON already, indented for its place."""
+
+    __slots__ = ()
 
 
 def documents(record: Record) -> dict[str, bytes]:
@@ -77,10 +84,23 @@ def names(record: Record) -> frozenset[str]:
 def metrics(record: Record) -> Iterator[bytes]:
     """`results/metrics.json`, which every machine computes alike, a metric at a time."""
     texts = (
-        f"{encode_basestring(path)}: {_indent(summary.summarize(runs), _INNER)}"
+        f"{encode_basestring(path)}: {_indent(summary.summarize(runs, _list_runs), _INNER)}"
         for path, runs in summary.metric_runs(record).items()
     )
     return _pieces({"format": summary.FORMAT}, "metrics", texts, "{}")
+
+
+def _list_runs(runs: Sequence[Run]) -> _Written:
+    """The runs of a metric there, of which there are as many as lines of samples."""
+    if not runs:
+        return _Written("[]")
+    outer, inner = "\n        ", "\n          "
+    entries = [
+        f'{{{inner}"seed": {run.seed},{inner}"seed_source": "{run.seed_source}"'
+        f',{inner}"status": "{run.status}",{inner}"value": {_indent(run.value, inner)}{outer}}}'
+        for run in runs
+    ]
+    return _Written(f"[{outer}{f',{outer}'.join(entries)}{outer[:-2]}]")
 
 
 def pretty(value: Any) -> bytes:
@@ -115,12 +135,14 @@ def _pieces(
 def _indent(value: Any, margin: str) -> str:
     """What `json.dumps` says with an indent of 2, for which it has no C code."""
     kind = type(value)
+    if kind is float and math.isfinite(value):
+        return float.__repr__(value)
     if kind is str:
         return encode_basestring(value)
     if kind is int:
         return int.__repr__(value)
-    if kind is float and math.isfinite(value):
-        return float.__repr__(value)
+    if kind is _Written:
+        return str(value)
     inner = f"{margin}  "
     if isinstance(value, dict) and value:
         items = [f"{encode_basestring(key)}: {_indent(value[key], inner)}" for key in sorted(value)]

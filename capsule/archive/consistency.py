@@ -9,7 +9,7 @@ from itertools import groupby, pairwise, starmap
 from operator import attrgetter, ge
 from typing import Any
 
-from capsule import digest, plan, summary
+from capsule import averages, digest, plan, summary
 from capsule.digest import Digest
 from capsule.manifest import Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
@@ -243,7 +243,7 @@ def _missing_samples(
 
 
 def _usable(line: Samples) -> bool:
-    return line.warmup < len(line.values) and summary.finite(line.values)
+    return line.warmup < len(line.values) and averages.finite(line.values)
 
 
 def _claim_faults(claim: FrozenClaim, paths: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capsule import plain, summary
+from capsule import averages, plain, summary
 from capsule.archive import hardware
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
@@ -83,7 +83,7 @@ def _claims(record: Record) -> Iterator[str]:
         metric = runs[claim.metric]
         cells = (
             f"`{claim.metric}`",
-            str(summary.median(metric.values)),
+            str(averages.median(metric.values)),
             f"`{_plain(metric.unit)}`",
             str(len(metric.values)),
             claim.type,

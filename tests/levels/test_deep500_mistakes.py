@@ -22,7 +22,7 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 
-from capsule import summary
+from capsule import averages, summary
 from capsule.levels import catalog, frameworks, networks, operators
 from capsule.levels.frameworks import Framework
 from capsule.levels.frameworks.base import Call, NativeTensor
@@ -204,7 +204,7 @@ def test_means_divide_by_the_number_of_values() -> None:
         running += (value - running) / (count + 1)  # the mistake
     assert running != pytest.approx(metric["mean"], rel=0.1)
     assert running < metric["min"]
-    assert summary.median([1.0] * 4) == 1.0
+    assert averages.median([1.0] * 4) == 1.0
 
 
 # results after the first metric only, or none

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from capsule import inventory, stats, summary
+from capsule import averages, inventory, stats, summary
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.order import in_time_order
@@ -158,5 +158,5 @@ def _with_order(metric: MetricRuns) -> RenderableType:
 def _variation(metric: MetricRuns) -> str:
     """The coefficient of variation of the calls of a run, the median over the runs."""
     runs = [stats.variation(calls) for run in metric.runs if (calls := summary.calls(run))]
-    middle = summary.median([run for run in runs if run is not None])
+    middle = averages.median([run for run in runs if run is not None])
     return "" if middle is None else f"{middle:.1%}"
