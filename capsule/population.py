@@ -14,6 +14,8 @@ LARGEST = 1e300
 
 def independent(metric: MetricRuns) -> MetricRuns:
     """The runs without those that repeat another seed's, value by value."""
+    if [run.trajectory for run in metric.runs].count(None) == len(metric.runs):
+        return metric
     seen: set[int] = set()
     kept: list[Run] = []
     for run in metric.runs:
@@ -27,10 +29,15 @@ def independent(metric: MetricRuns) -> MetricRuns:
 def values(metric: MetricRuns) -> dict[int, float]:
     """Seed to value, of the runs whose value can be reckoned with."""
     return {
-        run.seed: run.value
+        run.seed: value
         for run in metric.runs
-        if run.value is not None and abs(run.value) <= LARGEST
+        if (value := run.value) is not None and -LARGEST <= value <= LARGEST
     }
+
+
+def numbers(metric: MetricRuns) -> list[float]:
+    """These values alone, in the order of their seeds."""
+    return [value for value in metric.values if -LARGEST <= value <= LARGEST]
 
 
 def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal
@@ -56,7 +57,7 @@ class Run:
         return self.samples[0] if len(self.samples) == 1 else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricRuns:
     """All planned runs of one metric path, sorted by seed.
 
@@ -77,7 +78,7 @@ class MetricRuns:
     controls: tuple[Run, ...] = ()
     earlier: int = 0
 
-    @property
+    @cached_property
     def values(self) -> tuple[float, ...]:
         """The values of the runs that are `ok`, in the order of their seeds."""
         return tuple([run.value for run in self.runs if run.value is not None])

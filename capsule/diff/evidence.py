@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 
 from capsule.record import Record, Samples
-from capsule.summary import MetricRuns
+from capsule.summary import MetricRuns, Run
 
 _TIMES = ("s", "ms", "us", "ns")
 # so many different numbers of a clock do not follow each other twice by chance
@@ -60,31 +60,47 @@ def repetition(metric: MetricRuns, side: str) -> str | None:
 def repeats(metric: MetricRuns) -> bool:
     """Whether every run has the same value, of a quantity that is not counted and not 0."""
     # counted quantities agree legitimately, and so does an error of exactly 0
-    alike = len(metric.values) >= _FEW and len(set(metric.values)) == 1
-    return alike and metric.values[0] != 0 and metric.resolution == 0
+    values = metric.values
+    alike = len(values) >= _FEW and values[0] == values[-1] and len(set(values)) == 1
+    return alike and values[0] != 0 and metric.resolution == 0
 
 
 def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
     """Why the re-execution's values are the original's, under other seeds."""
     if {run.seed for run in original.runs} & {run.seed for run in rerun.runs}:
         return None  # a workload that its seed decides gives the same under the same seed
-    different = set(rerun.values)
-    rounded = rerun.resolution > 0 or any(map(_is_rounded, different))
-    enough = len(different) >= (_TELLING if rounded else _FEW)
-    values = enough and sorted(rerun.values) == sorted(original.values)
-    values = values or (not rounded and _is_mostly_copied(original.values, rerun.values))
-    series = {_series(run.samples): run.samples for run in original.runs}
-    curves = any(
-        _tells(run.samples) and _tells(series[_series(run.samples)])
-        for run in rerun.runs
-        if _series(run.samples) in series
-    )
-    if not (values or curves):
+    if not (_shares_values(original, rerun) or _shares_series(original, rerun)):
         return None
     return (
         "runs of the re-execution went through exactly the values of the original's under other"
         " seeds: they are copies, or no seed changes them, and neither is evidence"
     )
+
+
+def _shares_values(original: MetricRuns, rerun: MetricRuns) -> bool:
+    different = set(rerun.values)
+    if different.isdisjoint(original.values):
+        return False
+    rounded = rerun.resolution > 0 or any(map(_is_rounded, different))
+    enough = len(different) >= (_TELLING if rounded else _FEW)
+    same = enough and sorted(rerun.values) == sorted(original.values)
+    return same or (not rounded and _is_mostly_copied(original.values, rerun.values))
+
+
+def _shares_series(original: MetricRuns, rerun: MetricRuns) -> bool:
+    # few begin alike, and only of these are all values looked at
+    starts = set(map(_start, original.runs))
+    runs = [run for run in rerun.runs if _start(run) in starts]
+    series = {_series(run.samples): run.samples for run in original.runs} if runs else {}
+    return any(
+        _tells(run.samples) and _tells(series[_series(run.samples)])
+        for run in runs
+        if _series(run.samples) in series
+    )
+
+
+def _start(run: Run) -> tuple[float, ...]:
+    return run.samples[0].values[:2] if run.samples else ()
 
 
 def _is_rounded(value: float) -> bool:
@@ -105,9 +121,10 @@ def _is_mostly_copied(original: Sequence[float], rerun: Sequence[float]) -> bool
 def _clock_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
     """What clocks said in each series, where it is enough never to be the same twice."""
     for line in record.samples:
-        for series in (line.wall or (), line.values if _is_timed(line) else ()):
-            if len(set(series)) >= _TELLING:
-                yield line.metric, line.trial, series
+        if line.wall is not None and _is_telling(line.wall):
+            yield line.metric, line.trial, line.wall
+        if _is_timed(line) and _is_telling(line.values):
+            yield line.metric, line.trial, line.values
 
 
 def _trial_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -119,6 +136,10 @@ def _trial_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...
     for (trial, _), times in trials.items():
         if len(set(times)) >= _TELLING:
             yield f"{trial.rpartition('/')[0]}/all its times", trial, tuple(times)
+
+
+def _is_telling(readings: tuple[float, ...]) -> bool:
+    return len(set(readings[:_TELLING])) == _TELLING or len(set(readings)) >= _TELLING
 
 
 def _is_timed(line: Samples) -> bool:

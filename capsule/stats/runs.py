@@ -32,7 +32,7 @@ class Runs:
         seeds = [seed for seed, _ in self.by_seed]
         if seeds != sorted(set(seeds)):
             raise ValueError("a run is named by its seed: seeds must be unique and in order")
-        if not all(math.isfinite(value) for _, value in self.by_seed):
+        if not all(map(math.isfinite, [value for _, value in self.by_seed])):
             raise ValueError("a run without a finite value is a failed run, not a value")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
             raise ValueError(f"not a resolution: {self.resolution}")
@@ -44,13 +44,13 @@ class Runs:
         Raises:
             ValueError: A value is not finite, or the resolution is negative.
         """
-        pairs = sorted((int(seed), float(value)) for seed, value in by_seed.items())
+        pairs = sorted([(int(seed), float(value)) for seed, value in by_seed.items()])
         return cls(by_seed=tuple(pairs), resolution=float(resolution))
 
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The run values, ascending: no later result can depend on the order of the runs."""
-        return tuple(sorted(value for _, value in self.by_seed))
+        return tuple(sorted([value for _, value in self.by_seed]))
 
     @property
     def n(self) -> int:
@@ -67,17 +67,19 @@ class Runs:
         """The arithmetic mean; the value itself when all are equal. Needs n >= 1."""
         if self.values[0] == self.values[-1]:
             return self.values[0]  # 0.1 + 0.1 + 0.1 over 3 is not 0.1
-        return math.fsum(value / self.n for value in self.values)
+        n = self.n
+        return math.fsum([value / n for value in self.values])
 
     @cached_property
     def sd(self) -> float:
         """The standard deviation between runs, with n - 1 in its denominator. Needs n >= 2."""
-        distances = [value - self.mean for value in self.values]
+        mean = self.mean
+        distances = [value - mean for value in self.values]
         largest = max(map(abs, distances))
         if self.values[0] == self.values[-1] or largest == 0:
             return 0.0
         # relative to the largest, so that neither 1e-200 nor 1e200 leaves the range when squared
-        squares = math.fsum((distance / largest) ** 2 for distance in distances)
+        squares = math.fsum([(distance / largest) ** 2 for distance in distances])
         return largest * math.sqrt(squares / (self.n - 1))
 
     @property
@@ -91,7 +93,7 @@ class Runs:
     @property
     def positive(self) -> bool:
         """Whether every value may be put on a logarithmic scale."""
-        return all(value > 0 for value in self.values)
+        return not self.values or self.values[0] > 0
 
     def log(self) -> Runs:
         """The natural logarithms of these runs; the resolution becomes its widest step there.

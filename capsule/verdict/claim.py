@@ -115,13 +115,13 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     standalone = claim is not None and (
         claim.type in ("threshold", "bound") or claim.pattern.published is not None
     )
-    a, b = population.values(there), population.values(here)
+    a, b = population.numbers(there), population.numbers(here)
     if not b or not (a or standalone):
         yield f"no run of {names.there if b else names.here} has a value"
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
             yield "there is no margin: the author gave none, and one run tells no spread"
-        elif claim.scale == "log" and min((*(() if standalone else a.values()), *b.values())) <= 0:
+        elif claim.scale == "log" and min((*(() if standalone else a), *b)) <= 0:
             yield "a ratio needs positive values, and not every run's value is"
 
 

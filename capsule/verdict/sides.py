@@ -25,11 +25,11 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
             sd=None,
         )
     used = population.runs(metric if all_count else population.independent(metric))
-    with_value = len(population.values(metric))
-    missing = sum(run.status == "missing" for run in metric.runs)
+    with_value = len(population.numbers(metric))
+    missing = [run.status for run in metric.runs].count("missing")
     failed = len(metric.runs) - with_value - missing
     return Counts(
-        seeds=tuple(run.seed for run in metric.runs),
+        seeds=tuple([run.seed for run in metric.runs]),
         values=with_value,
         independent=used.n,
         failed=failed,
