@@ -189,8 +189,8 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         levels=stated["levels"],
         datasets=tuple(map(_dataset, stated["datasets"])),
         claims=tuple(_claim(claim, written, reader) for claim in stated["claims"]),
-        attempts=lines.read_attempts(reader.pieces(ATTEMPTS), where=reader.at(ATTEMPTS)),
-        samples=lines.read_samples(reader.pieces(SAMPLES), where=reader.at(SAMPLES)),
+        attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
+        samples=lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES)),
         notes=tuple(Note(**note) for note in stated["notes"]),
     )
 
@@ -211,6 +211,11 @@ class _Reader:
         if name not in self._names:
             raise DamagedError(f"data/{name} is missing", where=self._where)
         return self._load(name)
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        for piece in self.pieces(name):
+            self._budget.spend_lines(piece, where=self.at(name))
+            yield piece
 
     def whole(self, name: str) -> bytes:
         return b"".join(self.pieces(name))

@@ -17,12 +17,14 @@ MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 28
 MOST_PARSED_BYTES = 224 << 20
+MOST_SAMPLES_BYTES = 512 << 20
 # all files together: a file with holes costs whoever sends it nothing, and hashing it a day
 MOST_BYTES = 128 << 30
 MOST_INPUT_BYTES = MOST_BYTES // 2
 MOST_LOG_BYTES = MOST_BYTES // 4
 
-# bytes that CPython takes, about
+# bytes that CPython takes, about; a comma stands for a value, and a line's fields for its runs
+SAMPLE_COMMA = 32
 _OBJECT, _MEMBER, _LIST, _ITEM, _STRING = 64, 48, 56, 8, 60
 
 
@@ -49,6 +51,7 @@ class Budget:
 
     def __init__(self) -> None:
         self._left = MOST_PARSED_BYTES
+        self._left_for_lines = MOST_SAMPLES_BYTES
 
     def spend(self, data: bytes, *, where: str) -> None:
         """Take off what a document takes.
@@ -64,3 +67,17 @@ class Budget:
                 where=where,
             )
         self._left -= taken
+
+    def spend_lines(self, piece: bytes, *, where: str) -> None:
+        """Take off what a piece of samples or attempts takes.
+
+        Raises:
+            DamagedError: There is not so much left.
+        """
+        self._left_for_lines -= SAMPLE_COMMA * piece.count(b",")
+        if self._left_for_lines < 0:
+            raise DamagedError(
+                "samples and attempts hold more values than a reader takes on: more than"
+                f" {MOST_SAMPLES_BYTES >> 20} MiB of memory",
+                where=where,
+            )

@@ -13,6 +13,8 @@ from capsule.manifest import Benchmark, Command
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
+# commas of a line of samples beside its values, and of an attempt
+_SAMPLE_COMMAS, _ATTEMPT_COMMAS = 14, 14
 # bytes that one of each takes in a capsule's documents, at most but for very long names
 _CLAIM, _METRIC, _RUN, _FILE, _LINE, _VALUE = 700, 700, 150, 450, 700, 25
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
@@ -78,17 +80,26 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
     parsed = limits.parsed_bytes(document) + _PARSED_CLAIM * claims + _PARSED_REST
     yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
-    samples = sum(trials[one.id] * _samples(one) for one in benchmarks)
-    yield "bytes of results/samples.jsonl", samples, limits.MOST_LINES_BYTES
+    values = sum(trials[one.id] * _values(one) for one in benchmarks)
+    yield (
+        "bytes of results/samples.jsonl",
+        _LINE * runs + _VALUE * values,
+        limits.MOST_LINES_BYTES,
+    )
+    commas = values + _SAMPLE_COMMAS * runs + _ATTEMPT_COMMAS * sum(trials.values())
+    yield (
+        "bytes of samples once they are read",
+        limits.SAMPLE_COMMA * commas,
+        limits.MOST_SAMPLES_BYTES,
+    )
 
 
 def _paths(benchmark: Benchmark) -> int:
     return len(benchmark.cases) * len(benchmark.frameworks) * len(benchmark.metrics)
 
 
-def _samples(benchmark: Benchmark) -> int:
-    """Bytes of one trial's samples; how often a command reports a number is not known."""
+def _values(benchmark: Benchmark) -> int:
+    """How many one trial has; how often a command reports a number is not known."""
     subject = benchmark.subject
     calls = 1 if isinstance(subject, Command) else subject.repetitions + subject.warmup
-    values = sum(calls if metric.per == "call" else 1 for metric in benchmark.metrics)
-    return _LINE * len(benchmark.metrics) + _VALUE * values
+    return sum(calls if metric.per == "call" else 1 for metric in benchmark.metrics)

@@ -81,6 +81,7 @@ def test_three_thousand_trials_with_two_wildcard_claims_have_room(tmp_path: Path
     [
         (lambda: operators(cases=20_000, seeds=1, claims=10), "bytes of capsule.json"),
         (lambda: operators(cases=200, seeds=99, claims=0, repetitions=100_000), "samples.jsonl"),
+        (lambda: operators(cases=20, seeds=99, claims=0, repetitions=10_000), "bytes of samples"),
     ],
 )
 def test_what_could_not_be_read_is_not_measured(manifest: object, words: str) -> None:
@@ -113,6 +114,16 @@ def test_the_memory_of_documents_is_one_budget() -> None:
         budget.spend(data, where="it")
     with pytest.raises(DamagedError, match="holds more values than a reader takes on"):
         budget.spend(data, where="it")
+
+
+def test_samples_and_attempts_have_one_budget_of_their_own() -> None:
+    piece = b"0.0," * (1 << 20)
+    budget = Budget()
+    for _ in range(limits.MOST_SAMPLES_BYTES // limits.SAMPLE_COMMA // (1 << 20)):
+        budget.spend_lines(piece, where="it")
+    with pytest.raises(DamagedError, match="more than 512 MiB"):
+        budget.spend_lines(b",", where="it")
+    budget.spend(piece, where="it")
 
 
 def test_little_memory_is_no_crash(author: User) -> None:

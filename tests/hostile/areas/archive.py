@@ -127,6 +127,11 @@ def _sample_lines(files: Files) -> Files:
     return files | {_SAMPLES: line * 200_000}
 
 
+def _long_series(files: Files) -> Files:
+    before, values, after = files[_SAMPLES].partition(b'"values":[')
+    return files | {_SAMPLES: before + values + b"0.0," * 17_000_000 + after}
+
+
 def _attempt_lines(files: Files) -> Files:
     attempt = json.loads(files[_ATTEMPTS].splitlines()[0])
     line = canonical_json({**attempt, "message": "x" * 300}) + b"\n"
@@ -189,6 +194,13 @@ CASES = (
         prepare=_forge(_sample_lines),
         status=4,
         says="samples are not sorted",
+        mib=_MIB,
+    ),
+    Case(
+        name="archive/seventeen-million-values-in-a-line",
+        prepare=_forge(_long_series),
+        status=4,
+        says="more than 512 MiB of memory",
         mib=_MIB,
     ),
     Case(
