@@ -57,6 +57,12 @@ class Run:
         return self.samples[0] if len(self.samples) == 1 else None
 
 
+class _Draft:
+    """A `Run` while it is made: to set the fields of a frozen one takes four times as long."""
+
+    __slots__ = Run.__slots__
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricRuns:
     """All planned runs of one metric path, sorted by seed.
@@ -267,17 +273,18 @@ def _run(
     value = None
     if samples and attempt and attempt.outcome == "completed":
         value = run_value(samples, few)
-    return Run(
-        seed=int(trial["seed"]),
-        seed_source=trial["seed_source"],
-        trial=trial["id"],
-        status="missing" if attempt is None else "failed" if value is None else "ok",
-        value=value,
-        samples=() if value is None else samples,
-        not_finite=_not_finite(samples) if value is None else None,
-        failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
-        started=attempt.started if attempt else None,
-    )
+    run: Any = _Draft()
+    run.seed, run.seed_source, run.trial = int(trial["seed"]), trial["seed_source"], trial["id"]
+    run.status = "missing" if attempt is None else "failed" if value is None else "ok"
+    run.value = value
+    run.samples = () if value is None else samples
+    run.trajectory = None
+    run.not_finite = _not_finite(samples) if value is None else None
+    run.failure = attempt if attempt is not None and attempt.outcome == "failed" else None
+    run.started = attempt.started if attempt else None
+    run.__class__ = Run
+    made: Run = run
+    return made
 
 
 def _not_finite(samples: tuple[Samples, ...]) -> float | None:
@@ -320,11 +327,12 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
         for place, metric in enumerate(group):
             alone = alike([(trial[place],) for trial in trials])
             same = {**together, **alone}
-            runs = tuple(
-                replace(run, trajectory=metric.runs[same[index]].seed) if index in same else run
-                for index, run in enumerate(metric.runs)
-            )
-            marked[metric.metric] = replace(metric, runs=runs)
+            if same:
+                runs = tuple(
+                    replace(run, trajectory=metric.runs[same[index]].seed) if index in same else run
+                    for index, run in enumerate(metric.runs)
+                )
+                marked[metric.metric] = replace(metric, runs=runs)
     return marked
 
 

@@ -15,8 +15,8 @@ def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
     places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}
     for place, metrics in enumerate(runs):
         if all(metrics):
-            lines = (line for ranks in metrics for line in ranks)
-            key = tuple((len(line.values), line.values[0], line.values[-1]) for line in lines)
+            series = [line.values for ranks in metrics for line in ranks]
+            key = tuple([(len(values), values[0], values[-1]) for values in series])
             places.setdefault(key, []).append(place)
     first: dict[int, int] = {}
     for candidates in places.values():
