@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
 
-from capsule.archive import bag, codec, crate, names, reader, readme
+from capsule.archive import bag, codec, crate, limits, names, reader, readme
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
 from capsule.archive.limits import MOST_BYTES
@@ -126,6 +126,7 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
         stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
+    _require_readable(stated[codec.SAMPLES], stated[codec.ATTEMPTS])
     contents: dict[str, bytes | Path] = {
         bag.PAYLOAD + path: document for path, document in stated.items()
     }
@@ -136,6 +137,20 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
         contents[path] = file.source
     check_names(contents)
     return contents
+
+
+def _require_readable(*lines: bytes) -> None:
+    """Stop where a workload reported more than readers take: how much was not known before."""
+    budget = limits.Budget()
+    try:
+        for text in lines:
+            budget.spend_lines(text, where="the capsule of this run")
+    except DamagedError as error:
+        raise ExecutionError(
+            error.what,
+            where="the capsule of this run",
+            advice="have the workload report fewer, such as every tenth step, and begin anew",
+        ) from None
 
 
 def check_names(paths: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from capsule import archive, digest, plan
 from capsule.archive import codec, limits
 from capsule.archive.limits import Budget
-from capsule.errors import DamagedError, UsageError
+from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.manifest import Manifest
 from tests.support import bulk
 from tests.support.command import User
@@ -124,6 +124,17 @@ def test_samples_and_attempts_have_one_budget_of_their_own() -> None:
     with pytest.raises(DamagedError, match="more than 512 MiB"):
         budget.spend_lines(b",", where="it")
     budget.spend(piece, where="it")
+
+
+def test_what_no_reader_would_take_is_not_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = bulk.make(commands(20, 50), bulk.normal(20, 1))
+    monkeypatch.setattr(limits, "MOST_SAMPLES_BYTES", 1 << 20)
+    with pytest.raises(ExecutionError, match="samples and attempts hold more values") as caught:
+        bulk.seal(record, tmp_path / "a.capsule.zip")
+    assert "report fewer" in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_little_memory_is_no_crash(author: User) -> None:
