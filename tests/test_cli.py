@@ -149,6 +149,8 @@ TYPED = {
     "run --resume a.run --output b.zip --json": run.Arguments(
         resume=Path("a.run"), output=Path("b.zip"), json=True
     ),
+    "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
+    "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"
     " --keep-hosts --dry-run": run.Arguments(
         manifest=Path("m.json"),
@@ -201,7 +203,7 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
     ("line", "words"),
     [
         ("run m.json --runtime host --runtime docker", "argument --runtime: is given twice"),
-        ("verify a --output b --output b", "argument --output: is given twice"),
+        ("verify a --output b -o b", "argument -o/--output: is given twice"),
         ("lint m.json --frameworks a --frameworks b", "argument --frameworks: is given twice"),
         ("verify a --runs 0", "'0' is no number from 1 to 1000"),
         ("verify a --runs 1e3", "'1e3' is no number from 1 to 1000"),

@@ -102,7 +102,7 @@ def add_execution(parser: ArgumentParser) -> None:
         " Docker; host without an image",
     )
     parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the capsule to write")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
     )
