@@ -97,12 +97,14 @@ def run(
 ) -> Sealed:
     """Run a manifest's benchmarks on this machine, and seal what came of them.
 
-    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned.
+    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned. But a
+    run whose very first trial fails stops there, unless `options.keep_going`.
 
     Raises:
         UsageError: The manifest or an option is wrong, or the output exists already.
         CannotRunError: An engine, the image, a dataset or a device is missing here.
         DamagedError: An image, a dataset or an input is not what it should be.
+        FirstTrialError: The first trial failed; the folder can be resumed with `keep_going`.
         ExecutionError: It was cut off, or cannot be written; its folder can be resumed.
     """
     places.check(output=options.output, work=options.work)
@@ -158,7 +160,7 @@ def _finish(session: Session, options: RunOptions | ResumeOptions, watch: Watch)
     with sessions.follow(session, watch):
         target = sealing.target(session, options.output)
         sealing.check(target, session.workspace.folder)
-        execution = sessions.perform(session, watch)
+        execution = sessions.perform(session, watch, keep_going=options.keep_going)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
     return sealing.seal(
@@ -253,7 +255,7 @@ def _finish_and_judge(
     original: Capsule,
     session: Session,
     looks: tuple[int, ...],
-    options: RunOptions | ResumeOptions,
+    options: VerifyOptions | ResumeOptions,
     watch: Watch,
 ) -> Verification:
     with sessions.follow(session, watch):

@@ -16,7 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from capsule import __version__, plain, verbs
-from capsule.errors import BugError, CannotRunError, CapsuleError, ExecutionError, UsageError
+from capsule.errors import (
+    BugError,
+    CannotRunError,
+    CapsuleError,
+    ExecutionError,
+    FirstTrialError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -110,8 +117,14 @@ def _trace(error: Exception, console: Console) -> None:
 
 def _fail(error: CapsuleError, console: Console) -> int:
     _tell(console, console.fail, str(error))
-    if console.way_on:
-        _tell(console, console.say, f"what was finished is kept; go on with: {console.way_on}")
+    if way_on := console.way_on:
+        kept = "what was finished is kept; go on with"
+        if isinstance(error, FirstTrialError):
+            kept, way_on = (
+                "to count it as an outcome, run the rest and seal",
+                f"{way_on} --keep-going",
+            )
+        _tell(console, console.say, f"{kept}: {way_on}")
     return error.exit_code
 
 

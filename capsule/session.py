@@ -225,14 +225,15 @@ def _add_begun_controls(cut_off: CutOff) -> Plan:
     return planning.add_controls(cut_off.plan, controls)
 
 
-def perform(session: Session, watch: Watch) -> Execution:
+def perform(session: Session, watch: Watch, *, keep_going: bool = True) -> Execution:
     """Run every trial that has no outcome yet, and read what all of them left behind.
 
     Raises:
+        FirstTrialError: The first one failed, and the run is not to `keep_going`.
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
     rest = session.rest
-    loop.run(session.workspace, rest, session.setting, watch)
+    loop.run(session.workspace, rest, session.setting, watch, keep_going=keep_going)
     return session.gatherer.collect(rest)
 
 

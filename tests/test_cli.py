@@ -149,6 +149,7 @@ TYPED = {
     "run --resume a.run --output b.zip --json": run.Arguments(
         resume=Path("a.run"), output=Path("b.zip"), json=True
     ),
+    "run --resume a.run --keep-going": run.Arguments(resume=Path("a.run"), keep_going=True),
     "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
     "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"

@@ -35,6 +35,11 @@ def _add(parser: ArgumentParser) -> None:
     verb.add_execution(parser)
     verb.add_limits(parser, "")
     verb.add_permission(parser, "a run folder that somebody else began")
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="run the rest, and seal, though the first trial fails",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     verb.add_json(parser)
 
@@ -53,6 +58,7 @@ def _run(arguments: Arguments, console: Console) -> int:
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
+            keep_going=arguments.keep_going,
         )
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
@@ -91,6 +97,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--strict-privacy": arguments.strict_privacy,
+        "--keep-going": arguments.keep_going,
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from capsule.errors import UsageError
-from capsule.options import Limits, ResumeOptions, RunOptions
+from capsule.options import Limits, ResumeOptions, StartOptions
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -205,7 +205,7 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
-def refuse_beside_resume(options: RunOptions, kind: type[RunOptions]) -> None:
+def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> None:
     """Stop where an option asks for something else than what a run was begun with.
 
     Args:
