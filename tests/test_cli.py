@@ -150,6 +150,7 @@ TYPED = {
         resume=Path("a.run"), output=Path("b.zip"), json=True
     ),
     "run --resume a.run --keep-going": run.Arguments(resume=Path("a.run"), keep_going=True),
+    "verify a.zip --follow": verify.Arguments(capsule=Path("a.zip"), follow=True),
     "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
     "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"

@@ -15,7 +15,7 @@ from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
-from capsule.execute.progress import Progress
+from capsule.execute.progress import Listener, Progress
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace
 from capsule.launch.base import Launched
@@ -27,11 +27,8 @@ _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2000
 
 
-class Watch(Protocol):
+class Watch(Listener, Protocol):
     """Who is told how the run goes."""
-
-    def trial(self, trial: str) -> None:
-        """A trial begins."""
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt ended."""
@@ -144,7 +141,8 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
     )
     workload.write(workspace, group, start, setting)
     ranks = range(group.ranks)
-    progress = Progress(group, workload.follow(group, start.rank(0)))
+    first = start.rank(0)
+    progress = Progress(group, workload.follow(group, first), first)
     began = time.monotonic()
     launched = setting.launcher.start(
         setting.runtime,
@@ -218,8 +216,7 @@ def _follow(
     """
     while True:
         ended = launched.wait(_POLL_SECONDS)
-        for trial in progress.new_trials():
-            watch.trial(trial)
+        progress.tell(watch, ended=ended is not None)
         if ended is not None:
             fault = guard.disk_fault()
             return ended, "limit" if fault else None, fault

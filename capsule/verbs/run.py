@@ -25,6 +25,7 @@ class Arguments(RunOptions):
     resume: Path | None = None
     trust: bool = False
     allow_host: bool = False
+    follow: bool = False
     dry_run: bool = False
     json: bool = False
 
@@ -47,7 +48,7 @@ def _add(parser: ArgumentParser) -> None:
 def _run(arguments: Arguments, console: Console) -> int:
     from capsule import api, manifest, report
 
-    watch = console.watch(lambda folder: _resumption(arguments, folder))
+    watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
     if arguments.resume is not None:
         _check_resumption(arguments)
         options = ResumeOptions(
@@ -97,6 +98,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--strict-privacy": arguments.strict_privacy,
+        "--follow": arguments.follow,
         "--keep-going": arguments.keep_going,
         **verb.limit_flags(arguments),
         "--output": arguments.output,

@@ -106,6 +106,11 @@ def add_execution(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="print what the workload prints while it runs; else a terminal shows its last line",
+    )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
     add_privacy(parser)
 

@@ -85,8 +85,8 @@ def test_a_capsule_without_a_result_is_told_as_such(author: User, trace: Path) -
     manifest = write(author, trace, condition="True")
     ended = author.run("run", manifest, "--keep-going", "-o", "a.zip")
     assert ended.returncode == 5
-    assert "failed (exit), as every trial did" in ended.stderr
-    assert "a.zip holds no result" in ended.stderr
+    assert "failed (exit) and 2 more: exit code 1" in ended.stderr
+    assert "no trial succeeded: a.zip holds no result" in ended.stderr
     assert author.run("check", "a.zip").returncode == 0
 
 

@@ -86,10 +86,9 @@ def failure(record: Record, target: pathlib.Path) -> ExecutionError:
     if any(attempt.outcome == "completed" for attempt in record.attempts):
         advice = f"failures count as outcomes and are sealed in {target}; its logs/ tell more"
     else:
-        more = ", as every trial did"
         advice = (
-            f"{target} holds no result, so no re-execution can confirm anything of it;"
-            " its logs/ tell more"
+            f"no trial succeeded: {target} holds no result, and no re-execution can confirm"
+            " anything of it; its logs/ tell more"
         )
     absent = {_framework(attempt) for attempt in failed if not _was_there(attempt, record)}
     there = {_framework(attempt) for attempt in record.attempts} - absent
