@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import earlier, interruption, pairing, places, reading, rerun, sealing
+from capsule import earlier, interruption, pairing, places, reading, rerun, sealing, trying
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -34,6 +34,7 @@ from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
 from capsule.session import Session, Terms
 from capsule.trust import policy as trust
+from capsule.trying import Tryout
 from capsule.verdict import Verdict
 from capsule.verdict.several import SeveralVerdict
 from capsule.watch import SILENT, Watch
@@ -49,6 +50,7 @@ __all__ = [
     "RunOptions",
     "Sealed",
     "SeveralVerdict",
+    "Tryout",
     "Verdict",
     "Verification",
     "VerifyOptions",
@@ -60,6 +62,7 @@ __all__ = [
     "resume_pair",
     "resume_verification",
     "run",
+    "try_out",
     "verify",
 ]
 
@@ -121,6 +124,18 @@ def run(
     session = sessions.limit(session, options)
     with session.workspace.lock():
         return _finish(session, options, watch)
+
+
+def try_out(
+    manifest: str | Path | Manifest, options: RunOptions = RunOptions(), watch: Watch = SILENT
+) -> Tryout:
+    """Run one trial of a manifest under a seed as verifiers will draw it, and keep nothing.
+
+    A trial that fails is an outcome of it. Errors are those of `run`, but that nothing is resumed.
+    """
+    if not isinstance(manifest, Manifest):
+        manifest = manifests.load(Path(manifest))
+    return trying.try_out(manifest, options, watch)
 
 
 def resume(

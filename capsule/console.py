@@ -124,6 +124,10 @@ class Console:
         self._follower = _Follower(display, resume, self._clock, follow=follow)
         return self._follower
 
+    def listen(self) -> Watch:
+        """Print what one trial prints, of which no folder stays."""
+        return _Listener(_Lines(self._err, self._clock), str, self._clock, follow=True)
+
     @property
     def way_on(self) -> str | None:
         """The command that goes on with the run that was followed, None when no folder is left."""
@@ -273,6 +277,16 @@ class _Follower(Watch):
 
     def end(self) -> None:
         self._display.close(self._done)
+
+
+class _Listener(_Follower):
+    """Follows one trial, whose end somebody else tells of."""
+
+    def trial(self, trial: str) -> None:
+        self._display.say(f"trying {trial}")
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Nothing is counted."""
 
 
 class _Lines:

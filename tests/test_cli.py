@@ -151,6 +151,7 @@ TYPED = {
     ),
     "run --resume a.run --keep-going": run.Arguments(resume=Path("a.run"), keep_going=True),
     "verify a.zip --follow": verify.Arguments(capsule=Path("a.zip"), follow=True),
+    "run --try m.json": run.Arguments(manifest=Path("m.json"), try_out=True),
     "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
     "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"

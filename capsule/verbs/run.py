@@ -26,6 +26,7 @@ class Arguments(RunOptions):
     trust: bool = False
     allow_host: bool = False
     follow: bool = False
+    try_out: bool = False
     dry_run: bool = False
     json: bool = False
 
@@ -40,6 +41,12 @@ def _add(parser: ArgumentParser) -> None:
         "--keep-going",
         action="store_true",
         help="run the rest, and seal, though the first trial fails",
+    )
+    parser.add_argument(
+        "--try",
+        dest="try_out",
+        action="store_true",
+        help="run one trial as a verifier will, show what would be recorded, and keep nothing",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     verb.add_json(parser)
@@ -66,6 +73,8 @@ def _run(arguments: Arguments, console: Console) -> int:
         raise UsageError("name a manifest, or a run folder with --resume")
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
+    elif arguments.try_out:
+        return _try_out(arguments.manifest, arguments, console)
     elif arguments.dry_run:
         return _plan(arguments.manifest, arguments, console)
     else:
@@ -85,10 +94,13 @@ def _run(arguments: Arguments, console: Console) -> int:
 def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError("name a manifest, or a run folder with --resume, but not both")
-    if arguments.frameworks:
-        raise verb.conflict("--frameworks")
-    if arguments.dry_run:
-        raise verb.conflict("--dry-run")
+    unfit = {
+        "--frameworks": arguments.frameworks,
+        "--dry-run": arguments.dry_run,
+        "--try": arguments.try_out,
+    }
+    for flag in (flag for flag, value in unfit.items() if value):
+        raise verb.conflict(flag)
     verb.refuse_beside_resume(arguments, RunOptions)
 
 
@@ -104,6 +116,33 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--output": arguments.output,
     }
     return verb.command("run", "--resume", folder, flags=flags)
+
+
+def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
+    """Run one trial, and show what a run would record of it."""
+    from capsule import api, lint, manifest, report
+
+    flags = {
+        "--dry-run": arguments.dry_run,
+        "--keep-going": arguments.keep_going,
+        "--output": arguments.output,
+        "--work": arguments.work,
+    }
+    for flag in (flag for flag, value in flags.items() if value):
+        raise UsageError(
+            f"--try and {flag} exclude each other",
+            advice="--try runs one trial, and neither seals nor keeps anything",
+        )
+    wanted = manifest.load(path, arguments.frameworks)
+    tryout = api.try_out(wanted, arguments, console.listen())
+    warnings = lint.warnings(wanted)
+    if arguments.json:
+        console.document(report.tryout_to_json(tryout, warnings))
+    else:
+        console.show(*report.draw_tryout(tryout, warnings))
+    if tryout.attempt.outcome != "completed":
+        raise report.explain_tryout(tryout)
+    return 0
 
 
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:
@@ -127,6 +166,7 @@ RUN = Verb(
     name="run",
     examples=(
         "capsule run manifests/quickstart.json",
+        "capsule run --try manifest.json",
         "capsule run manifest.json --image docker://registry.example/torch@sha256:...",
         "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...",
         "capsule run --resume quickstart-1a2b3c4d.run",
