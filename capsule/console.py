@@ -292,7 +292,7 @@ class _Listener(_Follower):
 class _Lines:
     """Plain lines for a batch job's log: few while all is well, at once when something fails."""
 
-    has_room = False
+    has_room: ClassVar[bool] = False
 
     def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         self._stream = stream
@@ -329,7 +329,7 @@ class _Lines:
 class _Bar:
     """A bar with the running trial beside it, and the last line that it printed."""
 
-    has_room = True
+    has_room: ClassVar[bool] = True
 
     def __init__(self, stream: TextIO) -> None:
         from rich.progress import (

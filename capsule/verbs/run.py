@@ -48,7 +48,11 @@ def _add(parser: ArgumentParser) -> None:
         action="store_true",
         help="run one trial as a verifier will, show what would be recorded, and keep nothing",
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would be started, with which words, mounts and image, and start nothing",
+    )
     verb.add_json(parser)
 
 
@@ -147,18 +151,17 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
 
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:
     """Print what would run, and in which order."""
-    from capsule import manifest, plan
+    from capsule import manifest, preview, report
 
-    planned = plan.make(manifest.load(path, arguments.frameworks))
+    planned = preview.preview(manifest.load(path, arguments.frameworks), arguments)
     if arguments.json:
-        console.document(plan.to_json(planned))
+        console.document(report.preview_to_json(planned))
         return 0
-    for group in planned.groups:
+    for group in planned.plan.groups:
         console.data(group.id)
         for trial in group.trials:
             console.data(f"  {trial.id}")
-    trials = sum(len(group.trials) for group in planned.groups)
-    console.data(f"{trials} trials in {len(planned.groups)} process starts, plan {planned.digest}")
+    console.show(*report.draw_preview(planned))
     return 0
 
 

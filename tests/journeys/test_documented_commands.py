@@ -97,6 +97,9 @@ COMMANDS: dict[str, Here | There] = {
     "python tools/catalogue.py": Here(),
     "capsule init mine.json": Here(),
     "capsule lint mine.json": Here(before=("capsule init mine.json",)),
+    "capsule run --dry-run mine.json": Here(
+        before=("capsule init mine.json",), says="nothing was started"
+    ),
     "capsule run --try mine.json": Here(
         before=("capsule init mine.json",), says="nothing was sealed, and nothing is kept"
     ),
