@@ -271,10 +271,11 @@ def test_what_is_to_be_pushed_is_read_before_anything_is_built(author: User) -> 
 
 def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     write_script(author.folder)
-    ended = author.run("run", write_manifest(author.folder, seeds=[1], claims=[]))
+    ended = author.run("run", write_manifest(author.folder, seeds=[1, 2], claims=[]))
     assert ended.returncode == 0, ended.stderr
     assert "tiny/default/command/loss" in ended.stdout
-    assert "1 of 1" in ended.stdout
+    assert "2 of 2" in ended.stdout
+    assert "sd of runs" in ended.stdout
     assert "nothing is claimed" in ended.stdout
     assert "Claims" not in ended.stdout
     assert "allowed" not in ended.stdout

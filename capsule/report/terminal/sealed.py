@@ -60,9 +60,12 @@ def _draw_claims(record: Record) -> Iterator[RenderableType]:
 
 def _draw_metrics(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
-    rows = table(("metric", {"overflow": "fold"}), *_VALUES)
+    right = {"justify": "right", "no_wrap": True}
+    rows = table(("metric", {"overflow": "fold"}), *_VALUES, ("sd of runs", right))
     for path in sorted(metrics)[:_ROWS]:
-        rows.add_row(Path(path), *_values(metrics[path]))
+        spread = sides.counts(metrics[path], all_count=False).sd
+        shown = "" if spread is None else number(spread, 3)
+        rows.add_row(Path(path), *_values(metrics[path]), shown)
     yield rows
     if len(metrics) > _ROWS:
         yield text(f"and {len(metrics) - _ROWS} more metrics: capsule show", "dim")
