@@ -142,9 +142,11 @@ def _terminate(_number: int, _frame: object) -> NoReturn:
 def _parse(argv: Sequence[str] | None) -> _Command:
     argv = sys.argv[1:] if argv is None else argv
     # no option before the verb takes a value, so the first other word is the verb
-    parser = _parser(next((word for word in argv if not word.startswith("-")), None))
+    name = next((word for word in argv if not word.startswith("-")), None)
+    parser = _parser(name)
+    argv, command = _split(argv, name)
     parsed, surplus = parser.parse_known_args(argv)
-    values: dict[str, object] = vars(parsed)
+    values: dict[str, object] = {**vars(parsed), **command}
     verb, debug = values.pop("verb"), values.pop("debug", False)
     from capsule.verbs.verb import Verb
 
@@ -152,6 +154,21 @@ def _parse(argv: Sequence[str] | None) -> _Command:
     if surplus and (not verb.one or any(word.startswith("-") for word in surplus)):
         parser.error(f"unrecognized arguments: {' '.join(surplus)}")
     return _Command(verb=verb, values=values, surplus=tuple(surplus), debug=bool(debug))
+
+
+def _split(
+    argv: Sequence[str], name: str | None
+) -> tuple[Sequence[str], Mapping[str, tuple[str, ...]]]:
+    """Take off the command that stands behind `--`: none of its words is an option of ours."""
+    if "--" not in argv or name is None or name not in verbs.TABLE:
+        return argv, {}
+    from capsule.verbs.verb import Verb
+
+    entry = verbs.load(name)
+    if not (isinstance(entry, Verb) and entry.takes_command):
+        return argv, {}
+    place = list(argv).index("--")
+    return argv[:place], {"command": tuple(argv[place + 1 :])}
 
 
 def _refuse_surplus(command: _Command) -> None:

@@ -175,6 +175,13 @@ TYPED = {
         original=Path("a"), reruns=[Path("b"), Path("c")], json=True
     ),
     "check a": read.Arguments(capsule=Path("a")),
+    "init m.json --metric loss --metric a=b:=(.) -- python3 -m x --metric y -- z": (
+        author_verbs.InitArguments(
+            path=Path("m.json"),
+            command=("python3", "-m", "x", "--metric", "y", "--", "z"),
+            metric=[("loss", None), ("a", "b:=(.)")],
+        )
+    ),
     "init m.json": author_verbs.InitArguments(path=Path("m.json")),
     "lint m.json --frameworks numpy": author_verbs.LintArguments(
         manifest=Path("m.json"), frameworks=("numpy",)

@@ -33,6 +33,7 @@ class Verb:
         examples: Whole command lines.
         purpose: Of a verb in a family; the others have theirs in `verbs.TABLE`.
         one: What it takes one of; empty for a verb that takes several or none.
+        takes_command: Whether what stands behind `--` is a command of somebody's, its `command`.
         add: Adds its arguments to a parser.
         act: Does what the parsed values ask for, and returns the exit code.
     """
@@ -41,6 +42,7 @@ class Verb:
     examples: tuple[str, ...]
     purpose: str = ""
     one: str = ""
+    takes_command: bool = False
     add: Callable[[ArgumentParser], None]
     act: Callable[[Mapping[str, object], Console], int]
 
