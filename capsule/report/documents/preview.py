@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from capsule import plan as planning
 from capsule.jsons import JsonObject
-from capsule.preview import Preview
+
+if TYPE_CHECKING:
+    from capsule.preview import Preview
 
 
 def preview_to_json(preview: Preview) -> JsonObject:

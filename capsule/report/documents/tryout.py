@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from capsule.jsons import JsonObject
-from capsule.trying import Tryout
+
+if TYPE_CHECKING:
+    from capsule.trying import Tryout
 
 
 def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
-from capsule.preview import Preview
 from capsule.report.terminal.style import grid, text
 from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from capsule.preview import Preview
 
 
 def draw_preview(preview: Preview) -> Iterator[RenderableType]:

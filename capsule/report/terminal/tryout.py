@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from capsule.durations import duration
 from capsule.errors import ExecutionError
 from capsule.report.terminal.style import draw_rest, table, text
-from capsule.trying import Reported, Tryout
 from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from capsule.trying import Reported, Tryout
 
 _ROWS = 40
 
