@@ -119,6 +119,7 @@ def run(
     )
     resolved = resolve(request, watch)
     sealing.check_inputs(resolved.inputs, options, watch)
+    trying.end_leftovers(resolved.runtime, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
     session = sessions.limit(session, options)

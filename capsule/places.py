@@ -189,6 +189,15 @@ def discard(folder: Path) -> None:
     sweep(folder.parent)
 
 
+def find_leftovers(parent: Path) -> Iterator[Path]:
+    """This user's folders that killed processes left half made, each held while it is looked at."""
+    for path in sorted(parent.glob(f".*{_PARTIAL}")):
+        with suppress(OSError):
+            if path.lstat().st_uid == os.geteuid() and (lock := hold(path)):
+                with lock:
+                    yield path
+
+
 def sweep(parent: Path) -> None:
     """Remove the folders that killed processes left half made or half removed below another one."""
     try:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capsule import places, summary
 from capsule import plan as planning
 from capsule import session as sessions
-from capsule.errors import CannotRunError, ExecutionError
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError
+from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest, Metric
 from capsule.options import RunOptions
 from capsule.plan import Plan
 from capsule.record import Attempt, Execution, Samples
 from capsule.resolve import Request, resolve
+from capsule.runtimes.base import Runtime
 from capsule.session import Terms
 from capsule.watch import Watch
+
+_FOLDER = "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +77,12 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
         manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
     )
     resolved = resolve(request, watch)
+    end_leftovers(resolved.runtime, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     setup = sessions.set_up(plan, resolved, terms)
     # where a run would lie, and gone in any case: what a kill leaves, the next start here removes
     with places.scratch(Path()) as scratch:
-        folder = scratch / "run"
+        folder = scratch / _FOLDER
         sessions.lay_out(folder, plan, setup, resolved, terms, place=None)
         session = sessions.limit(sessions.enter(folder, plan, setup, resolved), options)
         try:
@@ -85,6 +91,19 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
             advice = "nothing is kept of a trial that is tried out; mend the cause, and try again"
             raise type(error)(error.what, where=error.where, advice=advice) from None
         return _tell(execution, plan, whole)
+
+
+def end_leftovers(runtime: Runtime, watch: Watch) -> None:
+    """End what a killed trial left running here, before its folder is removed and forgotten."""
+    processes = 0
+    for path in places.find_leftovers(Path()):
+        # half made, it is no run folder, and has started nothing
+        with suppress(CapsuleError):
+            workspace = Workspace.open(path / _FOLDER)
+            if workspace.header.setup.runtime == runtime.name:
+                processes += runtime.reap(workspace.label)
+    if processes:
+        watch.leftovers(processes)
 
 
 def _first(whole: Plan) -> Plan:

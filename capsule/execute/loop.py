@@ -68,7 +68,7 @@ def _require_result(workspace: Workspace) -> None:
         f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
         f" sealed: {first.message.strip()}",
         where=first.trial,
-        advice=f"its logs are in {logs}; mend it, and run the manifest anew",
+        advice=f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -106,15 +105,22 @@ def test_an_interrupt_leaves_nothing(author: User) -> None:
     assert author.talk.read_text().endswith("interrupted\n")
 
 
-def test_what_a_killed_one_leaves_the_next_start_removes(author: User) -> None:
+@pytest.mark.parametrize(
+    ("words", "sealed"),
+    [(["--try", "tiny.json"], []), (["tiny.json", "-o", "a.zip"], ["a.zip"])],
+)
+def test_what_a_killed_one_leaves_the_next_start_ends_and_removes(
+    author: User, words: list[str], sealed: list[str]
+) -> None:
     go = wait(author)
     running = author.start("run", "--try", "tiny.json")
     until(go.exists, "the script")
     running.kill()
     running.wait(PATIENCE_SECONDS)
-    os.kill(int(go.read_text()), signal.SIGKILL)
     (partial,) = left(author)
     assert partial.endswith(".capsule-partial")
     write_script(author.folder)
-    assert author.run("run", "--try", "tiny.json").returncode == 0
-    assert left(author) == []
+    ended = author.run("run", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert "ended 1 process(es)" in ended.stderr
+    assert left(author) == sealed
