@@ -21,6 +21,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,7 +77,10 @@ def is_kept(image: Digest, cache: Path) -> bool:
     Its bytes are not looked at: that is for `obtain` to do, before they are executed.
     """
     paths = (place / f"{image.hex}.sif" for place in _places(cache))
-    return bool(ledger.read(image)) and any(path.is_file() for path in paths)
+    with suppress(CannotRunError):
+        made = bool(ledger.read(image))
+        return made and any(path.is_file() and weak_spot(path) is None for path in paths)
+    return False
 
 
 def _places(cache: Path) -> tuple[Path, ...]:
