@@ -59,8 +59,9 @@ def starter_of(
         name: Of the capsule, as for `starter`.
         words: The command as it is typed. Those that name a file or folder beside the manifest are
             its inputs, as the manifest names inputs: without `./` or a slash at the end.
-        metrics: What is measured: a name, and the regular expression with one group that finds its
-            number in what the command prints, None where the command reports it itself.
+        metrics: What is measured: a name, and the regular expression that finds its number in what
+            the command prints, by its only group or the one named `value`; None where the command
+            reports it itself.
         folder: Where the manifest will lie.
 
     Raises:
@@ -76,19 +77,15 @@ def starter_of(
             advice="--metric NAME for one that it writes to the file that CAPSULE_RESULTS names,"
             " --metric 'NAME=NAME: ([0-9.]+)' for one that it prints",
         )
-    for metric, pattern in metrics.items():
+    for metric in metrics:
         _require_name(metric, "metric")
-        _require_pattern(metric, pattern)
     inputs = {word: path for word in words if (path := _input(word, folder))}
     benchmark = {
         "id": name,
         "command": [inputs.get(word, word) for word in words],
         **({"inputs": list(dict.fromkeys(inputs.values()))} if inputs else {}),
     }
-    meanings = {
-        metric: {} if pattern is None else {"from": {"pattern": pattern}}
-        for metric, pattern in metrics.items()
-    }
+    meanings = {metric: _meaning(metric, pattern) for metric, pattern in metrics.items()}
     claims = [
         {"metric": f"{name}/*/*/{metric}", "type": "equivalence", "margin": {"sd": 2}}
         for metric in metrics
@@ -121,21 +118,30 @@ def _require_name(name: str, what: str) -> None:
         raise UsageError(f"a {what} can't be named {name!r}", advice=advice)
 
 
-def _require_pattern(metric: str, pattern: str | None) -> None:
+def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
+    """What a manifest says of a metric; a pattern with a group `step` makes a curve of it.
+
+    Raises:
+        UsageError: The pattern is none, or it does not say which group holds the number.
+    """
     if pattern is None:
-        return
+        return {}
     try:
-        groups = re.compile(pattern).groups
+        compiled = re.compile(pattern)
     except re.error as error:
         raise UsageError(
             f"{pattern!r} is no regular expression: {error}", where=f"--metric {metric}"
         ) from None
-    if groups != 1:
+    if compiled.groups != 1 and "value" not in compiled.groupindex:
         raise UsageError(
-            f"{pattern!r} has {groups} groups in parentheses, and the number is what one matches",
+            f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
             where=f"--metric {metric}",
-            advice=f"such as --metric '{metric}={metric}: ([0-9.]+)'",
+            advice=f"such as --metric '{metric}={metric}: ([0-9.]+)'; of several the one that is"
+            " written (?P<value>...)",
         )
+    if "step" in compiled.groupindex:
+        return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}
+    return {"from": {"pattern": pattern}}
 
 
 def _input(word: str, folder: Path) -> str | None:

@@ -62,6 +62,14 @@ def test_a_number_that_is_printed_is_found_by_a_pattern(author: User) -> None:
     assert manifest["claims"][0]["metric"] == "mine/*/*/loss"
 
 
+def test_a_pattern_with_a_step_makes_a_curve(author: User) -> None:
+    pattern = r"epoch (?P<step>[0-9]+): loss (?P<value>[-+0-9.e]+)"
+    manifest = init(author, "--metric", f"loss={pattern}", "--", "a.sh")
+    assert manifest["benchmarks"][0]["metrics"] == {
+        "loss": {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}
+    }
+
+
 def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
     manifest = init(author, "--metric", "loss", "--", "a.sh", "--metric", "x", "--", "--help")
     assert manifest["benchmarks"][0]["command"] == ["a.sh", "--metric", "x", "--", "--help"]
@@ -76,6 +84,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
         (["--metric", "a b", "--", "x"], "a metric can't be named 'a b'"),
         (["--metric", "a=(", "--", "x"], "is no regular expression"),
         (["--metric", "a=b", "--", "x"], "has 0 groups in parentheses"),
+        (["--metric", "a=(b)(c)", "--", "x"], "has 2 groups in parentheses"),
         (["--metric", "a", "--metric", "a=(b)", "--", "x"], "names one metric twice"),
         (["--metric", "a", "x"], "init takes one path; these match: mine.json, x"),
     ],
