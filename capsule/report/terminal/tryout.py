@@ -32,6 +32,8 @@ def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableT
         rows.add_row(text(one.metric.name), *_values(one), text(one.metric.unit))
     yield rows
     yield from draw_rest(len(tryout.reported) - _ROWS, "metrics")
+    if attempt.outcome == "completed" and attempt.message:
+        yield text(f"warning: {attempt.message}")
     yield from (text(f"warning: {sentence}") for sentence in warnings)
     if attempt.seconds is not None:
         yield text(f"it took {number(attempt.seconds)} s{_outlook(tryout, attempt.seconds)}")
