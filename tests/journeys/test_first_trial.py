@@ -88,6 +88,11 @@ def test_a_capsule_without_a_result_is_told_as_such(author: User, trace: Path) -
     assert "failed (exit) and 2 more: exit code 1" in ended.stderr
     assert "no trial succeeded: a.zip holds no result" in ended.stderr
     assert author.run("check", "a.zip").returncode == 0
+    assert author.json("verify", "a.zip", code=3)["verdict"] == "INCONCLUSIVE"
+    # nor by runs that succeed
+    manifest = write(author, trace, condition="False")
+    assert author.run("run", manifest, "-o", "b.zip").returncode == 0
+    assert author.json("diff", "a.zip", "b.zip", code=3)["verdict"] == "INCONCLUSIVE"
 
 
 def test_a_verification_never_stops_for_a_failure(author: User, trace: Path) -> None:
