@@ -151,7 +151,7 @@ INIT = Verb(
     name="init",
     examples=(
         "capsule init my-benchmark.json",
-        "capsule init mine.json --metric loss -- python3 train.py --lr 0.1",
+        "capsule init mine.json --metric loss -- python3 train.py --seed {seed}",
     ),
     one="path",
     takes_command=True,

@@ -96,7 +96,7 @@ COMMANDS: dict[str, Here | There] = {
     " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
     "capsule init mine.json": Here(),
-    "capsule init mine.json --metric loss -- python3 train.py --lr 0.1": Here(
+    "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
         says="wrote mine.json; next: capsule run --try mine.json"
     ),
     "capsule lint mine.json": Here(before=("capsule init mine.json",)),
