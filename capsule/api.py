@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import earlier, interruption, pairing, places, reading, rerun, sealing
+from capsule import earlier, interruption, pairing, places, reading, rerun, sealing, trying
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -34,6 +34,7 @@ from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
 from capsule.session import Session, Terms
 from capsule.trust import policy as trust
+from capsule.trying import Tryout
 from capsule.verdict import Verdict
 from capsule.verdict.several import SeveralVerdict
 from capsule.watch import SILENT, Watch
@@ -49,6 +50,7 @@ __all__ = [
     "RunOptions",
     "Sealed",
     "SeveralVerdict",
+    "Tryout",
     "Verdict",
     "Verification",
     "VerifyOptions",
@@ -60,6 +62,7 @@ __all__ = [
     "resume_pair",
     "resume_verification",
     "run",
+    "try_out",
     "verify",
 ]
 
@@ -97,12 +100,14 @@ def run(
 ) -> Sealed:
     """Run a manifest's benchmarks on this machine, and seal what came of them.
 
-    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned.
+    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned. But a
+    run whose very first trial fails stops there, unless `options.keep_going`.
 
     Raises:
         UsageError: The manifest or an option is wrong, or the output exists already.
         CannotRunError: An engine, the image, a dataset or a device is missing here.
         DamagedError: An image, a dataset or an input is not what it should be.
+        FirstTrialError: The first trial failed; the folder can be resumed with `keep_going`.
         ExecutionError: It was cut off, or cannot be written; its folder can be resumed.
     """
     places.check(output=options.output, work=options.work)
@@ -114,11 +119,24 @@ def run(
     )
     resolved = resolve(request, watch)
     sealing.check_inputs(resolved.inputs, options, watch)
+    trying.end_leftovers(resolved.runtime, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
     session = sessions.limit(session, options)
     with session.workspace.lock():
         return _finish(session, options, watch)
+
+
+def try_out(
+    manifest: str | Path | Manifest, options: RunOptions = RunOptions(), watch: Watch = SILENT
+) -> Tryout:
+    """Run one trial of a manifest under a seed as verifiers will draw it, and keep nothing.
+
+    A trial that fails is an outcome of it. Errors are those of `run`, but that nothing is resumed.
+    """
+    if not isinstance(manifest, Manifest):
+        manifest = manifests.load(Path(manifest))
+    return trying.try_out(manifest, options, watch)
 
 
 def resume(
@@ -158,7 +176,7 @@ def _finish(session: Session, options: RunOptions | ResumeOptions, watch: Watch)
     with sessions.follow(session, watch):
         target = sealing.target(session, options.output)
         sealing.check(target, session.workspace.folder)
-        execution = sessions.perform(session, watch)
+        execution = sessions.perform(session, watch, keep_going=options.keep_going)
     execution = sessions.probe(session, execution)
     record = sessions.assemble(session, execution)
     return sealing.seal(
@@ -253,7 +271,7 @@ def _finish_and_judge(
     original: Capsule,
     session: Session,
     looks: tuple[int, ...],
-    options: RunOptions | ResumeOptions,
+    options: VerifyOptions | ResumeOptions,
     watch: Watch,
 ) -> Verification:
     with sessions.follow(session, watch):

@@ -16,7 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from capsule import __version__, plain, verbs
-from capsule.errors import BugError, CannotRunError, CapsuleError, ExecutionError, UsageError
+from capsule.errors import (
+    BugError,
+    CannotRunError,
+    CapsuleError,
+    ExecutionError,
+    FirstTrialError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -110,8 +117,14 @@ def _trace(error: Exception, console: Console) -> None:
 
 def _fail(error: CapsuleError, console: Console) -> int:
     _tell(console, console.fail, str(error))
-    if console.way_on:
-        _tell(console, console.say, f"what was finished is kept; go on with: {console.way_on}")
+    if way_on := console.way_on:
+        kept = "what was finished is kept; go on with"
+        if isinstance(error, FirstTrialError):
+            kept, way_on = (
+                "to count it as an outcome, run the rest and seal",
+                f"{way_on} --keep-going",
+            )
+        _tell(console, console.say, f"{kept}: {way_on}")
     return error.exit_code
 
 
@@ -129,9 +142,11 @@ def _terminate(_number: int, _frame: object) -> NoReturn:
 def _parse(argv: Sequence[str] | None) -> _Command:
     argv = sys.argv[1:] if argv is None else argv
     # no option before the verb takes a value, so the first other word is the verb
-    parser = _parser(next((word for word in argv if not word.startswith("-")), None))
+    name = next((word for word in argv if not word.startswith("-")), None)
+    parser = _parser(name)
+    argv, command = _split(argv, name)
     parsed, surplus = parser.parse_known_args(argv)
-    values: dict[str, object] = vars(parsed)
+    values: dict[str, object] = {**vars(parsed), **command}
     verb, debug = values.pop("verb"), values.pop("debug", False)
     from capsule.verbs.verb import Verb
 
@@ -139,6 +154,21 @@ def _parse(argv: Sequence[str] | None) -> _Command:
     if surplus and (not verb.one or any(word.startswith("-") for word in surplus)):
         parser.error(f"unrecognized arguments: {' '.join(surplus)}")
     return _Command(verb=verb, values=values, surplus=tuple(surplus), debug=bool(debug))
+
+
+def _split(
+    argv: Sequence[str], name: str | None
+) -> tuple[Sequence[str], Mapping[str, tuple[str, ...]]]:
+    """Take off the command that stands behind `--`: none of its words is an option of ours."""
+    if "--" not in argv or name is None or name not in verbs.TABLE:
+        return argv, {}
+    from capsule.verbs.verb import Verb
+
+    entry = verbs.load(name)
+    if not (isinstance(entry, Verb) and entry.takes_command):
+        return argv, {}
+    place = list(argv).index("--")
+    return argv[:place], {"command": tuple(argv[place + 1 :])}
 
 
 def _refuse_surplus(command: _Command) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO
 
 from capsule import plain
 from capsule.durations import duration
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LINE_EVERY_SECONDS = 10.0
 _LONG_HASHING_SECONDS = 2.0
 _SHOWN = 8
+_LONGEST_BESIDE = 80
 
 
 def _print(text: str, stream: TextIO) -> None:
@@ -112,15 +113,20 @@ class Console:
         for item in items:
             console.print(item, soft_wrap=False)
 
-    def watch(self, resume: Callable[[str], str]) -> Watch:
+    def watch(self, resume: Callable[[str], str], *, follow: bool = False) -> Watch:
         """Show how a run goes: a bar on a terminal, a line now and then elsewhere.
 
         Args:
             resume: The command that goes on with the run, given the name of its folder.
+            follow: Print what the workload prints; else a terminal has the last line of it.
         """
         display = _Bar(self._err) if self._err.isatty() else _Lines(self._err, self._clock)
-        self._follower = _Follower(display, resume, self._clock)
+        self._follower = _Follower(display, resume, self._clock, follow=follow)
         return self._follower
+
+    def listen(self) -> Watch:
+        """Print what one trial prints, of which no folder stays."""
+        return _Listener(_Lines(self._err, self._clock), str, self._clock, follow=True)
 
     @property
     def way_on(self) -> str | None:
@@ -137,7 +143,13 @@ class Console:
 
 
 class _Display(Protocol):
-    """Where a run's progress is seen."""
+    """Where a run's progress is seen.
+
+    Attributes:
+        has_room: Whether there is room for the last line that a workload printed.
+    """
+
+    has_room: ClassVar[bool]
 
     def open(self, total: int, done: int) -> None:
         """Trials start, `done` of them were finished before."""
@@ -148,8 +160,8 @@ class _Display(Protocol):
     def say(self, text: str) -> None:
         """One sentence, which stays."""
 
-    def move(self, done: int, trial: str) -> None:
-        """So many are finished, and this one runs."""
+    def move(self, done: int, trial: str, line: str = "") -> None:
+        """So many are finished, and this one runs, which printed a line."""
 
     def close(self, done: int) -> None:
         """No more trials start."""
@@ -159,8 +171,15 @@ class _Follower(Watch):
     """Counts what a run has done, and says what deserves a sentence."""
 
     def __init__(
-        self, display: _Display, resume: Callable[[str], str], clock: Callable[[], float]
+        self,
+        display: _Display,
+        resume: Callable[[str], str],
+        clock: Callable[[], float],
+        *,
+        follow: bool,
     ) -> None:
+        self.hears_output = follow or display.has_room
+        self._follow = follow
         self._display = display
         self._resume = resume
         self._clock = clock
@@ -227,6 +246,13 @@ class _Follower(Watch):
         self._trial = trial
         self._display.move(self._done + self._begun - 1, trial)
 
+    def output(self, line: str) -> None:
+        if self._follow:
+            # marked, so that no line of a script passes for one of ours
+            self._display.say(f"| {line}")
+        else:
+            self._display.move(self._done + max(0, self._begun - 1), self._trial, line)
+
     def attempt(self, attempt: Attempt) -> None:
         self._begun = 0
         self._done += attempt.outcome != "interrupted"
@@ -253,8 +279,20 @@ class _Follower(Watch):
         self._display.close(self._done)
 
 
+class _Listener(_Follower):
+    """Follows one trial, whose end somebody else tells of."""
+
+    def trial(self, trial: str) -> None:
+        self._display.say(f"trying {trial}")
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Nothing is counted."""
+
+
 class _Lines:
     """Plain lines for a batch job's log: few while all is well, at once when something fails."""
+
+    has_room: ClassVar[bool] = False
 
     def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         self._stream = stream
@@ -274,7 +312,7 @@ class _Lines:
     def say(self, text: str) -> None:
         _print(text, self._stream)
 
-    def move(self, done: int, trial: str) -> None:
+    def move(self, done: int, trial: str, line: str = "") -> None:  # noqa: ARG002 - the bar's
         now = self._clock()
         if now - self._last < _LINE_EVERY_SECONDS:
             return
@@ -289,7 +327,9 @@ class _Lines:
 
 
 class _Bar:
-    """A bar with the running trial beside it."""
+    """A bar with the running trial beside it, and the last line that it printed."""
+
+    has_room: ClassVar[bool] = True
 
     def __init__(self, stream: TextIO) -> None:
         from rich.progress import (
@@ -324,8 +364,9 @@ class _Bar:
         # a command line that is wrapped by us cannot be copied
         self._progress.console.print(plain.clean(text), soft_wrap=True)
 
-    def move(self, done: int, trial: str) -> None:
-        self._progress.update(self._task, completed=done, description=plain.clean(trial))
+    def move(self, done: int, trial: str, line: str = "") -> None:
+        beside = f"{plain.clean(trial)} {plain.clean(line)[:_LONGEST_BESIDE]}"
+        self._progress.update(self._task, completed=done, description=beside.rstrip())
 
     def close(self, done: int) -> None:
         self._progress.update(self._task, completed=done, description="")

@@ -7,6 +7,7 @@
     |   |-- NotJsonError    4    bytes that should be a JSON document are none
     |   `-- UntrustedError  4    intact, but nobody said that its code may run here
     |-- ExecutionError      5    the benchmark itself failed or was cut off
+    |   `-- FirstTrialError 5    the first trial of a run failed, and the rest waits
     |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
     `-- BugError           70    a fault of capsule
 
@@ -82,6 +83,10 @@ class ExecutionError(CapsuleError):
     """The benchmark failed, or ended before it had results."""
 
     exit_code = 5
+
+
+class FirstTrialError(ExecutionError):
+    """The first trial of a run failed: the rest waits for somebody to say that it shall run."""
 
 
 class CannotRunError(CapsuleError):

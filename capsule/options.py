@@ -24,8 +24,8 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Limits):
-    """How to run a manifest, and within which limits.
+class StartOptions(Limits):
+    """How to begin a run, of one's own or of a capsule, and within which limits.
 
     Attributes:
         runtime: `auto`, `apptainer`, `docker` or `host`; `auto` is the site file's engine, else
@@ -48,7 +48,18 @@ class RunOptions(Limits):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(RunOptions):
+class RunOptions(StartOptions):
+    """How to run a manifest.
+
+    Attributes:
+        keep_going: Run the rest, and seal, though the first process start completed no trial.
+    """
+
+    keep_going: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(StartOptions):
     """How to verify a capsule; its image is what `image` takes the place of.
 
     Attributes:
@@ -118,6 +129,7 @@ class ResumeOptions(Limits):
             verifies a stranger's capsule.
         allow_host: As for a verification, like the rest.
         until_decided: As there.
+        keep_going: As for a run; a verification goes on in any case.
     """
 
     output: Path | None = None
@@ -125,6 +137,7 @@ class ResumeOptions(Limits):
     trust: bool = False
     allow_host: bool = False
     until_decided: bool = False
+    keep_going: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,20 +117,24 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch(parent: Path | None = None) -> Iterator[Path]:
     """A folder of this user's alone for as long as it is needed; the next process removes it else.
+
+    Args:
+        parent: Where, None for the system's temporary folder.
 
     Raises:
         ExecutionError: There is no place for it.
     """
-    parent = Path(tempfile.gettempdir())
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
     _sweep_once(parent)
     try:
         folder, lock = _make_partial(parent / "capsule", mode=0o700)
     except OSError as error:
         raise ExecutionError(
             f"no temporary folder can be made: {error.strerror}",
-            advice="free some space in /tmp, or name another folder in TMPDIR",
+            where=str(parent),
+            advice="free some space there, or use another folder: TMPDIR names the temporary one",
         ) from None
     with lock:
         try:
@@ -183,6 +187,15 @@ def discard(folder: Path) -> None:
     with suppress(OSError):
         folder.rename(_aside(folder, _DONE))
     sweep(folder.parent)
+
+
+def find_leftovers(parent: Path) -> Iterator[Path]:
+    """This user's folders that killed processes left half made, each held while it is looked at."""
+    for path in sorted(parent.glob(f".*{_PARTIAL}")):
+        with suppress(OSError):
+            if path.lstat().st_uid == os.geteuid() and (lock := hold(path)):
+                with lock:
+                    yield path
 
 
 def sweep(parent: Path) -> None:

@@ -126,8 +126,13 @@ def choose(request: Request) -> Choice:
         UsageError: Engine and image do not fit together, or a reference is none.
         CannotRunError: The engine cannot be used here, or none can.
     """
-    runtime = _engine(request, sites.load())
+    runtime = choose_engine(request)
     return Choice(runtime=runtime, image=_image(request, runtime))
+
+
+def choose_engine(request: Request) -> Runtime:
+    """The engine alone; errors are those of `choose`."""
+    return _engine(request, sites.load())
 
 
 def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = None) -> Resolved:
@@ -157,7 +162,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         data=data,
         inputs=inputs,
         levels=request.levels,
-        threads=_threads(manifest),
+        threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
         notes=tuple(_notes(request, runtime, prepared)),
@@ -263,7 +268,8 @@ def _pending(watch: Watch) -> Iterator[None]:
         teller.join()
 
 
-def _threads(manifest: Manifest) -> int:
+def threads(manifest: Manifest) -> int:
+    """How many threads a workload may use here."""
     return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
 
 
@@ -289,8 +295,8 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
     if prepared.open_network is not None:
         sentence = f"workloads could reach the network: {prepared.open_network}"
         yield Note(code="online", sentence=sentence)
-    threads, cpus = _threads(manifest), len(os.sched_getaffinity(0))
-    if threads > cpus:
+    wanted, cpus = threads(manifest), len(os.sched_getaffinity(0))
+    if wanted > cpus:
         yield Note(
-            code="oversubscribed", sentence=f"{threads} threads were asked for on {cpus} CPUs"
+            code="oversubscribed", sentence=f"{wanted} threads were asked for on {cpus} CPUs"
         )

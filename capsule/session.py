@@ -146,7 +146,7 @@ def lay_out(
     resolved: Resolved,
     terms: Terms,
     *,
-    place: Path,
+    place: Path | None,
     earlier: Earlier | None = None,
 ) -> None:
     """Fill a new run folder with everything that a later process needs, and note it as begun.
@@ -157,7 +157,7 @@ def lay_out(
         setup: What was decided of it.
         resolved: What it uses.
         terms: What else the folder keeps.
-        place: Where the folder will lie.
+        place: Where the folder will lie, None where nobody is to go on with it.
         earlier: A verification whose runs count with these.
 
     Raises:
@@ -168,7 +168,8 @@ def lay_out(
         _add_node(workspace)
         if earlier is not None:
             earlier_runs.keep(earlier, workspace.earlier)
-    ledger.begin(place, folder / "run.json")
+    if place is not None:
+        ledger.begin(place, folder / "run.json")
 
 
 def enter(
@@ -225,14 +226,15 @@ def _add_begun_controls(cut_off: CutOff) -> Plan:
     return planning.add_controls(cut_off.plan, controls)
 
 
-def perform(session: Session, watch: Watch) -> Execution:
+def perform(session: Session, watch: Watch, *, keep_going: bool = True) -> Execution:
     """Run every trial that has no outcome yet, and read what all of them left behind.
 
     Raises:
+        FirstTrialError: The first one failed, and the run is not to `keep_going`.
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
     rest = session.rest
-    loop.run(session.workspace, rest, session.setting, watch)
+    loop.run(session.workspace, rest, session.setting, watch, keep_going=keep_going)
     return session.gatherer.collect(rest)
 
 
@@ -280,9 +282,8 @@ def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
 def look(session: Session, runs: int) -> Session:
     """The same run as far as its first `runs` fresh seeds, which a planned look ends."""
     origin = session.setup.origin
-    assert isinstance(origin, Verification)
+    assert isinstance(origin, Verification) and session.claims is not None
     plan = planning.first(session.plan, runs)
-    assert session.claims is not None
     number = looks.place((claim.looks for claim in session.claims), _count_fresh(plan))
     setup = replace(session.setup, origin=replace(origin, look=number))
     return replace(session, plan=plan, setup=setup)

@@ -23,7 +23,12 @@ class Watch:
     >>> Trials().trial("gemm/m64n64k64/torch/17")
     running gemm/m64n64k64/torch/17
     >>> Trials().leftovers(3)
+
+    Attributes:
+        hears_output: Whether `output` is called: what nobody hears is not read.
     """
+
+    hears_output: bool = False
 
     def stranger(self, whose: str, would_run: Sequence[str]) -> None:
         """A capsule or a run folder that is not this user's, and what of it would be executed."""
@@ -51,6 +56,9 @@ class Watch:
 
     def trial(self, trial: str) -> None:
         """A trial starts."""
+
+    def output(self, line: str) -> None:
+        """The workload printed a line, on either stream; of several ranks the first's alone."""
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt at a trial ended."""

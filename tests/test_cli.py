@@ -149,6 +149,11 @@ TYPED = {
     "run --resume a.run --output b.zip --json": run.Arguments(
         resume=Path("a.run"), output=Path("b.zip"), json=True
     ),
+    "run --resume a.run --keep-going": run.Arguments(resume=Path("a.run"), keep_going=True),
+    "verify a.zip --follow": verify.Arguments(capsule=Path("a.zip"), follow=True),
+    "run --try m.json": run.Arguments(manifest=Path("m.json"), try_out=True),
+    "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
+    "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"
     " --keep-hosts --dry-run": run.Arguments(
         manifest=Path("m.json"),
@@ -170,6 +175,13 @@ TYPED = {
         original=Path("a"), reruns=[Path("b"), Path("c")], json=True
     ),
     "check a": read.Arguments(capsule=Path("a")),
+    "init m.json --metric loss --metric a=b:=(.) -- python3 -m x --metric y -- z": (
+        author_verbs.InitArguments(
+            path=Path("m.json"),
+            command=("python3", "-m", "x", "--metric", "y", "--", "z"),
+            metric=[("loss", None), ("a", "b:=(.)")],
+        )
+    ),
     "init m.json": author_verbs.InitArguments(path=Path("m.json")),
     "lint m.json --frameworks numpy": author_verbs.LintArguments(
         manifest=Path("m.json"), frameworks=("numpy",)
@@ -201,7 +213,7 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
     ("line", "words"),
     [
         ("run m.json --runtime host --runtime docker", "argument --runtime: is given twice"),
-        ("verify a --output b --output b", "argument --output: is given twice"),
+        ("verify a --output b -o b", "argument -o/--output: is given twice"),
         ("lint m.json --frameworks a --frameworks b", "argument --frameworks: is given twice"),
         ("verify a --runs 0", "'0' is no number from 1 to 1000"),
         ("verify a --runs 1e3", "'1e3' is no number from 1 to 1000"),
@@ -266,10 +278,11 @@ def test_what_is_to_be_pushed_is_read_before_anything_is_built(author: User) -> 
 
 def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     write_script(author.folder)
-    ended = author.run("run", write_manifest(author.folder, seeds=[1], claims=[]))
+    ended = author.run("run", write_manifest(author.folder, seeds=[1, 2], claims=[]))
     assert ended.returncode == 0, ended.stderr
     assert "tiny/default/command/loss" in ended.stdout
-    assert "1 of 1" in ended.stdout
+    assert "2 of 2" in ended.stdout
+    assert "sd of runs" in ended.stdout
     assert "nothing is claimed" in ended.stdout
     assert "Claims" not in ended.stdout
     assert "allowed" not in ended.stdout

@@ -7,6 +7,7 @@ import pytest
 
 from capsule.console import Console
 from capsule.errors import ExecutionError
+from tests.support.patience import until
 from tests.support.records import make_attempt
 
 
@@ -80,6 +81,19 @@ def test_one_process_that_takes_all_its_trials_along_is_one_line(
     assert sum("failed" in line for line in lines(err)[before:]) == 1
 
 
+def test_what_a_script_prints_is_followed_where_that_is_wanted(
+    console: Console, err: StringIO, tmp_path: Path
+) -> None:
+    quiet = console.watch(str)
+    assert not quiet.hears_output
+    watch = console.watch(str, follow=True)
+    assert watch.hears_output
+    watch.begin(tmp_path, 1, 0)
+    watch.trial("a")
+    watch.output("epoch 1\x1b[2J")
+    assert lines(err)[-1] == r"| epoch 1\x1b[2J"
+
+
 class Terminal(StringIO):
     """A stream that says it is a terminal."""
 
@@ -146,3 +160,20 @@ def test_an_image_that_takes_minutes_is_told_of(console: Console, err: StringIO)
 def test_an_error_is_two_lines_of_plain_text(console: Console, err: StringIO) -> None:
     console.fail(str(ExecutionError("it [bold]broke[/]", where="here", advice="mend it")))
     assert lines(err) == ["error: here: it [bold]broke[/]", "  mend it"]
+
+
+def test_a_terminal_has_the_last_line_of_a_script_beside_the_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "140")
+    err = Terminal()
+    watch = Console(out=StringIO(), err=err).watch(str)
+    assert watch.hears_output
+    watch.begin(tmp_path, 2, 0)
+    watch.trial("a/b/c/1")
+    watch.output("loss 0.5" + "\x07" * 100)
+    until(lambda: r"a/b/c/1 loss 0.5\x07" in err.getvalue(), "the line beside the bar")
+    watch.end()
+    assert "\x07" not in err.getvalue()
+    assert r"\x07" * 20 not in err.getvalue()

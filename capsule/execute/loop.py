@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from capsule import leavings
-from capsule.errors import CannotRunError, CapsuleError, ExecutionError
+from capsule import leavings, places
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
-from capsule.execute.progress import Progress
+from capsule.execute.progress import Listener, Progress
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace
 from capsule.launch.base import Launched
@@ -27,25 +27,49 @@ _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2000
 
 
-class Watch(Protocol):
+class Watch(Listener, Protocol):
     """Who is told how the run goes."""
-
-    def trial(self, trial: str) -> None:
-        """A trial begins."""
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt ended."""
 
 
-def run(workspace: Workspace, plan: Plan, setting: Setting, watch: Watch) -> None:
+def run(
+    workspace: Workspace, plan: Plan, setting: Setting, watch: Watch, *, keep_going: bool = True
+) -> None:
     """Execute every trial of the plan that has no final outcome yet.
 
+    Args:
+        workspace: Keeps what finishes.
+        plan: What runs.
+        setting: How it is started.
+        watch: Is told.
+        keep_going: Go on where no process start has completed a trial.
+
     Raises:
+        FirstTrialError: None has, and the rest would most likely fail alike.
         ExecutionError: A trial was interrupted three times, or the walltime is used up. What
             finished is kept, and the same call goes on with the rest.
     """
     for group in plan.groups:
         finish(workspace, group, setting, watch)
+        if not keep_going:
+            _require_result(workspace)
+
+
+def _require_result(workspace: Workspace) -> None:
+    """Stop a run in which all that has an outcome failed."""
+    log = workspace.log
+    if any(attempt.outcome == "completed" for attempt in log.last.values()):
+        return
+    number, first = next(one for one in log.attempts if one[1].outcome == "failed")
+    logs = places.near(workspace.folder / "starts" / f"{number:04}")
+    raise FirstTrialError(
+        f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
+        f" sealed: {first.message.strip()}",
+        where=first.trial,
+        advice=f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew",
+    )
 
 
 def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -> None:
@@ -117,7 +141,8 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
     )
     workload.write(workspace, group, start, setting)
     ranks = range(group.ranks)
-    progress = Progress(group, workload.follow(group, start.rank(0)))
+    first = start.rank(0)
+    progress = Progress(group, workload.follow(group, first), first)
     began = time.monotonic()
     launched = setting.launcher.start(
         setting.runtime,
@@ -191,8 +216,7 @@ def _follow(
     """
     while True:
         ended = launched.wait(_POLL_SECONDS)
-        for trial in progress.new_trials():
-            watch.trial(trial)
+        progress.tell(watch, ended=ended is not None)
         if ended is not None:
             fault = guard.disk_fault()
             return ended, "limit" if fault else None, fault

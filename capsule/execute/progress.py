@@ -1,29 +1,51 @@
-"""Which trial a running process start is at, and whether its time is over."""
+"""Which trial a running process start is at, what it prints, and whether its time is over."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from typing import Protocol
 
+from capsule.execute.talk import Talk
 from capsule.execute.workload import Begins
+from capsule.execute.workspace import RankFiles
 from capsule.plan import Group
+
+
+class Listener(Protocol):
+    """Who is told how a process start goes on."""
+
+    hears_output: bool
+
+    def trial(self, trial: str) -> None:
+        """A trial begins."""
+
+    def output(self, line: str) -> None:
+        """A line was printed."""
 
 
 class Progress:
     """Follows the first rank: all of them run the same trials in the same order."""
 
-    def __init__(self, group: Group, begins: Begins) -> None:
+    def __init__(self, group: Group, begins: Begins, files: RankFiles) -> None:
         self._begins = begins
+        self._talk = Talk(files)
         self._limits = {trial.id: trial.benchmark.timeout_seconds for trial in group.trials}
         self._current: str | None = None
         self._since = time.monotonic()
 
-    def new_trials(self) -> Sequence[str]:
-        """The trials that began since the last call."""
-        trials = self._begins.new()
-        if trials:
-            self._current, self._since = trials[-1], time.monotonic()
-        return trials
+    def tell(self, listener: Listener, *, ended: bool) -> None:
+        """Tell which trials began since the last call, and what was printed.
+
+        Args:
+            listener: Is told; what nobody hears is not read.
+            ended: The process has.
+        """
+        for trial in self._begins.new():
+            self._current, self._since = trial, time.monotonic()
+            listener.trial(trial)
+        if listener.hears_output:
+            for line in self._talk.new_lines(ended=ended):
+                listener.output(line)
 
     def overdue(self) -> bool:
         """Whether the current trial has used up its benchmark's time limit."""

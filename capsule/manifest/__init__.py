@@ -3,6 +3,7 @@
 manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept
 manifest.starter(name)               the text that `capsule init` writes
+manifest.starter_of(name, words, metrics, folder)  the same for a command
 """
 
 from capsule.manifest.model import (
@@ -32,7 +33,7 @@ from capsule.manifest.model import (
     Subject,
 )
 from capsule.manifest.reader import load, read, with_seeds
-from capsule.manifest.starter import starter
+from capsule.manifest.starter import starter, starter_of
 
 __all__ = [
     "CURVE_SPREADS",
@@ -62,5 +63,6 @@ __all__ = [
     "load",
     "read",
     "starter",
+    "starter_of",
     "with_seeds",
 ]

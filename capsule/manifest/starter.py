@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from capsule.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_SEEDS = tuple(range(17, 27))
 
 
 def starter(name: str) -> bytes:
@@ -17,9 +22,7 @@ def starter(name: str) -> bytes:
     Raises:
         UsageError: `name` is not such a name.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
-        advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
-        raise UsageError(f"a capsule can't be named {name!r}", advice=advice)
+    _require_name(name, "capsule")
     manifest = {
         "$schema": "manifest-1.schema.json",
         "name": name,
@@ -27,7 +30,7 @@ def starter(name: str) -> bytes:
         "authors": [{"name": "Your Name", "affiliation": "Your Institution"}],
         "license": "CC-BY-4.0",
         "resources": {"cpus_per_rank": 1, "walltime": "00:10:00"},
-        "seeds": list(range(17, 27)),
+        "seeds": list(_SEEDS),
         "benchmarks": [
             {
                 "id": "gemm",
@@ -45,3 +48,108 @@ def starter(name: str) -> bytes:
         "mutable": ["resources"],
     }
     return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def starter_of(
+    name: str, words: Sequence[str], metrics: Mapping[str, str | None], folder: Path
+) -> bytes:
+    """The text of a manifest that runs a command: of one metric fifteen lines.
+
+    Args:
+        name: Of the capsule, as for `starter`.
+        words: The command as it is typed. Those that name a file or folder beside the manifest are
+            its inputs, as the manifest names inputs: without `./` or a slash at the end.
+        metrics: What is measured: a name, and the regular expression that finds its number in what
+            the command prints, by its only group or the one named `value`; None where the command
+            reports it itself.
+        folder: Where the manifest will lie.
+
+    Raises:
+        UsageError: A name is none, an expression is none or has another number of groups, or there
+            is no command or no metric.
+    """
+    _require_name(name, "capsule")
+    if not words:
+        raise UsageError("there is no command behind --", advice="such as -- python3 train.py")
+    if not metrics:
+        raise UsageError(
+            "a command needs a metric",
+            advice="--metric NAME for one that it writes to the file that CAPSULE_RESULTS names,"
+            " --metric 'NAME=NAME: ([0-9.]+)' for one that it prints",
+        )
+    for metric in metrics:
+        _require_name(metric, "metric")
+    inputs = {word: path for word in words if (path := _input(word, folder))}
+    benchmark = {
+        "id": name,
+        "command": [inputs.get(word, word) for word in words],
+        **({"inputs": list(dict.fromkeys(inputs.values()))} if inputs else {}),
+    }
+    meanings = {metric: _meaning(metric, pattern) for metric, pattern in metrics.items()}
+    claims = [
+        {"metric": f"{name}/*/*/{metric}", "type": "equivalence", "margin": {"sd": 2}}
+        for metric in metrics
+    ]
+    fields = {
+        "$schema": "manifest-1.schema.json",
+        "name": name,
+        "title": f"{', '.join(metrics)} of {' '.join(words)}"[:200],
+        "authors": [{"name": "Your Name", "affiliation": "Your Institution"}],
+        "license": "CC-BY-4.0",
+        "seeds": _SEEDS,
+    }
+    lines = [f"  {_json(field)}: {_json(value)}," for field, value in fields.items()]
+    lines += ['  "benchmarks": [', f"    {_json(benchmark).removesuffix('}')},"]
+    lines += [f'     "metrics": {_json(meanings)}}}', "  ],", '  "claims": [']
+    lines += [",\n".join(f"    {_json(claim)}" for claim in claims), "  ]"]
+    try:
+        return "\n".join(["{", *lines, "}", ""]).encode()
+    except UnicodeEncodeError:
+        raise UsageError("a word of the command is no text", advice="rename that file") from None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _require_name(name: str, what: str) -> None:
+    if not _NAME.fullmatch(name):
+        advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
+        raise UsageError(f"a {what} can't be named {name!r}", advice=advice)
+
+
+def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
+    """What a manifest says of a metric; a pattern with a group `step` makes a curve of it.
+
+    Raises:
+        UsageError: The pattern is none, or it does not say which group holds the number.
+    """
+    if pattern is None:
+        return {}
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"{pattern!r} is no regular expression: {error}", where=f"--metric {metric}"
+        ) from None
+    if compiled.groups != 1 and "value" not in compiled.groupindex:
+        raise UsageError(
+            f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
+            where=f"--metric {metric}",
+            advice=f"such as --metric '{metric}={metric}: ([0-9.]+)'; of several the one that is"
+            " written (?P<value>...)",
+        )
+    if "step" in compiled.groupindex:
+        return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}
+    return {"from": {"pattern": pattern}}
+
+
+def _input(word: str, folder: Path) -> str | None:
+    """The path of a file or folder beside the manifest that a word names, None of any other."""
+    path = PurePosixPath(word)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in word:
+        return None
+    try:
+        return path.as_posix() if (folder / path).exists() else None
+    except OSError:  # too long for a name
+        return None

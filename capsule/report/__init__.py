@@ -4,31 +4,45 @@
     report.draw_several(verdict)       that of several re-executions, alike
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
+    report.draw_tryout(tryout, warnings)  a trial that was not kept
+    report.draw_preview(preview)       what a run would start
     report.draw_inventory(node, engines)  what a machine is
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
+    report.preview_to_json(preview)    what a run would start as a JSON value
+    report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
     report.failure(record, path)       the error that tells of a new record's failed attempts
+    report.explain_tryout(tryout)      the error that tells of a trial that was not kept
 
 rich is imported only when something is drawn. A verdict is told by its word; colour repeats it.
 """
 
 from capsule.report.documents.comparison import verdict_to_json
+from capsule.report.documents.preview import preview_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
+from capsule.report.documents.tryout import tryout_to_json
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.inventory import draw_inventory
+from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
+from capsule.report.terminal.tryout import draw_tryout, explain_tryout
 from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
     "draw_inventory",
+    "draw_preview",
     "draw_record",
     "draw_sealed",
     "draw_several",
+    "draw_tryout",
     "draw_verdict",
+    "explain_tryout",
     "failure",
+    "preview_to_json",
     "record_to_json",
     "several_to_json",
+    "tryout_to_json",
     "verdict_to_json",
 ]

@@ -105,6 +105,10 @@ class Apptainer:
             hashing_seconds=sif.hashing_seconds,
         )
 
+    def keeps(self, image: Image, *, cache: Path) -> bool:
+        """Whether a SIF that this user made of it lies in the cache."""
+        return sifs.is_kept(image.identity.digest, cache)
+
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
         """Stop unless the machine has so many devices, with a driver that suits the image.
 

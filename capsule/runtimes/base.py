@@ -156,6 +156,9 @@ class Runtime(Protocol):
             CannotRunError: It cannot be had here.
         """
 
+    def keeps(self, image: Image, *, cache: Path) -> bool:
+        """Whether `prepare` would most likely find the image here: a look that hashes nothing."""
+
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:
         """Stop unless `count` devices can be exposed to this image.
 

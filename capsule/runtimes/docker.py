@@ -76,6 +76,12 @@ class Docker:
             }
         return Prepared(handle=str(inspection["Id"]), observations=observations)
 
+    def keeps(self, image: Image, *, cache: Path) -> bool:  # noqa: ARG002
+        """Whether the daemon has it."""
+        with suppress(CannotRunError), _client() as api, _report_errors("Docker", None):
+            return _inspect(api, image) is not None
+        return False
+
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:
         """Stop unless the daemon can hand so many devices to this image.
 
@@ -260,9 +266,8 @@ def _report_errors(what: str, where: str | None) -> Iterator[None]:
         yield
     except docker.errors.APIError as error:
         message = _explain(error)
-        advice = None
-        if "could not select device driver" in message:
-            advice = "install the NVIDIA container toolkit, or use --runtime apptainer"
+        lacks = "could not select device driver" in message
+        advice = "add NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
         raise CannotRunError(f"{what}: {message}", where=where, advice=advice) from None
     except requests.RequestException as error:
         raise CannotRunError(f"{what}: {error}", where=where) from None
@@ -366,9 +371,8 @@ def _user(api: Any) -> str:
 def _device_requests(devices: tuple[str, ...]) -> list[Any]:
     from docker import types
 
-    if not devices:
-        return []
-    return [types.DeviceRequest(device_ids=list(devices), capabilities=[["gpu"]])]
+    requested = types.DeviceRequest(device_ids=list(devices), capabilities=[["gpu"]])
+    return [requested] if devices else []
 
 
 @contextmanager

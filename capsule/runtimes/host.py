@@ -50,6 +50,10 @@ class Host:
             handle="", observations={NETWORK: "none: the host runtime has no isolation"}
         )
 
+    def keeps(self, image: Image, *, cache: Path) -> bool:  # noqa: ARG002
+        """It starts no image."""
+        return False
+
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
         """Stop unless the machine has so many devices.
 

@@ -21,6 +21,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def obtain(image: Digest, cache: Path, make: Callable[[Path], None]) -> Sif:
     Raises:
         CannotRunError: The ledger, or the user's own cache, is open to others.
     """
-    places = tuple(dict.fromkeys((cache / "sif", sites.own_cache_folder() / "sif")))
+    places = _places(cache)
     known = ledger.read(image)
     if sif := _look(image, places, known):
         return sif
@@ -68,6 +69,22 @@ def obtain(image: Digest, cache: Path, make: Callable[[Path], None]) -> Sif:
         if (now_known := ledger.read(image)) != known and (sif := _look(image, places, now_known)):
             return sif
         return _make(image, _place(image, places), make)
+
+
+def is_kept(image: Digest, cache: Path) -> bool:
+    """Whether a file is where the SIF of an image would be, and this user made one.
+
+    Its bytes are not looked at: that is for `obtain` to do, before they are executed.
+    """
+    paths = (place / f"{image.hex}.sif" for place in _places(cache))
+    with suppress(CannotRunError):
+        made = bool(ledger.read(image))
+        return made and any(path.is_file() and weak_spot(path) is None for path in paths)
+    return False
+
+
+def _places(cache: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys((cache / "sif", sites.own_cache_folder() / "sif")))
 
 
 def weak_spot(path: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InitArguments:
-    """What was typed after `init`."""
+    """What was typed after `init`.
+
+    Attributes:
+        command: Words of a command behind `--`, None without one.
+        metric: Names, each with an expression that finds its number, or None.
+    """
 
     path: Path
+    command: tuple[str, ...] | None = None
+    metric: Sequence[tuple[str, str | None]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,25 +40,63 @@ class LintArguments:
 
 
 def _add_init(parser: ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, metavar="FILE")
+    parser.add_argument(
+        "path",
+        type=Path,
+        metavar="FILE",
+        help="the manifest to write; behind -- stands the command that it is to run, if any",
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        type=_metric,
+        metavar="NAME[=PATTERN]",
+        help="a number of the command's: one that it reports, or that a regular expression with one"
+        " group finds in what it prints",
+    )
+
+
+def _metric(text: str) -> tuple[str, str | None]:
+    """A metric's name, and how its number is found, as typed."""
+    name, equals, pattern = text.partition("=")
+    return name, pattern if equals else None
 
 
 def _init(arguments: InitArguments, console: Console) -> int:
     """Write a manifest, never over another file, and its schema beside it."""
-    from capsule import manifest, schema
+    from capsule import schema
 
     path = arguments.path
+    text = _text(arguments)
     try:
         with path.open("xb") as stream:
-            stream.write(manifest.starter(path.stem))
+            stream.write(text)
         # editors complete the manifest's fields from it
         path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
     except FileExistsError:
         raise UsageError("exists already", where=str(path), advice="choose another name") from None
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    console.data(f"wrote {path}; next: {verb.command('lint', path, flags={})}")
+    following = ("lint",) if arguments.command is None else ("run", "--try")
+    console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
     return 0
+
+
+def _text(arguments: InitArguments) -> bytes:
+    from capsule import manifest
+
+    if arguments.command is None:
+        if arguments.metric:
+            raise UsageError(
+                "--metric is a number of a command's, and there is no command",
+                advice="write it behind --, as in: --metric loss -- python3 train.py",
+            )
+        return manifest.starter(arguments.path.stem)
+    metrics = dict(arguments.metric)
+    if len(metrics) < len(arguments.metric):
+        raise UsageError("--metric names one metric twice")
+    name, folder = arguments.path.stem, arguments.path.parent
+    return manifest.starter_of(name, arguments.command, metrics, folder)
 
 
 def _add_lint(parser: ArgumentParser) -> None:
@@ -103,8 +149,12 @@ def _lint(arguments: LintArguments, console: Console) -> int:
 
 INIT = Verb(
     name="init",
-    examples=("capsule init my-benchmark.json",),
-    one="file",
+    examples=(
+        "capsule init my-benchmark.json",
+        "capsule init mine.json --metric loss -- python3 train.py --seed {seed}",
+    ),
+    one="path",
+    takes_command=True,
     add=_add_init,
     act=verb.door(InitArguments, _init),
 )

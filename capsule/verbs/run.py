@@ -25,6 +25,8 @@ class Arguments(RunOptions):
     resume: Path | None = None
     trust: bool = False
     allow_host: bool = False
+    follow: bool = False
+    try_out: bool = False
     dry_run: bool = False
     json: bool = False
 
@@ -35,14 +37,29 @@ def _add(parser: ArgumentParser) -> None:
     verb.add_execution(parser)
     verb.add_limits(parser, "")
     verb.add_permission(parser, "a run folder that somebody else began")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="run the rest, and seal, though the first trial fails",
+    )
+    parser.add_argument(
+        "--try",
+        dest="try_out",
+        action="store_true",
+        help="run one trial as a verifier will, show what would be recorded, and keep nothing",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would be started, with which words, mounts and image, and start nothing",
+    )
     verb.add_json(parser)
 
 
 def _run(arguments: Arguments, console: Console) -> int:
     from capsule import api, manifest, report
 
-    watch = console.watch(lambda folder: _resumption(arguments, folder))
+    watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
     if arguments.resume is not None:
         _check_resumption(arguments)
         options = ResumeOptions(
@@ -53,12 +70,15 @@ def _run(arguments: Arguments, console: Console) -> int:
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
+            keep_going=arguments.keep_going,
         )
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
         raise UsageError("name a manifest, or a run folder with --resume")
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
+    elif arguments.try_out:
+        return _try_out(arguments.manifest, arguments, console)
     elif arguments.dry_run:
         return _plan(arguments.manifest, arguments, console)
     else:
@@ -78,10 +98,13 @@ def _run(arguments: Arguments, console: Console) -> int:
 def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError("name a manifest, or a run folder with --resume, but not both")
-    if arguments.frameworks:
-        raise verb.conflict("--frameworks")
-    if arguments.dry_run:
-        raise verb.conflict("--dry-run")
+    unfit = {
+        "--frameworks": arguments.frameworks,
+        "--dry-run": arguments.dry_run,
+        "--try": arguments.try_out,
+    }
+    for flag in (flag for flag, value in unfit.items() if value):
+        raise verb.conflict(flag)
     verb.refuse_beside_resume(arguments, RunOptions)
 
 
@@ -91,26 +114,54 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--strict-privacy": arguments.strict_privacy,
+        "--follow": arguments.follow,
+        "--keep-going": arguments.keep_going,
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }
     return verb.command("run", "--resume", folder, flags=flags)
 
 
+def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
+    """Run one trial, and show what a run would record of it."""
+    from capsule import api, lint, manifest, report
+
+    flags = {
+        "--dry-run": arguments.dry_run,
+        "--keep-going": arguments.keep_going,
+        "--output": arguments.output,
+        "--work": arguments.work,
+    }
+    for flag in (flag for flag, value in flags.items() if value):
+        raise UsageError(
+            f"--try and {flag} exclude each other",
+            advice="--try runs one trial, and neither seals nor keeps anything",
+        )
+    wanted = manifest.load(path, arguments.frameworks)
+    tryout = api.try_out(wanted, arguments, console.listen())
+    warnings = lint.warnings(wanted)
+    if arguments.json:
+        console.document(report.tryout_to_json(tryout, warnings))
+    else:
+        console.show(*report.draw_tryout(tryout, warnings))
+    if tryout.attempt.outcome != "completed":
+        raise report.explain_tryout(tryout)
+    return 0
+
+
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:
     """Print what would run, and in which order."""
-    from capsule import manifest, plan
+    from capsule import manifest, preview, report
 
-    planned = plan.make(manifest.load(path, arguments.frameworks))
+    planned = preview.preview(manifest.load(path, arguments.frameworks), arguments)
     if arguments.json:
-        console.document(plan.to_json(planned))
+        console.document(report.preview_to_json(planned))
         return 0
-    for group in planned.groups:
+    for group in planned.plan.groups:
         console.data(group.id)
         for trial in group.trials:
             console.data(f"  {trial.id}")
-    trials = sum(len(group.trials) for group in planned.groups)
-    console.data(f"{trials} trials in {len(planned.groups)} process starts, plan {planned.digest}")
+    console.show(*report.draw_preview(planned))
     return 0
 
 
@@ -118,6 +169,7 @@ RUN = Verb(
     name="run",
     examples=(
         "capsule run manifests/quickstart.json",
+        "capsule run --try manifest.json",
         "capsule run manifest.json --image docker://registry.example/torch@sha256:...",
         "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...",
         "capsule run --resume quickstart-1a2b3c4d.run",

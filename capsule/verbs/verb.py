@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from capsule.errors import UsageError
-from capsule.options import Limits, ResumeOptions, RunOptions
+from capsule.options import Limits, ResumeOptions, StartOptions
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -33,6 +33,7 @@ class Verb:
         examples: Whole command lines.
         purpose: Of a verb in a family; the others have theirs in `verbs.TABLE`.
         one: What it takes one of; empty for a verb that takes several or none.
+        takes_command: Whether what stands behind `--` is a command of somebody's, its `command`.
         add: Adds its arguments to a parser.
         act: Does what the parsed values ask for, and returns the exit code.
     """
@@ -41,6 +42,7 @@ class Verb:
     examples: tuple[str, ...]
     purpose: str = ""
     one: str = ""
+    takes_command: bool = False
     add: Callable[[ArgumentParser], None]
     act: Callable[[Mapping[str, object], Console], int]
 
@@ -102,9 +104,14 @@ def add_execution(parser: ArgumentParser) -> None:
         " Docker; host without an image",
     )
     parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the capsule to write")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="print what the workload prints while it runs; else a terminal shows its last line",
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
     add_privacy(parser)
@@ -205,7 +212,7 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
-def refuse_beside_resume(options: RunOptions, kind: type[RunOptions]) -> None:
+def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> None:
     """Stop where an option asks for something else than what a run was begun with.
 
     Args:

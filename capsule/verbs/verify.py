@@ -23,6 +23,7 @@ class Arguments(VerifyOptions):
     resume: Path | None = None
     json: bool = False
     full: bool = False
+    follow: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -71,7 +72,7 @@ def _add(parser: ArgumentParser) -> None:
 def _verify(arguments: Arguments, console: Console) -> int:
     from capsule import api, report, verdict
 
-    watch = console.watch(lambda folder: _resumption(arguments, folder))
+    watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
     if arguments.resume is None:
         verification = api.verify(arguments.capsule, arguments, watch)
     else:
@@ -113,6 +114,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--allow-host": arguments.allow_host,
         "--until-decided": arguments.until_decided,
         "--strict-privacy": arguments.strict_privacy,
+        "--follow": arguments.follow,
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }

@@ -96,7 +96,16 @@ COMMANDS: dict[str, Here | There] = {
     " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
     "capsule init mine.json": Here(),
+    "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
+        says="wrote mine.json; next: capsule run --try mine.json"
+    ),
     "capsule lint mine.json": Here(before=("capsule init mine.json",)),
+    "capsule run --dry-run mine.json": Here(
+        before=("capsule init mine.json",), says="nothing was started"
+    ),
+    "capsule run --try mine.json": Here(
+        before=("capsule init mine.json",), says="nothing was sealed, and nothing is kept"
+    ),
     "capsule pair manifest.json --image-a docker://registry.example/old@sha256:…"
     " --image-b docker://registry.example/new@sha256:… --pairs 40": There(
         test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
@@ -188,6 +197,9 @@ COMMANDS: dict[str, Here | There] = {
     # --help
     "capsule run manifests/quickstart.json": There(
         test="journeys/test_documented_commands.py::test_a_shown_command_does_what_it_should"
+    ),
+    "capsule run --try manifest.json": Here(
+        command="capsule run --try tiny.json", says="completed, under a seed"
     ),
     "capsule run manifest.json --image docker://registry.example/torch@sha256:...": Here(
         command="capsule run tiny.json --image {image}", needs=("engines",), says="sealed tiny-"

@@ -98,6 +98,7 @@ def test_an_interrupted_verification_names_the_command_that_goes_on(
         ("--keep-hosts", None),
         ("--frameworks", "numpy"),
         ("--dry-run", None),
+        ("--try", None),
     ],
 )
 def test_what_a_run_was_begun_with_is_not_asked_for_again(

@@ -151,7 +151,7 @@ def test_a_failure_is_an_outcome_that_is_named_and_sealed(
 
 
 def test_a_trial_that_takes_too_long_has_failed(author: User) -> None:
-    write_script(author.folder, NOISY + "import time\nif seed == 1: time.sleep(600)\n")
+    write_script(author.folder, NOISY + "import time\nif seed == 2: time.sleep(600)\n")
     benchmark = {
         "id": "tiny",
         "command": ["python3", "tiny.py"],

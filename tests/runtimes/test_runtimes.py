@@ -19,9 +19,11 @@ from capsule import process, runtimes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
+from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
 from tests.support.engines import as_user, engine_cache, engine_state, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.records import make_image
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
 
@@ -346,6 +348,7 @@ def test_a_docker_daemon_that_is_not_there_is_named(
     docker = runtimes.available_all()["docker"]
     assert not docker.usable
     assert address in docker.reason
+    assert not Docker().keeps(make_image(), cache=tmp_path)
     with pytest.raises(CannotRunError, match=r"no Docker daemon answers"):
         runtimes.choose("docker", needs_image=True)
 

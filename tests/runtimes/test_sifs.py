@@ -70,6 +70,19 @@ def test_it_is_made_once_and_known_again(shared: Path, make: Maker) -> None:
     assert [path.name for path in (shared / "sif").iterdir()] == [NAME]
 
 
+def test_a_look_tells_without_hashing_whether_it_would_be_made(
+    home: Path, shared: Path, make: Maker
+) -> None:
+    assert not sifs.is_kept(IMAGE, shared)
+    (shared / "sif" / NAME).write_bytes(b"planted")
+    assert not sifs.is_kept(IMAGE, shared)
+    sifs.obtain(IMAGE, shared, make)
+    assert sifs.is_kept(IMAGE, shared)
+    assert not sifs.is_kept(IMAGE, home / "another")
+    (shared / "sif").chmod(0o777)
+    assert not sifs.is_kept(IMAGE, shared)
+
+
 def test_another_image_is_another_file(shared: Path, make: Maker) -> None:
     one, two = (sifs.obtain(of_bytes(word), shared, make) for word in (b"one", b"two"))
     (shared / "sif" / f"{of_bytes(b'two').hex}.sif").write_bytes(one.path.read_bytes())

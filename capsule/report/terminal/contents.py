@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, stats, summary
+from capsule.manifest import Command
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 from capsule.report.terminal.order import in_time_order
+from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
@@ -25,6 +28,7 @@ _METRIC_ROWS = 40
 _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
+_COMMANDS = _DATASETS = 5
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -38,13 +42,17 @@ def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType,
 
 
 def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
-    yield head(record, capsule_id)
+    facts = head(record, capsule_id)
+    for name, value in _contents(record):
+        facts.add_row(name, text(value))
+    yield facts
     metrics = summary.run_values(record)
     if record.claims:
         yield _claims(record.claims[:_CLAIM_ROWS], metrics)
         yield from draw_rest(len(record.claims) - _CLAIM_ROWS, "claims")
     yield _metrics(metrics)
     yield from draw_rest(len(metrics) - _METRIC_ROWS, "metrics")
+    yield from draw_runs(record, metrics)
     yield from draw_notes([note.sentence for note in record.notes])
 
 
@@ -82,6 +90,23 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "seeds", _seeds(record)
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
+
+
+def _contents(record: Record) -> Iterator[tuple[str, str]]:
+    """What was run, on which data, for which paper."""
+    manifest = record.manifest
+    commands = [one for one in manifest.benchmarks if isinstance(one.subject, Command)]
+    for benchmark in commands[:_COMMANDS]:
+        assert isinstance(benchmark.subject, Command)
+        yield "command", f"{benchmark.id}: {shlex.join(benchmark.subject.words)}"
+    if len(commands) > _COMMANDS:
+        yield "", f"and {len(commands) - _COMMANDS} more"
+    for dataset in record.datasets[:_DATASETS]:
+        yield "data", f"{dataset.name}: {dataset.bytes} bytes, {dataset.digest}"
+    if len(record.datasets) > _DATASETS:
+        yield "", f"and {len(record.datasets) - _DATASETS} more"
+    if manifest.paper_doi:
+        yield "paper", f"https://doi.org/{manifest.paper_doi}"
 
 
 def _seeds(record: Record) -> str:

@@ -60,9 +60,12 @@ def _draw_claims(record: Record) -> Iterator[RenderableType]:
 
 def _draw_metrics(record: Record) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
-    rows = table(("metric", {"overflow": "fold"}), *_VALUES)
+    right = {"justify": "right", "no_wrap": True}
+    rows = table(("metric", {"overflow": "fold"}), *_VALUES, ("sd of runs", right))
     for path in sorted(metrics)[:_ROWS]:
-        rows.add_row(Path(path), *_values(metrics[path]))
+        spread = sides.counts(metrics[path], all_count=False).sd
+        shown = "" if spread is None else number(spread, 3)
+        rows.add_row(Path(path), *_values(metrics[path]), shown)
     yield rows
     if len(metrics) > _ROWS:
         yield text(f"and {len(metrics) - _ROWS} more metrics: capsule show", "dim")
@@ -83,7 +86,13 @@ def failure(record: Record, target: pathlib.Path) -> ExecutionError:
     failed = [attempt for attempt in record.attempts if attempt.outcome == "failed"]
     first = failed[0]
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-    advice = f"failures count as outcomes and are sealed in {target}; its logs/ tell more"
+    if any(attempt.outcome == "completed" for attempt in record.attempts):
+        advice = f"failures count as outcomes and are sealed in {target}; its logs/ tell more"
+    else:
+        advice = (
+            f"no trial succeeded: {target} holds no result, and no re-execution can confirm"
+            " anything of it; its logs/ tell more"
+        )
     absent = {_framework(attempt) for attempt in failed if not _was_there(attempt, record)}
     there = {_framework(attempt) for attempt in record.attempts} - absent
     if absent and there:

@@ -11,7 +11,7 @@ from tests.support.command import User, write_manifest, write_script
 def _run(script: str) -> Prepare:
     def prepare(user: User) -> list[str | Path]:
         write_script(user.folder, script)
-        return ["run", write_manifest(user.folder), "--runtime", "host"]
+        return ["run", write_manifest(user.folder), "--runtime", "host", "--keep-going"]
 
     return prepare
 

@@ -66,7 +66,7 @@ def _run(script: str, *options: str, **changes: object) -> Prepare:
     def prepare(user: User) -> list[str | Path]:
         write_script(user.folder, script)
         manifest = write_manifest(user.folder, **changes)
-        return ["run", manifest, "--runtime", "host", *options]
+        return ["run", manifest, "--runtime", "host", "--keep-going", *options]
 
     return prepare
 

@@ -59,7 +59,7 @@ def _run(script: str, **changes: object) -> Prepare:
     def prepare(user: User) -> list[str | Path]:
         write_script(user.folder, script)
         manifest = write_manifest(user.folder, **{"seeds": [1], **changes})
-        return ["run", manifest, "--runtime", "host"]
+        return ["run", manifest, "--runtime", "host", "--keep-going"]
 
     return prepare
 
@@ -78,7 +78,7 @@ def _measure(strike: str, **changes: object) -> Prepare:
 
     def prepare(user: User) -> list[str | Path]:
         (user.folder / "own.py").write_text(JOURNAL + strike)
-        return ["run", write_manifest(user.folder, **fields), "--runtime", "host"]
+        return ["run", write_manifest(user.folder, **fields), "--runtime", "host", "--keep-going"]
 
     return prepare
 

@@ -1,0 +1,39 @@
+"""What a run would start, as a JSON value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capsule import plan as planning
+from capsule.jsons import JsonObject
+
+if TYPE_CHECKING:
+    from capsule.preview import Preview
+
+
+def preview_to_json(preview: Preview) -> JsonObject:
+    """The plan with its first process start, engine and image under `first` and `here`."""
+    first = preview.invocation
+    return {
+        **planning.to_json(preview.plan),
+        "first": {
+            "command": list(first.command),
+            "cwd": first.cwd,
+            "environment": dict(first.environment),
+            "mounts": [
+                {"source": str(one.source), "target": one.target, "writable": one.writable}
+                for one in first.mounts
+            ],
+            "devices": list(first.devices),
+            "network": first.network,
+        },
+        "here": {
+            "engine": preview.engine,
+            "fault": preview.fault or None,
+            "image": preview.image.pinned if preview.image else None,
+            "recipe": preview.recipe,
+            "kept": preview.is_kept,
+            "inputs": dict(preview.input_bytes),
+            "walltime": preview.walltime_seconds,
+        },
+    }

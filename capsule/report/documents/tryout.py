@@ -1,0 +1,29 @@
+"""A trial that was tried out, as a JSON value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from capsule.jsons import JsonObject
+
+if TYPE_CHECKING:
+    from capsule.trying import Tryout
+
+
+def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
+    """What a trial that was not kept told, with what lint warns of in its manifest."""
+    attempt = tryout.attempt
+    return {
+        "trial": attempt.trial,
+        "seed": attempt.seed,
+        "outcome": attempt.outcome,
+        "reason": attempt.reason,
+        "message": attempt.message,
+        "seconds": attempt.seconds,
+        "metrics": {
+            one.metric.name: {"value": one.value, "values": one.count, "unit": one.metric.unit}
+            for one in tryout.reported
+        },
+        "warnings": list(warnings),
+    }

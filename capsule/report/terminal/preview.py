@@ -1,0 +1,64 @@
+"""What a run would start, on a terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from capsule.durations import duration
+from capsule.report.terminal.style import grid, text
+from capsule.verdict.wording import count
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from capsule.preview import Preview
+
+
+def draw_preview(preview: Preview) -> Iterator[RenderableType]:
+    """The first process start with all that it would see, and what there is of them."""
+    rows = grid()
+    for name, value in _facts(preview):
+        rows.add_row(name, text(value))
+    yield rows
+    yield text("nothing was started")
+
+
+def _name_image(preview: Preview) -> str:
+    """Which image would be started, and whether it is here."""
+    if not preview.contained:
+        return "none: this machine's own programs and libraries run"
+    if preview.recipe is not None:
+        return f"built of {preview.recipe} by Docker"
+    if preview.image is None:
+        return "not known"
+    here = "is here already" if preview.is_kept else "is not here yet and would be fetched"
+    name = preview.image.pinned or preview.image.reference
+    return f"{name} ({preview.image.platform}), {here}"
+
+
+def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
+    first, plan = preview.invocation, preview.plan
+    yield "words", shlex.join(first.command)
+    yield "folder", first.cwd
+    for n, (name, value) in enumerate(sorted(first.environment.items())):
+        yield "" if n else "environment", f"{name}={value}"
+    for n, mount in enumerate(first.mounts):
+        access = "writable" if mount.writable else "read-only"
+        seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
+        yield "" if n else "mounts", f"{seen}, {access}"
+    size = sum(preview.input_bytes.values())
+    yield "inputs", f"{count(len(preview.input_bytes), 'file')}, {size} bytes"
+    yield "devices", ", ".join(first.devices) or "none"
+    yield "network", "yes" if first.network or not preview.contained else "none"
+    yield "engine", preview.engine or "none that can be used here"
+    if preview.fault:
+        yield "", preview.fault
+    yield "image", _name_image(preview)
+    trials = sum(len(group.trials) for group in plan.groups)
+    starts = count(len(plan.groups), "process start")
+    yield "starts", f"{starts}, {count(trials, 'trial')}; the first is {plan.groups[0].id}"
+    limit = preview.walltime_seconds
+    yield "walltime", "no limit" if limit is None else f"cut off after {duration(limit)}"
+    yield "plan", str(plan.digest)

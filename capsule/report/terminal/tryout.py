@@ -1,0 +1,64 @@
+"""What a trial told that was tried out: the numbers that a run would record, and what lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from capsule.durations import duration
+from capsule.errors import ExecutionError
+from capsule.report.terminal.style import draw_rest, table, text
+from capsule.verdict.wording import count, number
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from capsule.trying import Reported, Tryout
+
+_ROWS = 40
+
+
+def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableType]:
+    """The trial in brief, its metrics, and what lint warns of in its manifest."""
+    attempt = tryout.attempt
+    yield text(f"{attempt.trial} {attempt.outcome}, under a seed as verifiers will draw it")
+    rows = table(
+        ("metric", {"overflow": "fold"}),
+        ("would be recorded", {"justify": "right", "no_wrap": True}),
+        ("of", {"no_wrap": True}),
+        ("unit", {"no_wrap": True}),
+    )
+    for one in tryout.reported[:_ROWS]:
+        rows.add_row(text(one.metric.name), *_values(one), text(one.metric.unit))
+    yield rows
+    yield from draw_rest(len(tryout.reported) - _ROWS, "metrics")
+    if attempt.outcome == "completed" and attempt.message:
+        yield text(f"warning: {attempt.message}")
+    yield from (text(f"warning: {sentence}") for sentence in warnings)
+    if attempt.seconds is not None:
+        yield text(f"it took {number(attempt.seconds)} s{_outlook(tryout, attempt.seconds)}")
+    yield text("nothing was sealed, and nothing is kept")
+
+
+def _values(one: Reported) -> tuple[str, str]:
+    if one.count == 0:
+        return "missing", ""
+    shown = "not finite" if one.value is None else number(one.value, 6)
+    return shown, count(one.count, "value")
+
+
+def _outlook(tryout: Tryout, seconds: float) -> str:
+    if not tryout.alike or tryout.attempt.outcome != "completed":
+        return ""
+    whole = duration(seconds * tryout.trials)
+    return f"; a run of {count(tryout.trials, 'such trial')} would take about {whole}"
+
+
+def explain_tryout(tryout: Tryout) -> ExecutionError:
+    """The error that tells why the trial failed."""
+    attempt = tryout.attempt
+    return ExecutionError(
+        f"failed ({attempt.reason}): {attempt.message.strip()}",
+        where=attempt.trial,
+        advice="what it printed stands above",
+    )

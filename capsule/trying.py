@@ -1,0 +1,150 @@
+"""One trial of a manifest as verifiers will run it, of which nothing is kept but what it told."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from capsule import places, summary
+from capsule import plan as planning
+from capsule import session as sessions
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError
+from capsule.execute.workspace import Workspace
+from capsule.manifest import Manifest, Metric
+from capsule.options import RunOptions
+from capsule.plan import Plan
+from capsule.record import Attempt, Execution, Samples
+from capsule.resolve import Request, resolve
+from capsule.runtimes.base import Runtime
+from capsule.session import Terms
+from capsule.watch import Watch
+
+_FOLDER = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """What became of one declared metric.
+
+    Attributes:
+        metric: As the manifest declares it.
+        count: How many values the trial reported, those of all ranks together.
+        value: The trial's own, in the metric's unit; None where there is none, or none is finite.
+    """
+
+    metric: Metric
+    count: int
+    value: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tryout:
+    """One trial that was run and not kept.
+
+    Attributes:
+        attempt: How it ended.
+        reported: Every metric that the manifest declares for it, in the manifest's order.
+        trials: How many trials a whole run has.
+        alike: Whether all of them are this one under other seeds, so that its time is theirs.
+    """
+
+    attempt: Attempt
+    reported: tuple[Reported, ...]
+    trials: int
+    alike: bool
+
+
+def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
+    """Run the first benchmark's first case once, under a seed that its author did not choose.
+
+    Args:
+        manifest: To try.
+        options: As for a run; nothing is written, so output and folder have no use.
+        watch: Is told.
+
+    Raises:
+        UsageError: The manifest or an option is wrong.
+        CannotRunError: An engine, the image, a dataset or a device is missing here.
+        DamagedError: An image, a dataset or an input is not what it should be.
+        ExecutionError: It was cut off three times, or by a limit; or the folder cannot be written.
+    """
+    whole = planning.make(manifest)
+    plan = _first(whole)
+    request = Request(
+        manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
+    )
+    resolved = resolve(request, watch)
+    end_leftovers(resolved.runtime, watch)
+    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    setup = sessions.set_up(plan, resolved, terms)
+    # where a run would lie, and gone in any case: what a kill leaves, the next start here removes
+    with places.scratch(Path()) as scratch:
+        folder = scratch / _FOLDER
+        sessions.lay_out(folder, plan, setup, resolved, terms, place=None)
+        session = sessions.limit(sessions.enter(folder, plan, setup, resolved), options)
+        try:
+            execution = sessions.perform(session, watch)
+        except (CannotRunError, ExecutionError) as error:
+            advice = "nothing is kept of a trial that is tried out; mend the cause, and try again"
+            raise type(error)(error.what, where=error.where, advice=advice) from None
+        return _tell(execution, plan, whole)
+
+
+def end_leftovers(runtime: Runtime, watch: Watch) -> None:
+    """End what a killed trial left running here, before its folder is removed and forgotten."""
+    processes = 0
+    for path in places.find_leftovers(Path()):
+        # half made, it is no run folder, and has started nothing
+        with suppress(CapsuleError):
+            workspace = Workspace.open(path / _FOLDER)
+            if workspace.header.setup.runtime == runtime.name:
+                processes += runtime.reap(workspace.label)
+    if processes:
+        watch.leftovers(processes)
+
+
+def _first(whole: Plan) -> Plan:
+    """The plan of the first benchmark's first case alone, in its first framework."""
+    manifest = whole.manifest
+    benchmark = manifest.benchmarks[0]
+    name = f"{benchmark.id}/{benchmark.cases[0].name}/{benchmark.frameworks[0]}"
+    group, trial = next(
+        (group, trial)
+        for group in whole.groups
+        for trial in group.trials
+        if trial.id.rpartition("/")[0] == name
+    )
+    (seed,) = planning.fresh_seeds(
+        secrets.token_hex(32), manifest.seeds, count=1, within=manifest.seed_range
+    )
+    trial = replace(trial, id=f"{name}/{seed}", seed=seed, seed_source="fresh")
+    start = replace(group, id=f"0001-{group.framework}-{seed}", seed=seed, trials=(trial,))
+    return replace(whole, groups=(start,))
+
+
+def _tell(execution: Execution, plan: Plan, whole: Plan) -> Tryout:
+    (trial,) = plan.groups[0].trials
+    by_metric: dict[str, list[Samples]] = {}
+    for samples in execution.samples:
+        by_metric.setdefault(samples.metric.rpartition("/")[2], []).append(samples)
+    trials = [one.id.rpartition("/")[0] for group in whole.groups for one in group.trials]
+    return Tryout(
+        attempt=execution.attempts[-1],
+        reported=tuple(
+            _report(metric, by_metric.get(metric.name, ()))
+            for metric in trial.benchmark.due(trial.framework)
+        ),
+        trials=len(trials),
+        alike=len(set(trials)) == 1,
+    )
+
+
+def _report(metric: Metric, samples: Sequence[Samples]) -> Reported:
+    return Reported(
+        metric=metric,
+        count=sum(len(one.values) for one in samples),
+        value=summary.run_value(samples),
+    )

@@ -1,0 +1,104 @@
+"""A run whose very first trial fails: it stops there, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import NOISY, REPORT, User, write_manifest, write_script
+
+LOSS = "tiny/default/command/loss"
+TRACE = "from pathlib import Path\nPath(TRACE, str(seed)).touch()\n"
+FAILS = 'import sys; sys.exit("no data here")\n'
+
+
+@pytest.fixture
+def trace(author: User) -> Path:
+    """Where each process start leaves a file of its seed's name."""
+    folder = author.folder / "trace"
+    folder.mkdir()
+    return folder
+
+
+def write(author: User, trace: Path, *, condition: str) -> Path:
+    """A manifest whose script fails under some seeds."""
+    note = TRACE.replace("TRACE", repr(str(trace)))
+    value = NOISY.removeprefix(REPORT)
+    write_script(author.folder, f"{REPORT}{note}if {condition}:\n    {FAILS}{value}")
+    return write_manifest(author.folder, seeds=[1, 2, 3])
+
+
+def begun(trace: Path) -> list[str]:
+    return sorted(path.name for path in trace.iterdir())
+
+
+def test_a_run_stops_at_its_first_trial_with_what_it_said_and_where(
+    author: User, trace: Path
+) -> None:
+    ended = author.run("run", write(author, trace, condition="True"))
+    assert ended.returncode == 5
+    assert begun(trace) == ["1"]
+    assert not list(author.folder.glob("*.zip"))
+    (folder,) = author.folder.glob("*.run")
+    assert "error: tiny/default/command/1: the first trial failed (exit)" in ended.stderr
+    assert "no data here" in ended.stderr
+    logs = f"{folder.name}/starts/0001"
+    assert f"its logs are in {logs}" in ended.stderr
+    assert (author.folder / logs / "stderr.txt").read_text() == "no data here\n"
+    assert f"capsule run --resume {folder.name} --keep-going\n" in ended.stderr
+
+
+def test_keep_going_counts_a_first_failure_as_an_outcome(author: User, trace: Path) -> None:
+    manifest = write(author, trace, condition="seed == 1")
+    ended = author.run("run", manifest, "--keep-going", "-o", "a.zip")
+    assert ended.returncode == 5
+    assert begun(trace) == ["1", "2", "3"]
+    assert "failures count as outcomes and are sealed in a.zip" in ended.stderr
+    loss = author.json("show", "a.zip")["metrics"][LOSS]
+    assert (loss["failed"], loss["n"]) == (1, 2)
+
+
+def test_a_later_failure_stops_nothing(author: User, trace: Path) -> None:
+    ended = author.run("run", write(author, trace, condition="seed > 1"), "-o", "a.zip")
+    assert ended.returncode == 5
+    assert begun(trace) == ["1", "2", "3"]
+    assert author.json("show", "a.zip")["metrics"][LOSS]["failed"] == 2
+
+
+def test_what_stopped_is_taken_up_only_by_who_says_so(author: User, trace: Path) -> None:
+    author.run("run", write(author, trace, condition="seed == 1"), "--work", "a.run")
+    again = author.run("run", "--resume", "a.run")
+    assert again.returncode == 5
+    assert "the first trial failed" in again.stderr
+    assert begun(trace) == ["1"]
+    ended = author.run("run", "--resume", "a.run", "--keep-going", "-o", "a.zip")
+    assert ended.returncode == 5
+    assert begun(trace) == ["1", "2", "3"]
+    assert not (author.folder / "a.run").exists()
+    # the first trial was not run again
+    loss = author.json("show", "a.zip")["metrics"][LOSS]
+    assert (loss["failed"], loss["n"]) == (1, 2)
+
+
+def test_a_capsule_without_a_result_is_told_as_such(author: User, trace: Path) -> None:
+    manifest = write(author, trace, condition="True")
+    ended = author.run("run", manifest, "--keep-going", "-o", "a.zip")
+    assert ended.returncode == 5
+    assert "failed (exit) and 2 more: exit code 1" in ended.stderr
+    assert "no trial succeeded: a.zip holds no result" in ended.stderr
+    assert author.run("check", "a.zip").returncode == 0
+    assert author.json("verify", "a.zip", code=3)["verdict"] == "INCONCLUSIVE"
+    # nor by runs that succeed
+    manifest = write(author, trace, condition="False")
+    assert author.run("run", manifest, "-o", "b.zip").returncode == 0
+    assert author.json("diff", "a.zip", "b.zip", code=3)["verdict"] == "INCONCLUSIVE"
+
+
+def test_a_verification_never_stops_for_a_failure(author: User, trace: Path) -> None:
+    manifest = write(author, trace, condition="seed > 3")
+    assert author.run("run", manifest, "-o", "a.zip").returncode == 0
+    ended = author.run("verify", "a.zip")
+    assert ended.returncode == 3, ended.stderr
+    # three fresh seeds, and the control run that tells who is at fault
+    assert len(begun(trace)) == 3 + 3
