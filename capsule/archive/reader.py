@@ -22,7 +22,7 @@ from capsule.archive.limits import (
     MOST_LINES_BYTES,
     MOST_TAG_BYTES,
 )
-from capsule.archive.texts import Reading
+from capsule.archive.texts import Quotation
 from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
@@ -111,13 +111,14 @@ class Capsule:
         facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
         return facts
 
-    def read_again(self) -> Iterator[Reading]:
-        """What each attempt's texts give, for metrics that are read from them.
+    def quotations(self) -> Iterator[tuple[Quotation, ...]]:
+        """The numbers that were read from texts, each metric's of one rank's attempt together.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
         """
-        return texts.read_again(self.record, lambda name: (self.open(name),))
+        for reading in texts.read_again(self.record, lambda name: (self.open(name),)):
+            yield from texts.quote(reading)
 
     def open(self, name: str) -> bytes:
         """The bytes of one file, by its path below `data/`, hashed again.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from capsule import extraction
 from capsule.extraction import Value
 from capsule.manifest import Benchmark
-from capsule.manifest.sources import Source
+from capsule.manifest.sources import Pointer, Source
 from capsule.record import Attempt, Record, Samples
 
+_LONGEST_BYTES = 2000
 Load = Callable[[str], Iterable[bytes]]
 """Gives the pieces of a file below `data/`."""
 
@@ -35,6 +36,65 @@ class Reading:
     paths: Mapping[str, str]
     texts: Mapping[str, bytes]
     extract: extraction.Extract
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotation:
+    """A number, and the line that it was read from.
+
+    Attributes:
+        metric: Path of its metric.
+        trial: Id of its trial.
+        seed: The trial's.
+        attempt: From 1.
+        rank: Whose text it is.
+        value: The number.
+        step: Where on its way it was taken, None where that is not said.
+        path: Of the text, below `data/`.
+        line: Where it stands, from 1; None in a JSON document.
+        words: The line; the pointer of a number in a JSON document.
+    """
+
+    metric: str
+    trial: str
+    seed: int
+    attempt: int
+    rank: int
+    value: float
+    step: float | None
+    path: str
+    line: int | None
+    words: str
+
+
+def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
+    """The numbers of each metric, with their lines, in the order of the text."""
+    attempt = reading.attempt
+    rows = {name: text.split(b"\n") for name, text in reading.texts.items()}
+    for name, values in reading.extract.values.items():
+        source = reading.sources[name]
+        yield tuple(
+            Quotation(
+                metric=f"{attempt.trial.rpartition('/')[0]}/{name}",
+                trial=attempt.trial,
+                seed=attempt.seed,
+                attempt=attempt.attempt,
+                rank=reading.rank,
+                value=value.value,
+                step=value.step,
+                path=reading.paths[source.text],
+                line=value.line,
+                words=_words(source, rows[source.text], value.line),
+            )
+            for value in values
+        )
+
+
+def _words(source: Source, rows: Sequence[bytes], line: int | None) -> str:
+    if isinstance(source, Pointer):
+        return source.pointer
+    assert line is not None
+    return rows[line - 1][:_LONGEST_BYTES].decode(errors="replace").strip()
 
 
 def read_again(record: Record, load: Load) -> Iterator[Reading]:

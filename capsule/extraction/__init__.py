@@ -9,7 +9,7 @@ Plain functions of bytes: a run reads a number by them, and whoever checks its c
 again, out of the same text.
 """
 
-from capsule.extraction.extract import MOST_BYTES, Extract, describe, extract, line_of, select, take
+from capsule.extraction.extract import MOST_BYTES, Extract, describe, extract, select, take
 from capsule.extraction.values import Value
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Value",
     "describe",
     "extract",
-    "line_of",
     "select",
     "take",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 from capsule import plain
@@ -130,9 +129,3 @@ def _read(source: Source, texts: Mapping[str, bytes], beside: Sequence[str]) -> 
             values = documents.at_pointer(source, text, name)
     check_steps(values)
     return values
-
-
-def line_of(text: bytes, number: int) -> str:
-    """One line of a text, to be shown."""
-    rows = text.split(b"\n", number)
-    return b"".join(islice(rows, number - 1, number)).decode(errors="replace").strip()

@@ -4,29 +4,35 @@
     report.draw_several(verdict)       that of several re-executions, alike
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
+    report.draw_evidence(quotations)   the lines that its numbers were read from
     report.draw_inventory(node, engines)  what a machine is
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
+    report.evidence_to_json(quotations, id)  those lines as a JSON value
     report.failure(record, path)       the error that tells of a new record's failed attempts
 
 rich is imported only when something is drawn. A verdict is told by its word; colour repeats it.
 """
 
 from capsule.report.documents.comparison import verdict_to_json
+from capsule.report.documents.evidence import evidence_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
 from capsule.report.terminal.contents import draw_record
+from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.sealed import draw_sealed, failure
 from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
+    "draw_evidence",
     "draw_inventory",
     "draw_record",
     "draw_sealed",
     "draw_several",
     "draw_verdict",
+    "evidence_to_json",
     "failure",
     "record_to_json",
     "several_to_json",

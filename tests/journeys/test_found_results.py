@@ -158,6 +158,17 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
     assert json.loads(kept) == {"metric": "extra", "value": 1}
 
 
+def test_show_tells_the_line_of_each_number(author: User) -> None:
+    publish(author, write(author))
+    shown = author.json("show", "a.capsule.zip", "--evidence")["evidence"]
+    assert len(shown) == 5
+    (value,) = shown[0]["values"]
+    assert (shown[0]["path"], value["line"]) == ("logs/0001-stdout.txt", 4)
+    assert value["text"] == f"epoch 2 loss: {value['value']:.6f}"
+    table = author.run("show", "a.capsule.zip", "--evidence").stdout
+    assert f"logs/0001-stdout.txt:4: {value['text']}" in table
+
+
 def refreeze(record: Record) -> Record:
     claims = freezing.follow(record.manifest.claims, summary.run_values(record))
     return replace(record, claims=tuple(claims))
