@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, images, manifests, reports, values
+from tests.fuzz.doors import capsules, images, manifests, reports, texts, values
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -12,5 +12,6 @@ DOORS: tuple[Door, ...] = (
     values.VALUES,
     reports.JOURNAL,
     reports.RESULTS,
+    texts.TEXTS,
     images.REGISTRY,
 )
