@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from capsule import extraction
-from capsule.extraction import Value
 from capsule.manifest import Benchmark
 from capsule.manifest.sources import Pointer, Source
 from capsule.record import Attempt, Record, Samples
+
+if TYPE_CHECKING:
+    from capsule.extraction import Extract, Value
 
 _LONGEST_BYTES = 2000
 Load = Callable[[str], Iterable[bytes]]
@@ -35,7 +37,7 @@ class Reading:
     sources: Mapping[str, Source]
     paths: Mapping[str, str]
     texts: Mapping[str, bytes]
-    extract: extraction.Extract
+    extract: Extract
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +101,12 @@ def _words(source: Source, rows: Sequence[bytes], line: int | None) -> str:
 
 def read_again(record: Record, load: Load) -> Iterator[Reading]:
     """Every rank's texts of every attempt that ended well, in the order of the attempts."""
-    benchmarks = {one.id: one for one in record.manifest.benchmarks}
-    for attempt in record.attempts:
+    benchmarks = {
+        one.id: one
+        for one in record.manifest.benchmarks
+        if any(metric.source is not None for metric in one.metrics)
+    }
+    for attempt in record.attempts if benchmarks else ():
         benchmark = benchmarks.get(attempt.trial.split("/")[0])
         if benchmark is not None and attempt.exit_code == 0:
             yield from _of_attempt(benchmark, attempt, load)
@@ -146,12 +152,17 @@ def _read_samples(record: Record) -> Iterator[Samples]:
 
 
 def _of_attempt(benchmark: Benchmark, attempt: Attempt, load: Load) -> Iterator[Reading]:
+    # few capsules have such metrics, and every command that reads one would pay for it
+    from capsule import extraction
+
     for rank in range(attempt.ranks):
         if sources := extraction.select(benchmark.metrics, rank):
             yield _read(attempt, rank, sources, load)
 
 
 def _read(attempt: Attempt, rank: int, sources: Mapping[str, Source], load: Load) -> Reading:
+    from capsule import extraction
+
     names = {source.text for source in sources.values()}
     paths = {
         one.name: one.path for one in attempt.evidence if one.rank == rank and one.name in names
