@@ -16,7 +16,7 @@ LOSS = Pattern(text="stdout", pattern="loss: ([^ ]+)")
 ALL = Pattern(text="stdout", pattern="loss: ([^ ]+)", occurrence="all")
 CURVE = Pattern(text="stdout", pattern="step (?P<step>[^ ]+) loss: (?P<value>.*)", occurrence="all")
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 def read(source: Source, text: bytes) -> Extract:

@@ -141,6 +141,14 @@ def test_what_gives_no_number_fails_the_trial_and_shows_what_was_searched(
     assert author.run("check", "a.capsule.zip").returncode == 0
 
 
+def test_a_number_is_read_from_the_text_as_it_is_sealed(author: User) -> None:
+    script = 'import os\nprint(os.getcwd(), "loss: 0.5")'
+    source = {"pattern": r"^\$RUN/starts/[0-9]+/out loss: (.*)"}
+    publish(author, write(author, script, loss={"from": source}))
+    assert {tuple(line["values"]) for line in read_lines(author, "samples.jsonl")} == {(0.5,)}
+    assert author.run("check", "a.capsule.zip").returncode == 0
+
+
 def test_a_metric_that_nobody_declared_is_kept_and_named_and_costs_no_run(author: User) -> None:
     script = (
         TRAIN

@@ -10,7 +10,7 @@ CURVE = "epoch (?P<step>[0-9]+) loss (?P<value>.*)"
 
 
 def metric(source: Json, **fields: Json) -> JsonObject:
-    benchmark = {
+    benchmark: JsonObject = {
         "id": "train",
         "command": ["true"],
         "metrics": {"loss": {**fields, "from": source}},
