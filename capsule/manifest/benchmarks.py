@@ -107,6 +107,7 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
 def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """A benchmark that is any program, with the metrics that it promises."""
     subject, cases = commands.command(raw, here, problems)
+    sources.check(raw["metrics"], f"{here}/metrics", problems)
     if problems.below(here):
         return None
     return Benchmark(
