@@ -184,26 +184,25 @@ def files(earlier: Earlier, folder: Path) -> list[File]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     return [
-        File(
-            path=f"{kind}/{_prefix(earlier)}/{path.relative_to(folder / kind).as_posix()}",
-            source=path,
-        )
+        File(path=_carried_path(path.relative_to(folder).as_posix(), earlier), source=path)
         for kind in _CARRIED
         for path in earlier.capsule.extract(kind, folder / kind)
     ]
 
 
-def _prefix(earlier: Earlier) -> str:
-    """The folder of its logs and evidence: process starts are counted from 1 in each run."""
-    return earlier.capsule.id[:12]
+def _carried_path(path: str, earlier: Earlier) -> str:
+    """Where a log or evidence of it lies: process starts are counted from 1 in each run."""
+    kind, _, rest = path.partition("/")
+    return f"{kind}/{earlier.capsule.id[:12]}/{rest}"
 
 
 def _carry_over(attempt: Attempt, nodes: int, earlier: Earlier) -> Attempt:
-    prefix = _prefix(earlier)
     return replace(
         attempt,
         nodes=tuple(node + nodes for node in attempt.nodes),
-        evidence=tuple(replace(one, path=f"{prefix}/{one.path}") for one in attempt.evidence),
+        evidence=tuple(
+            replace(one, path=_carried_path(one.path, earlier)) for one in attempt.evidence
+        ),
     )
 
 

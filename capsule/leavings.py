@@ -44,6 +44,29 @@ def open_file(path: Path) -> BinaryIO | None:
     return None
 
 
+def open_below(folder: Path, name: str) -> BinaryIO | None:
+    """Open a regular file below a folder; no link is followed, neither there nor on the way.
+
+    Args:
+        folder: Ours.
+        name: Relative, its parts separated by `/`, none of them `..`.
+    """
+    *parents, last = name.split("/")
+    handles: list[int] = []
+    try:
+        handles.append(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW))
+        for parent in parents:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+            handles.append(os.open(parent, flags, dir_fd=handles[-1]))
+        # a handle of the folder itself, which a link in its path no longer leads elsewhere
+        return open_file(Path(f"/proc/self/fd/{handles[-1]}") / last)
+    except OSError:
+        return None
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
 def remove(folder: Path) -> None:
     """Remove a folder and all below it, however deep it is and whatever modes its folders have.
 

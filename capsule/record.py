@@ -44,18 +44,16 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """A file that a trial left behind and the capsule keeps: a log, a curve, a checkpoint's hash.
+    """A text that a trial left behind and the capsule keeps: its numbers were read from it.
 
     Attributes:
-        path: Below `data/evidence/`.
-        digest: `sha256:...` of its bytes.
-        bytes: Its length.
+        path: Below `data/`, in `logs/` or `evidence/`.
+        name: `stdout`, `stderr`, or `out/` and its path below the trial's out folder.
         rank: Who wrote it.
     """
 
     path: str
-    digest: str
-    bytes: int
+    name: str
     rank: int = 0
 
 
@@ -214,7 +212,7 @@ class Execution:
         samples: Of every attempt, also of those that failed.
         software: What the image holds, per framework.
         effective: Settings that were in force inside, per framework.
-        logs: Standard output and error of every process start.
+        logs: Standard output and error of every process start, and what else is evidence.
     """
 
     attempts: tuple[Attempt, ...]

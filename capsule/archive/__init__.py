@@ -14,10 +14,12 @@ Its verbs:
 from capsule.archive.reader import Capsule, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
+from capsule.archive.texts import Quotation
 from capsule.archive.writer import change_error, check_names, draft, rehearse, write
 
 __all__ = [
     "Capsule",
+    "Quotation",
     "change_error",
     "check_names",
     "draft",

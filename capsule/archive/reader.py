@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from capsule import __version__, digest
-from capsule.archive import bag, codec, consistency, crate, limits, readme, strict
+from capsule.archive import bag, codec, consistency, crate, limits, readme, strict, texts
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
@@ -22,6 +22,7 @@ from capsule.archive.limits import (
     MOST_LINES_BYTES,
     MOST_TAG_BYTES,
 )
+from capsule.archive.texts import Quotation
 from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
@@ -96,6 +97,10 @@ class Capsule:
             " compared",
             f"claims are the manifest's: {len(record.claims)}",
         ]
+        if read := texts.count(record):
+            facts.append(
+                f"{read} series of samples are what the texts give that they were read from"
+            )
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if record.image:
@@ -105,6 +110,15 @@ class Capsule:
         signatures = sum(name.startswith("signatures/") for name in self.source.sizes)
         facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
         return facts
+
+    def quotations(self) -> Iterator[tuple[Quotation, ...]]:
+        """The numbers that were read from texts, each metric's of one rank's attempt together.
+
+        Raises:
+            DamagedError: A text was changed since the capsule was read.
+        """
+        for reading in texts.read_again(self.record, lambda name: (self.open(name),)):
+            yield from texts.quote(reading)
 
     def open(self, name: str) -> bytes:
         """The bytes of one file, by its path below `data/`, hashed again.
@@ -278,7 +292,8 @@ def _derived_faults(
 ) -> list[str]:
     """What follows from the record and the files, and yet is not there as it follows."""
     faults: list[str | None] = [consistency.levels_fault(record, payload)]
-    faults += consistency.evidence_faults(record, payload, sizes)
+    evidence = list(consistency.evidence_faults(record, payload))
+    faults += evidence or islice(texts.faults(record, load), _SHOWN)
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:

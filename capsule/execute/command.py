@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from capsule.execute import reports, results, seeding
+from capsule.execute import reports, results, seeding, texts
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
@@ -19,6 +19,7 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import JsonObject
+from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation
@@ -86,11 +87,14 @@ class CommandWorkload:
         """Its one trial begins with its process."""
         return AtOnce(group.trials[0].id)
 
-    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:
-        """The results files of all ranks."""
+    def read(
+        self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
+    ) -> Journal:
+        """The results files of all ranks, and the texts that metrics are read from."""
         (trial,) = group.trials
+        paths = LocalPaths(workspace.folder)
         journals = [
-            _journal(trial, files, ended_well=ended_well, rank=rank)
+            _read_rank(files, trial, paths, ended_well=ended_well, rank=rank)
             for rank, files in enumerate(start.rank_files())
         ]
         return reports.merge(journals, group.trials)
@@ -108,10 +112,16 @@ class AtOnce:
         return left
 
 
-def _journal(trial: Trial, files: RankFiles, *, ended_well: bool, rank: int) -> Journal:
-    report = results.read(files.results, trial, ended_well=ended_well, rank=rank)
+def _read_rank(
+    files: RankFiles, trial: Trial, paths: LocalPaths, *, ended_well: bool, rank: int
+) -> Journal:
+    reported = results.read(files.results, trial, ended_well=ended_well, rank=rank)
+    read = texts.read(files, trial, paths, ended_well=ended_well, rank=rank)
+    failed = read if read.outcome == "failed" else reported
+    report = replace(failed, series=(*reported.series, *read.series))
+    kept = tuple(texts.find(files, trial, rank, reported=bool(reported.message)))
     if not _subject(trial).injects_seed:
-        return Journal(software={}, environment={}, reports=(report,))
+        return Journal(software={}, environment={}, reports=(report,), texts=kept)
     replaced = seeding.read(files.seeding)
     if replaced is None and report.outcome == "completed":
         message = (
@@ -120,7 +130,12 @@ def _journal(trial: Trial, files: RankFiles, *, ended_well: bool, rank: int) -> 
         )
         report = replace(report, outcome="failed", reason="no-result", message=message)
     environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}
-    return Journal(software={}, environment=environment if replaced else {}, reports=(report,))
+    return Journal(
+        software={},
+        environment=environment if replaced else {},
+        reports=(report,),
+        texts=kept,
+    )
 
 
 def _seeding(workspace: Workspace, files: RankFiles, setting: Setting) -> dict[str, str]:

@@ -14,12 +14,13 @@ from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
 from capsule.execute.loop import part_of, tail
-from capsule.execute.reports import Journal
+from capsule.execute.reports import Journal, Text
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Workspace
 from capsule.jsons import Json, JsonObject
+from capsule.manifest.sources import OUT
 from capsule.plan import Group, Plan
-from capsule.record import Attempt, Execution, File, Samples
+from capsule.record import Attempt, Evidence, Execution, File, Samples
 
 # importing a framework from a cold disk takes half a minute
 _PROBE_SECONDS = 600
@@ -92,13 +93,17 @@ class Gatherer:
                 continue  # ran for a later look than this one
             own = attempts.get(begun.number, {})
             journal = self._journal(begun, group, own)
-            logs += self._logs(begun)
+            logs += [*self._logs(begun), *_files(begun, journal)]
             if journal.software:
                 software.setdefault(group.framework, journal.software)
             if journal.environment:
                 known = effective.setdefault(group.framework, {})
                 effective[group.framework] = {**journal.environment, **known}
-            changed |= {(begun.number, one.trial): one for one in _find_changes(journal, own)}
+            own |= {one.trial: one for one in _find_changes(journal, own)}
+            changed |= {
+                (begun.number, trial): replace(one, evidence=_evidence(begun, journal))
+                for trial, one in own.items()
+            }
             samples += _samples(journal, own, group)
         return Execution(
             attempts=tuple(
@@ -117,7 +122,7 @@ class Gatherer:
             start = self._workspace.start(begun.number, begun.ranks)
             ended_well = all(attempt.exit_code == 0 for attempt in attempts.values())
             self._journals[begun.number] = workload_of(group).read(
-                part_of(group, begun), start, ended_well=ended_well
+                self._workspace, part_of(group, begun), start, ended_well=ended_well
             )
         return self._journals[begun.number]
 
@@ -125,11 +130,38 @@ class Gatherer:
         start = self._workspace.start(begun.number, begun.ranks)
         logs = []
         for rank, files in enumerate(start.rank_files()):
-            prefix = f"{begun.number:04}-" + (f"rank{rank:04}-" if begun.ranks > 1 else "")
             for path in (files.stdout, files.stderr):
                 if _holds_text(path):
-                    logs.append(File(path=f"logs/{prefix}{path.name}", source=path))
+                    logs.append(File(path=_log_path(begun, rank, path.name), source=path))
         return logs
+
+
+def _log_path(begun: Begun, rank: int, name: str) -> str:
+    prefix = f"{begun.number:04}-" + (f"rank{rank:04}-" if begun.ranks > 1 else "")
+    return f"logs/{prefix}{name}"
+
+
+def _evidence(begun: Begun, journal: Journal) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(path=_evidence_path(begun, text), name=text.name, rank=text.rank)
+        for text in journal.texts
+    )
+
+
+def _files(begun: Begun, journal: Journal) -> list[File]:
+    """Evidence that is none of the logs, which are carried anyway."""
+    return [
+        File(path=_evidence_path(begun, text), source=text.path)
+        for text in journal.texts
+        if text.name.startswith(OUT)
+    ]
+
+
+def _evidence_path(begun: Begun, text: Text) -> str:
+    if not text.name.startswith(OUT):
+        return _log_path(begun, text.rank, text.path.name)
+    rank = f"rank{text.rank:04}/" if begun.ranks > 1 else ""
+    return f"evidence/{begun.number:04}/{rank}{text.name.removeprefix(OUT)}"
 
 
 def _holds_text(path: Path) -> bool:

@@ -174,7 +174,7 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
 def _note_end(
     workspace: Workspace, group: Group, start: Start, end: ProcessEnd, context: Context
 ) -> tuple[Attempt, ...]:
-    journal = workload_of(group).read(group, start, ended_well=end.well)
+    journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
     attempts = settle(group.trials, journal, end, context)
     workspace.log.end(start.number, attempts)
     return attempts

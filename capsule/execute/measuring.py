@@ -93,7 +93,14 @@ class LevelsWorkload:
         """The lines that its journal gains."""
         return Lines(group, files)
 
-    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:  # noqa: ARG002
+    def read(
+        self,
+        workspace: Workspace,  # noqa: ARG002 - the protocol's
+        group: Group,
+        start: Start,
+        *,
+        ended_well: bool,  # noqa: ARG002
+    ) -> Journal:
         """The journals of all ranks; a trial that ended has its outcome, whatever came later."""
         journals = [
             journal.read(files.journal, group.trials, rank=rank, ranks=group.ranks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from capsule.jsons import JsonObject
@@ -46,7 +47,7 @@ class TrialReport:
         trial: Its id.
         outcome: None while it has begun but not ended.
         reason: Of a failure.
-        message: Of a failure.
+        message: Of a failure; of a trial that completed what it reported in vain.
         seconds: Its duration, None while it has not ended, or where only its process was timed.
         series: Its metrics so far.
     """
@@ -60,6 +61,21 @@ class TrialReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Text:
+    """A text that a rank left behind, and that the capsule keeps as evidence.
+
+    Attributes:
+        name: `stdout`, `stderr`, or `out/` and its path below the rank's out folder.
+        rank: Whose.
+        path: Where it lies.
+    """
+
+    name: str
+    rank: int
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
 class Journal:
     """All that one process start says, of one rank or of all together.
 
@@ -68,12 +84,14 @@ class Journal:
         environment: Effective settings inside.
         reports: Trials in the order in which they began.
         defect: Why reading stopped early, None for a sound journal.
+        texts: What its trial's numbers were read from, where a start has one trial.
     """
 
     software: JsonObject
     environment: JsonObject
     reports: tuple[TrialReport, ...]
     defect: str | None = None
+    texts: tuple[Text, ...] = ()
 
 
 def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
@@ -103,6 +121,7 @@ def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
         environment=journals[0].environment,
         reports=reports,
         defect=defects[0] if defects else None,
+        texts=tuple(text for journal in journals for text in journal.texts),
     )
 
 
@@ -117,7 +136,10 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
             message = _by_rank(rank, report.message, len(reports))
             return replace(together, outcome="failed", reason=report.reason, message=message)
     if all(report is not None and report.outcome == "completed" for report in reports):
-        return replace(together, outcome="completed")
+        messages = [
+            _by_rank(n, one.message, len(reports)) for n, one in enumerate(present) if one.message
+        ]
+        return replace(together, outcome="completed", message="\n".join(messages)[:MAX_MESSAGE])
     return together
 
 
@@ -133,6 +155,8 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
     missing = [message for metric in due if (message := _missing(metric, report.series, ranks))]
     if missing:
         message = f"ended well but did not report {', '.join(missing)}"
+        # a name that is spelled otherwise, most often
+        message = f"{message}; {report.message}" if report.message else message
         return replace(report, outcome="failed", reason="no-result", message=message)
     by_name = {metric.name: metric for metric in due}
     for series in report.series:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from capsule import leavings
 from capsule.execute.journal import MAX_LINE_BYTES, Defect, OpenSeries
-from capsule.execute.reports import TrialReport
+from capsule.execute.reports import TrialReport, writable
 from capsule.jsons import JsonObject
-from capsule.manifest import Metric
 from capsule.plan import Trial
+
+_NAMES, _LONGEST_NAME = 10, 80
 
 
 def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialReport:
@@ -20,8 +21,9 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
 
     The file protocol: one JSON object a line, `{"metric": NAME, "value": NUMBER}`; lines of one
     metric are samples of it, in order. A third key `step` makes them a curve: every line of the
-    metric then has one, a number that increases. Every metric that the manifest declares must be
-    there, and no other. `NaN` and `Infinity` as Python writes them fail the trial as non-finite.
+    metric then has one, a number that increases. Every metric that the manifest declares, and does
+    not say to be found elsewhere, must be there; what else is there is named in the message, and
+    not judged. `NaN` and `Infinity` as Python writes them fail the trial as non-finite.
 
     Args:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
@@ -30,12 +32,17 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
             left open, and holds what was reported up to its end.
         rank: Whose file it is.
     """
-    declared = {metric.name: metric for metric in trial.benchmark.due(trial.framework)}
+    due = trial.benchmark.due(trial.framework)
+    declared = {metric.name for metric in due if metric.source is None}
+    others: dict[str, None] = {}
     series: dict[str, OpenSeries] = {}
     defect = None
     try:
         for number, line in _lines(path, torn=not ended_well):
-            name, entry = _entry(number, line, declared)
+            name, entry = _entry(number, line)
+            if name not in declared:
+                others[name] = None
+                continue
             try:
                 series.setdefault(name, OpenSeries(name, rank)).take(entry)
             except Defect as error:
@@ -49,7 +56,15 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
         return TrialReport(
             trial=trial.id, outcome="failed", reason="bad-result", message=defect, series=reported
         )
-    return TrialReport(trial=trial.id, outcome="completed", series=reported)
+    message = _tell_others(list(others)) if others else ""
+    return TrialReport(trial=trial.id, outcome="completed", message=message, series=reported)
+
+
+def _tell_others(names: Sequence[str]) -> str:
+    """What is said of values that no metric takes from there."""
+    shown = ", ".join(writable(name[:_LONGEST_NAME]) for name in names[:_NAMES])
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return f"reported {shown}{more}, of which the manifest knows nothing: kept, not judged"
 
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
@@ -67,7 +82,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
                 yield number, line.rstrip()
 
 
-def _entry(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[str, JsonObject]:
+def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
     """A line's metric, and its value as a line of a journal has it."""
     try:
         entry = json.loads(line.decode())
@@ -77,10 +92,7 @@ def _entry(number: int, line: bytes, declared: Mapping[str, Metric]) -> tuple[st
     if not isinstance(entry, dict) or set(entry) - {"step"} != {"metric", "value"}:
         raise Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
     name = entry["metric"]
-    if not isinstance(name, str) or name not in declared:
-        known = ", ".join(declared)
-        raise Defect(
-            f"results line {number} reports {str(name)[:80]!r}, but the manifest declares {known}"
-        )
+    if not isinstance(name, str):
+        raise Defect(f"results line {number} has the metric {str(name)[:80]}, which is no name")
     steps = {"steps": [entry["step"]]} if "step" in entry else {}
     return name, {"values": [entry["value"]], **steps}

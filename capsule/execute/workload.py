@@ -67,10 +67,13 @@ class Workload(Protocol):
     def follow(self, group: Group, files: RankFiles) -> Begins:
         """What tells which trials a rank has begun, while it runs."""
 
-    def read(self, group: Group, start: Start, *, ended_well: bool) -> Journal:
+    def read(
+        self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
+    ) -> Journal:
         """What all ranks said, put together and judged.
 
         Args:
+            workspace: The run folder, whose own path is sealed nowhere.
             group: Its trials are those that the start was given.
             start: Where the ranks wrote.
             ended_well: Whether every rank ended with exit code 0.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, subjects
+from capsule.manifest import commands, sources, subjects
 from capsule.manifest.model import Benchmark, Case, Metric, Network, Operator, Subject
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
@@ -107,6 +107,7 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
 def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """A benchmark that is any program, with the metrics that it promises."""
     subject, cases = commands.command(raw, here, problems)
+    sources.check(raw["metrics"], f"{here}/metrics", problems)
     if problems.below(here):
         return None
     return Benchmark(
@@ -144,6 +145,7 @@ def _metric(name: str, raw: Raw) -> Metric:
         resolution=float(raw.get("resolution", 0)),
         per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
+        source=sources.read(raw.get("from")),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from capsule.digest import Digest
+from capsule.manifest.sources import Source
 
 Scalar = int | float | str | bool
 Direction = Literal["lower", "higher", "none"]
@@ -50,6 +51,7 @@ class Metric:
         resolution: Smallest step the number can make, in its unit; 0 when it has none.
         per: What its several values in one trial are.
         test_set: Of how many test examples the number is a fraction, None when of none.
+        source: Where a command's number is read, None where the command reports it itself.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Metric:
     resolution: float = 0.0
     per: Per = "call"
     test_set: int | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from capsule import patterns
 from capsule.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -127,19 +128,18 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
     if pattern is None:
         return {}
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise UsageError(
-            f"{pattern!r} is no regular expression: {error}", where=f"--metric {metric}"
-        ) from None
-    if compiled.groups != 1 and "value" not in compiled.groupindex:
+        compiled = patterns.compile_pattern(pattern)
+    except patterns.PatternError as error:
+        message = f"{pattern!r} is no pattern that can be read: {error}"
+        raise UsageError(message, where=f"--metric {metric}") from None
+    if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
             f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
             where=f"--metric {metric}",
             advice=f"such as --metric '{metric}={metric}: ([0-9.]+)'; of several the one that is"
             " written (?P<value>...)",
         )
-    if "step" in compiled.groupindex:
+    if "step" in compiled.names:
         return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}
     return {"from": {"pattern": pattern}}
 

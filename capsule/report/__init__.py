@@ -6,12 +6,14 @@
     report.draw_record(record, id)     a record
     report.draw_tryout(tryout, warnings)  a trial that was not kept
     report.draw_preview(preview)       what a run would start
+    report.draw_evidence(quotations)   the lines that its numbers were read from
     report.draw_inventory(node, engines)  what a machine is
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
     report.preview_to_json(preview)    what a run would start as a JSON value
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
+    report.evidence_to_json(quotations, id)  those lines as a JSON value
     report.failure(record, path)       the error that tells of a new record's failed attempts
     report.explain_tryout(tryout)      the error that tells of a trial that was not kept
 
@@ -19,11 +21,13 @@ rich is imported only when something is drawn. A verdict is told by its word; co
 """
 
 from capsule.report.documents.comparison import verdict_to_json
+from capsule.report.documents.evidence import evidence_to_json
 from capsule.report.documents.preview import preview_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
 from capsule.report.documents.tryout import tryout_to_json
 from capsule.report.terminal.contents import draw_record
+from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
@@ -31,6 +35,7 @@ from capsule.report.terminal.tryout import draw_tryout, explain_tryout
 from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
+    "draw_evidence",
     "draw_inventory",
     "draw_preview",
     "draw_record",
@@ -38,6 +43,7 @@ __all__ = [
     "draw_several",
     "draw_tryout",
     "draw_verdict",
+    "evidence_to_json",
     "explain_tryout",
     "failure",
     "preview_to_json",

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from capsule.errors import ExecutionError
 from capsule.jsons import Json, JsonObject
+from capsule.localpaths import CHUNK_BYTES, LocalPaths, blocks
 from capsule.record import Attempt, File, Record
 
-_CHUNK_BYTES = 1 << 20
-_LONGEST_LINE_BYTES = 4 << 20
 _TEXT_BYTES = 8192
 _MOST = 1000
 _SHOWN = 8
@@ -83,17 +82,8 @@ class Privacy:
     """
 
     def __init__(self, run: Path | None = None, *, keep_hosts: bool = False) -> None:
-        self._words = _words(run)
-        self._paths = [os.fsencode(path) for path in self._words]
-        self._pattern = _path_pattern(list(self._words))
-        self._bytes_pattern = _bytes_path_pattern(self._paths)
+        self._paths = LocalPaths(run)
         self._names: list[_Matcher] = list(_name_matchers(keep_hosts=keep_hosts))
-
-    def clean_text(self, text: str) -> str:
-        """The text with words for the paths of home and run."""
-        if not any(path in text for path in self._words):
-            return text
-        return self._pattern.sub(lambda match: self._words[match.group()], text)
 
     def clean_record(self, record: Record) -> Record:
         """The record with words for those paths wherever a program's own text stands."""
@@ -101,12 +91,14 @@ class Privacy:
             record,
             attempts=tuple(map(self._clean_attempt, record.attempts)),
             notes=tuple(
-                replace(note, sentence=self.clean_text(note.sentence)) for note in record.notes
+                replace(note, sentence=self._paths.clean_text(note.sentence))
+                for note in record.notes
             ),
-            software=_change_strings(record.software, self.clean_text),
-            environment=_change_strings(record.environment, self.clean_text),
+            software=_change_strings(record.software, self._paths.clean_text),
+            environment=_change_strings(record.environment, self._paths.clean_text),
             image_observations={
-                name: self.clean_text(text) for name, text in record.image_observations.items()
+                name: self._paths.clean_text(text)
+                for name, text in record.image_observations.items()
             },
         )
 
@@ -154,13 +146,13 @@ class Privacy:
                 if b"\0" in head:
                     continue
                 stream.seek(0)
-                for line, block in _blocks(stream):
+                for line, block in blocks(stream):
                     matchers = (*_KEYS, *self._names)
                     findings += _lines(block, f"inputs/{name}", matchers, first_line=line)
         return findings[:_MOST]
 
     def _clean_attempt(self, attempt: Attempt) -> Attempt:
-        message = self.clean_text(attempt.message)
+        message = self._paths.clean_text(attempt.message)
         return attempt if message == attempt.message else replace(attempt, message=message)
 
     def _clean_file(self, file: File, folder: Path, findings: list[Finding]) -> Path:
@@ -170,8 +162,8 @@ class Privacy:
         with ExitStack() as stack:
             stream = stack.enter_context(_open(source))
             copy: FileIO | None = None
-            for line, block in _blocks(stream):
-                clean = self._clean_bytes(block)
+            for line, block in blocks(stream):
+                clean = self._paths.clean_bytes(block)
                 if len(findings) < _MOST:
                     matchers = (*_KEYS, *self._names)
                     findings += _lines(clean, file.path, matchers, first_line=line)
@@ -182,44 +174,11 @@ class Privacy:
                 done_bytes += len(block)
         return source if copy is None else target
 
-    def _clean_bytes(self, data: bytes) -> bytes:
-        if not any(path in data for path in self._paths):
-            return data
-        return self._bytes_pattern.sub(
-            lambda match: self._words[os.fsdecode(match.group())].encode(), data
-        )
-
 
 def summary(findings: Sequence[Finding]) -> str:
     """The first of them, in one line."""
     more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
     return "; ".join(map(str, findings[:_SHOWN])) + more
-
-
-def _words(run: Path | None) -> dict[str, str]:
-    """Paths of this machine, each with the word for it; longer ones first."""
-    homes = {Path.home()}
-    with suppress(KeyError):
-        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    words = {
-        str(form): "$HOME"
-        for home in homes
-        if home.is_absolute()
-        for form in (home, home.resolve())
-        if form != Path("/")
-    }
-    if run is not None:
-        words |= {str(form): "$RUN" for form in (run.absolute(), run.resolve())}
-    return dict(sorted(words.items(), key=lambda item: -len(item[0])))
-
-
-def _path_pattern(paths: Sequence[str]) -> re.Pattern[str]:
-    # /home/al is no part of /home/alice, /home/al.old or /mnt/home/al
-    return re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, paths))})(?![\w-]|\.\w)")
-
-
-def _bytes_path_pattern(paths: Sequence[bytes]) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<![\w.-])(?:" + b"|".join(map(re.escape, paths)) + rb")(?![\w-]|\.\w)")
 
 
 def _name_matchers(*, keep_hosts: bool) -> Iterator[_Matcher]:
@@ -253,22 +212,6 @@ def _lines(
     return [Finding(where=f"{name}:{line}", what=what) for line, what in sorted(places)]
 
 
-def _blocks(stream: FileIO) -> Iterator[tuple[int, bytes]]:
-    """The bytes in pieces that end with a line where lines have ends, each with its first line."""
-    rest, line = b"", 1
-    while chunk := stream.read(_CHUNK_BYTES):
-        rest += chunk
-        cut = rest.rfind(b"\n") + 1
-        if not cut and len(rest) >= _LONGEST_LINE_BYTES:
-            cut = rest.rfind(b" ") + 1 or len(rest)
-        if cut:
-            yield line, rest[:cut]
-            line += rest.count(b"\n", 0, cut)
-            rest = rest[cut:]
-    if rest:
-        yield line, rest
-
-
 def _open(path: Path) -> FileIO:
     """A file to read, which is one: not a link, and nothing that would be waited for.
 
@@ -300,7 +243,7 @@ def _begin_copy(source: Path, target: Path, size_bytes: int) -> FileIO:
     except OSError as error:
         raise _unwritable(error, target) from None
     with _open(source) as stream:
-        while size_bytes > 0 and (chunk := stream.read(min(size_bytes, _CHUNK_BYTES))):
+        while size_bytes > 0 and (chunk := stream.read(min(size_bytes, CHUNK_BYTES))):
             _write(copy, chunk)
             size_bytes -= len(chunk)
     return copy

@@ -21,11 +21,21 @@ class Arguments:
 
     capsule: Path
     json: bool = False
+    evidence: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
     verb.add_json(parser)
+
+
+def _add_show(parser: ArgumentParser) -> None:
+    _add(parser)
+    parser.add_argument(
+        "--evidence",
+        action="store_true",
+        help="the line that each number was read from, of metrics that are found in texts",
+    )
 
 
 def _check(arguments: Arguments, console: Console) -> int:
@@ -46,7 +56,12 @@ def _show(arguments: Arguments, console: Console) -> int:
 
     with reading.read(arguments.capsule) as capsule:
         record = capsule.record
-    if arguments.json:
+        quotations = list(capsule.quotations()) if arguments.evidence else []
+    if arguments.evidence and arguments.json:
+        console.document(report.evidence_to_json(quotations, capsule.id))
+    elif arguments.evidence:
+        console.show(*report.draw_evidence(quotations))
+    elif arguments.json:
         console.document(report.record_to_json(record, capsule.id))
     else:
         console.show(*report.draw_record(record, capsule.id))
@@ -63,8 +78,8 @@ CHECK = Verb(
 
 SHOW = Verb(
     name="show",
-    examples=("capsule show a.capsule.zip --json",),
+    examples=("capsule show a.capsule.zip --json", "capsule show a.capsule.zip --evidence"),
     one="capsule",
-    add=_add,
+    add=_add_show,
     act=pause_collector()(verb.door(Arguments, _show)),
 )

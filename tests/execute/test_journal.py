@@ -205,7 +205,12 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
     [
         ("", "no-result", "loss, time"),
         ("loss 3\n", "bad-result", "line 1 is not JSON: 'loss 3'"),
-        ('{"metric": "acc", "value": 3}\n', "bad-result", "the manifest declares loss, time"),
+        (
+            '{"metric": "Loss", "value": 3}\n',
+            "no-result",
+            "did not report loss, time; reported Loss, of which the manifest knows nothing",
+        ),
+        ('{"metric": ["loss"], "value": 3}\n', "bad-result", "which is no name"),
         ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
         ('{"metric": "loss"}\n', "bad-result", "line 1"),
         (

@@ -120,6 +120,36 @@ def test_two_ranks_go_all_the_way_to_a_verdict(author: User, engine: Engine) -> 
     assert rate["original"]["values"] == rate["rerun"]["values"] == 3
 
 
+PRINTED = """
+import os
+print("rate:", 10 + int(os.environ["CAPSULE_RANK"]), "loss:", os.environ["CAPSULE_SEED"])
+open("rate.txt", "w").write(os.environ["CAPSULE_RANK"])
+"""
+
+
+def test_what_every_rank_prints_is_read_of_each_where_it_is_per_rank(author: User) -> None:
+    metrics = {
+        "loss": {"from": {"pattern": "loss: (.*)"}},
+        "rate": {"per": "rank", "from": {"pattern": "rate: ([0-9]+)"}},
+        "file": {"per": "rank", "from": {"pattern": "(.*)", "file": "rate.txt"}},
+    }
+    sealed = run(two_ranks(author, PRINTED, metrics=metrics), author.folder / "a.zip", "host", None)
+    assert not sealed.failures
+    with archive.read(sealed.path) as capsule:
+        samples = capsule.record.samples
+        shown = [numbers[0] for numbers in capsule.quotations()]
+    read = {(line.metric[21:], line.seed, line.rank): line.values for line in samples}
+    assert read == {
+        **{("loss", seed, 0): (seed,) for seed in (1, 2, 3)},
+        **{("rate", seed, rank): (10 + rank,) for seed in (1, 2, 3) for rank in (0, 1)},
+        **{("file", seed, rank): (rank,) for seed in (1, 2, 3) for rank in (0, 1)},
+    }
+    assert {one.path for one in shown if one.rank == 1 and one.seed == 1} == {
+        "logs/0001-rank0001-stdout.txt",
+        "evidence/0001/rank0001/rate.txt",
+    }
+
+
 def test_a_rank_that_fails_takes_the_others_with_it_and_is_named(
     author: User, engine: Engine
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capsule.errors import ExecutionError
+from capsule.localpaths import LocalPaths
 from capsule.record import File
 from capsule.trust.privacy import Finding, Privacy
 from tests.support.records import make_record
@@ -69,7 +70,7 @@ def test_paths_become_words_and_only_whole_ones(
     home: Path, tmp_path: Path, line: str, expected: str
 ) -> None:
     line, expected = line.format(home=home), expected.format(home=home)
-    assert Privacy(home / "tiny.run").clean_text(line) == expected
+    assert LocalPaths(home / "tiny.run").clean_text(line) == expected
     cleaned, _ = clean(tmp_path, b"first \xff\n" + line.encode() + b"\nlast")
     assert cleaned == b"first \xff\n" + expected.encode() + b"\nlast"
 

@@ -53,7 +53,14 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     yield _metrics(metrics)
     yield from draw_rest(len(metrics) - _METRIC_ROWS, "metrics")
     yield from draw_runs(record, metrics)
-    yield from draw_notes([note.sentence for note in record.notes])
+    yield from draw_notes(remarks(record))
+
+
+def remarks(record: Record) -> list[str]:
+    """The notes of a record, and what is said of trials that completed."""
+    messages = (one.message for one in record.attempts if one.outcome == "completed")
+    sentences = (*(note.sentence for note in record.notes), *filter(None, messages))
+    return list(dict.fromkeys(sentences))
 
 
 def head(record: Record, capsule_id: str | None) -> Table:

@@ -10,8 +10,8 @@ from capsule.errors import ExecutionError
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
 from capsule.report.terminal.agreement import mean
-from capsule.report.terminal.contents import head, name_claim
-from capsule.report.terminal.style import Path, table, text
+from capsule.report.terminal.contents import head, name_claim, remarks
+from capsule.report.terminal.style import Path, draw_notes, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import number
@@ -38,7 +38,7 @@ def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
         head(record, capsule_id),
         *(_draw_claims(record) if record.claims else _draw_metrics(record)),
     ]
-    return (*drawn, *(text(f"note: {note.sentence}") for note in record.notes))
+    return (*drawn, *draw_notes(remarks(record)))
 
 
 def _draw_claims(record: Record) -> Iterator[RenderableType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, images, manifests, reports, talk, values
+from tests.fuzz.doors import capsules, images, manifests, reports, talk, texts, values
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -13,5 +13,6 @@ DOORS: tuple[Door, ...] = (
     reports.JOURNAL,
     reports.RESULTS,
     talk.TALK,
+    texts.TEXTS,
     images.REGISTRY,
 )

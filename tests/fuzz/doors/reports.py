@@ -121,7 +121,7 @@ def send_journal(data: bytes, folder: Path) -> None:
     path = folder / "journal.jsonl"
     path.write_bytes(data)
     trials = (_trial(_LEVELS, 1), _trial(_LEVELS, 2))
-    _seal(merge([journal.read(path, trials)], trials), trials)
+    seal(merge([journal.read(path, trials)], trials), trials)
 
 
 def send_results(data: bytes, folder: Path) -> None:
@@ -132,10 +132,11 @@ def send_results(data: bytes, folder: Path) -> None:
     for ended_well in (True, False):
         report = results.read(path, trial, ended_well=ended_well)
         whole = Journal(software={}, environment={}, reports=(report,))
-        _seal(merge([whole], (trial,)), (trial,))
+        seal(merge([whole], (trial,)), (trial,))
 
 
-def _seal(merged: Journal, trials: tuple[Trial, ...]) -> None:
+def seal(merged: Journal, trials: tuple[Trial, ...]) -> None:
+    """Write what ranks said of these trials as a capsule has it, and read it again."""
     software = codec.pretty(
         {"format": "capsule-software/1", "software": {"numpy": dict(merged.software)}}
     )
@@ -162,7 +163,7 @@ def _seal(merged: Journal, trials: tuple[Trial, ...]) -> None:
             metric = known[series.metric]
             written = lines.write_samples(
                 Samples(
-                    metric=f"b/default/numpy/{metric.name}",
+                    metric=f"{report.trial.rpartition('/')[0]}/{metric.name}",
                     trial=report.trial,
                     attempt=1,
                     seed=1,

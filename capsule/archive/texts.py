@@ -1,0 +1,193 @@
+"""Whether samples follow from the texts that they were read from: each is read again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from capsule.manifest import Benchmark
+from capsule.manifest.sources import Pointer, Source
+from capsule.record import Attempt, Record, Samples
+
+if TYPE_CHECKING:
+    from capsule.extraction import Extract, Value
+
+_LONGEST_BYTES = 2000
+Load = Callable[[str], Iterable[bytes]]
+"""Gives the pieces of a file below `data/`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the texts of one rank of an attempt give, read again.
+
+    Attributes:
+        attempt: Whose.
+        rank: Which rank.
+        sources: Where its metrics are, by the metric's name.
+        paths: Of its texts below `data/`, by their names.
+        texts: The texts.
+        extract: What they give.
+    """
+
+    attempt: Attempt
+    rank: int
+    sources: Mapping[str, Source]
+    paths: Mapping[str, str]
+    texts: Mapping[str, bytes]
+    extract: Extract
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotation:
+    """A number, and the line that it was read from.
+
+    Attributes:
+        metric: Path of its metric.
+        trial: Id of its trial.
+        seed: The trial's.
+        attempt: From 1.
+        rank: Whose text it is.
+        value: The number.
+        step: Where on its way it was taken, None where that is not said.
+        path: Of the text, below `data/`.
+        line: Where it stands, from 1; None in a JSON document.
+        words: The line; the pointer of a number in a JSON document.
+    """
+
+    metric: str
+    trial: str
+    seed: int
+    attempt: int
+    rank: int
+    value: float
+    step: float | None
+    path: str
+    line: int | None
+    words: str
+
+
+def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
+    """The numbers of each metric, with their lines, in the order of the text."""
+    attempt = reading.attempt
+    rows = {name: text.split(b"\n") for name, text in reading.texts.items()}
+    for name, values in reading.extract.values.items():
+        source = reading.sources[name]
+        yield tuple(
+            Quotation(
+                metric=f"{attempt.trial.rpartition('/')[0]}/{name}",
+                trial=attempt.trial,
+                seed=attempt.seed,
+                attempt=attempt.attempt,
+                rank=reading.rank,
+                value=value.value,
+                step=value.step,
+                path=reading.paths[source.text],
+                line=value.line,
+                words=_words(source, rows[source.text], value.line),
+            )
+            for value in values
+        )
+
+
+def _words(source: Source, rows: Sequence[bytes], line: int | None) -> str:
+    if isinstance(source, Pointer):
+        return source.pointer
+    assert line is not None
+    return rows[line - 1][:_LONGEST_BYTES].decode(errors="replace").strip()
+
+
+def read_again(record: Record, load: Load) -> Iterator[Reading]:
+    """Every rank's texts of every attempt that ended well, in the order of the attempts."""
+    benchmarks = {
+        one.id: one
+        for one in record.manifest.benchmarks
+        if any(metric.source is not None for metric in one.metrics)
+    }
+    for attempt in record.attempts if benchmarks else ():
+        benchmark = benchmarks.get(attempt.trial.split("/")[0])
+        if benchmark is not None and attempt.exit_code == 0:
+            yield from _of_attempt(benchmark, attempt, load)
+
+
+def faults(record: Record, load: Load) -> Iterator[str]:
+    """Where samples are not what their texts give, as sentences."""
+    stated = {
+        (line.metric, line.seed, line.attempt, line.rank): line for line in _read_samples(record)
+    }
+    for reading in read_again(record, load):
+        attempt, rank = reading.attempt, reading.rank
+        where = f"seed {attempt.seed}, attempt {attempt.attempt}"
+        if reading.extract.reason is not None and attempt.outcome == "completed":
+            sentence = reading.extract.message.rpartition("\n")[2]
+            yield f"{attempt.trial} completed, and its texts do not give all: {sentence}"
+        for name, values in reading.extract.values.items():
+            metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
+            line = stated.pop((metric, attempt.seed, attempt.attempt, rank), None)
+            if line is None or not _gives(values, line):
+                yield f"samples of {metric}, {where}, are not what its text gives"
+    for metric, seed, number, _ in stated:
+        yield f"samples of {metric}, seed {seed}, attempt {number}, stand in no text"
+
+
+def count(record: Record) -> int:
+    """How many series of samples were read from texts."""
+    return sum(1 for _ in _read_samples(record))
+
+
+def _read_samples(record: Record) -> Iterator[Samples]:
+    """The samples of metrics that are read from a text."""
+    read = {
+        (one.id, metric.name)
+        for one in record.manifest.benchmarks
+        for metric in one.metrics
+        if metric.source is not None
+    }
+    if read:
+        for line in record.samples:
+            if (line.metric.partition("/")[0], line.metric.rpartition("/")[2]) in read:
+                yield line
+
+
+def _of_attempt(benchmark: Benchmark, attempt: Attempt, load: Load) -> Iterator[Reading]:
+    # few capsules have such metrics, and every command that reads one would pay for it
+    from capsule import extraction
+
+    for rank in range(attempt.ranks):
+        if sources := extraction.select(benchmark.metrics, rank):
+            yield _read(attempt, rank, sources, load)
+
+
+def _read(attempt: Attempt, rank: int, sources: Mapping[str, Source], load: Load) -> Reading:
+    from capsule import extraction
+
+    names = {source.text for source in sources.values()}
+    paths = {
+        one.name: one.path for one in attempt.evidence if one.rank == rank and one.name in names
+    }
+    texts = {name: extraction.take(load(path)) for name, path in paths.items()}
+    return Reading(
+        attempt=attempt,
+        rank=rank,
+        sources=sources,
+        paths=paths,
+        texts=texts,
+        extract=extraction.extract(sources, texts),
+    )
+
+
+def _gives(values: tuple[Value, ...], line: Samples) -> bool:
+    """Whether these are the values of a line of samples; two that are NaN are equal."""
+    steps = tuple(value.step for value in values) if values[0].step is not None else None
+    return (
+        line.warmup == 0
+        and (line.wall, line.active) == (None, None)
+        and line.steps == steps
+        and len(line.values) == len(values)
+        and all(
+            one == other.value or (math.isnan(one) and math.isnan(other.value))
+            for one, other in zip(line.values, values, strict=True)
+        )
+    )

@@ -1,0 +1,118 @@
+"""Read a command's metrics where the manifest says that they are: in what it printed, in its files.
+
+A number is read from the text as it will be sealed, without the paths of this machine: whoever has
+the capsule reads the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from capsule import extraction, leavings
+from capsule.execute.reports import Series, Text, TrialReport, writable
+from capsule.execute.workspace import RankFiles
+from capsule.extraction import MOST_BYTES, Value
+from capsule.localpaths import LocalPaths
+from capsule.manifest.sources import OUT
+from capsule.plan import Trial
+
+RESULTS = f"{OUT}results.jsonl"
+"""The name of what a command reports by our protocol, as a text."""
+_STREAMS = ("stdout", "stderr")
+_NAMES = 10
+
+
+def read(
+    files: RankFiles, trial: Trial, paths: LocalPaths, *, ended_well: bool, rank: int
+) -> TrialReport:
+    """Read the metrics of a trial that say where they are.
+
+    Args:
+        files: What one rank left.
+        trial: The trial, whose benchmark declares the metrics.
+        paths: Of this machine, which are not sealed.
+        ended_well: Whether the command ended with exit code 0; of one that did not, nothing is
+            read: what it would still have printed is not known.
+        rank: Whose files.
+    """
+    sources = extraction.select(trial.benchmark.due(trial.framework), rank)
+    if not ended_well or not sources:
+        return TrialReport(trial=trial.id, outcome="completed" if ended_well else None)
+    texts = {}
+    for name in {source.text for source in sources.values()}:
+        text = _load(files, name, paths)
+        if text is not None:
+            texts[name] = text
+    extract = extraction.extract(sources, texts, beside=_list(files.out))
+    return TrialReport(
+        trial=trial.id,
+        outcome="failed" if extract.reason else "completed",
+        reason=extract.reason,
+        message=extract.message,
+        series=tuple(_series(name, values, rank) for name, values in extract.values.items()),
+    )
+
+
+def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterator[Text]:
+    """The texts of one rank that a capsule keeps as evidence, as far as they are there.
+
+    Args:
+        files: What the rank left.
+        trial: The trial, whose benchmark declares the metrics.
+        rank: Whose files.
+        reported: Whether what it reported by our protocol is to be kept too.
+    """
+    sources = extraction.select(trial.benchmark.due(trial.framework), rank)
+    names = {source.text for source in sources.values()} | ({RESULTS} if reported else set())
+    for name in sorted(names):
+        stream = _open(files, name)
+        if stream is None:
+            continue
+        with stream:
+            size_bytes = stream.seek(0, os.SEEK_END)
+        # a stream is sealed whatever its size, where it holds anything
+        if size_bytes > 0 if name in _STREAMS else size_bytes <= MOST_BYTES:
+            yield Text(name=name, rank=rank, path=_path(files, name))
+
+
+def _load(files: RankFiles, name: str, paths: LocalPaths) -> bytes | None:
+    stream = _open(files, name)
+    if stream is None:
+        return None
+    with stream:
+        return extraction.take(paths.clean_stream(stream))
+
+
+def _open(files: RankFiles, name: str) -> BinaryIO | None:
+    if name in _STREAMS:
+        return leavings.open_file(_path(files, name))
+    return leavings.open_below(files.out, name.removeprefix(OUT))
+
+
+def _path(files: RankFiles, name: str) -> Path:
+    streams = {"stdout": files.stdout, "stderr": files.stderr}
+    return streams.get(name, files.folder / name)
+
+
+def _list(folder: Path) -> list[str]:
+    """Some names in a folder, which may hold any number."""
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(writable(entry.name) for entry in islice(listing, _NAMES))
+    except OSError:
+        return []
+
+
+def _series(name: str, values: tuple[Value, ...], rank: int) -> Series:
+    steps = tuple(value.step for value in values if value.step is not None)
+    return Series(
+        metric=name,
+        rank=rank,
+        warmup=0,
+        values=tuple(value.value for value in values),
+        steps=steps or None,
+    )

@@ -1,0 +1,138 @@
+"""Numbers in documents: at a place of a JSON document, and in a column of a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from capsule.extraction.values import (
+    UnreadError,
+    Value,
+    cut,
+    json_number,
+    require_room,
+    to_number,
+)
+from capsule.jsons import Json
+from capsule.manifest.sources import Column, Pointer
+
+# a document of empty lists takes some twenty times as much once it is parsed
+MOST_JSON_BYTES = 8 << 20
+_SEPARATORS = (",", ";", "\t")
+_NAMES = 10
+
+
+def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
+    """The number at a place of a JSON document, or every number of the list that is there.
+
+    Args:
+        source: The place.
+        text: The document.
+        name: Of the text, in words.
+
+    Raises:
+        UnreadError: It is no document, or something else is at the place.
+    """
+    if len(text) > MOST_JSON_BYTES:
+        message = f"{name} has {len(text)} bytes, and {MOST_JSON_BYTES} are the most of a JSON file"
+        raise UnreadError("bad-result", message)
+    try:
+        value: Json = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        reason = cut(str(error))
+        raise UnreadError("bad-result", f"{name} is no JSON document: {reason}") from None
+    for key in _keys(source.pointer):
+        value = _step_into(value, key, f"{name} has no {source.pointer}")
+    what = f"{source.pointer} of {name}"
+    if not isinstance(value, list):
+        return (Value(value=json_number(value, what)),)
+    if not value:
+        raise UnreadError("no-result", f"{what} is an empty list")
+    require_room(len(value))
+    return tuple(Value(value=json_number(one, what)) for one in value)
+
+
+def _keys(pointer: str) -> list[str]:
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+
+
+def _step_into(value: Json, key: str, missing: str) -> Json:
+    if isinstance(value, Mapping):
+        if key in value:
+            inner: Json = value[key]
+            return inner
+        names = ", ".join(cut(name) for name in list(value)[:_NAMES]) or "nothing"
+        raise UnreadError("no-result", f"{missing}: beside {cut(key)!a} there is {names}")
+    if isinstance(value, list):
+        if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(value):
+            entry: Json = value[int(key)]
+            return entry
+        raise UnreadError("no-result", f"{missing}: the list has {len(value)} entries")
+    raise UnreadError("no-result", f"{missing}: {cut(key)!a} is sought in {cut(repr(value))}")
+
+
+def of_column(source: Column, text: bytes, name: str) -> tuple[Value, ...]:
+    """The last number of a column, or with a column of steps all of them; empty cells have none.
+
+    Args:
+        source: Names the columns.
+        text: The table, separated by commas, semicolons or tabs, as its header is.
+        name: Of the text, in words.
+
+    Raises:
+        UnreadError: There is no such column, or nothing in it, or something else than numbers.
+    """
+    values: list[Value] = []
+    last: tuple[int, str] | None = None
+    rows = _rows(text, name)
+    _, header = next(rows, (0, []))
+    place = _place(header, source.column, name)
+    step_place = None if source.step is None else _place(header, source.step, name)
+    for line, row in rows:
+        cell = row[place].strip() if place < len(row) else ""
+        if not cell:
+            continue
+        if step_place is None:
+            last = line, cell
+            continue
+        what = f"{source.column} in line {line} of {name}"
+        step = row[step_place] if step_place < len(row) else ""
+        where = to_number(step, f"{source.step} in line {line} of {name}")
+        values.append(Value(value=to_number(cell, what), step=where, line=line))
+        require_room(len(values))
+    if last is not None:
+        line, cell = last
+        what = f"{source.column} in line {line} of {name}"
+        return (Value(value=to_number(cell, what), line=line),)
+    if not values:
+        raise UnreadError("no-result", f"the column {source.column} of {name} holds nothing")
+    return tuple(values)
+
+
+def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Every row that is not empty, with the number of the line that it ends in."""
+    head = text[: text.find(b"\n") if b"\n" in text else None].decode("utf-8-sig", "replace")
+    separator = max(_SEPARATORS, key=head.count)
+    stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", errors="replace", newline="")
+    reader = csv.reader(stream, delimiter=separator)
+    try:
+        for row in reader:
+            if any(row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        message = f"line {reader.line_num} of {name} is none of a table: {error}"
+        raise UnreadError("bad-result", message) from None
+
+
+def _place(header: Sequence[str], column: str, name: str) -> int:
+    names = [cell.strip() for cell in header]
+    if names.count(column) == 1:
+        return names.index(column)
+    if column in names:
+        raise UnreadError(
+            "bad-result", f"{name} has the column {column} {names.count(column)} times"
+        )
+    known = ", ".join(cut(cell) for cell in names[:_NAMES]) or "none"
+    raise UnreadError("no-result", f"{name} has no column {column}; its columns: {known}")

@@ -1,0 +1,122 @@
+"""Numbers in lines: those that a pattern fits, and those of MLPerf's logging."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from capsule.extraction.values import (
+    UnreadError,
+    Value,
+    cut,
+    json_number,
+    lines,
+    require_room,
+    to_number,
+)
+from capsule.jsons import Json
+from capsule.manifest.sources import LogKey, Pattern
+from capsule.patterns import Match, compile_pattern
+
+_MARK = b":::MLLOG"
+_STEPS = ("epoch_num", "step_num", "samples_count")
+
+
+def by_pattern(source: Pattern, text: bytes, name: str) -> tuple[Value, ...]:
+    """The number of the last line that a pattern fits, or of all; of a line the first place counts.
+
+    Args:
+        source: The pattern.
+        text: What is searched.
+        name: Of the text, in words.
+
+    Raises:
+        UnreadError: It fits no line, or several where one is due, or what it gives is no number.
+    """
+    pattern = compile_pattern(source.pattern)
+    matches: list[tuple[int, Match]] = []
+    for number, line in lines(text):
+        match = pattern.search(line)
+        if match is None:
+            continue
+        if source.occurrence == "last":
+            matches.clear()
+        matches.append((number, match))
+        require_room(len(matches))
+    shown = cut(source.pattern)
+    if not matches:
+        raise UnreadError("no-result", f"no line of {name} fits {shown}")
+    if source.occurrence == "only" and len(matches) > 1:
+        numbers = ", ".join(str(number) for number, _ in matches[:5])
+        message = f"{len(matches)} lines of {name} fit {shown}, and one is due: {numbers}"
+        raise UnreadError("bad-result", message)
+    value = pattern.names.get("value", 1)
+    step = pattern.names.get("step")
+    return tuple(
+        Value(
+            value=_group(match, value, f"what {shown} gives in line {number} of {name}"),
+            step=None
+            if step is None
+            else _group(match, step, f"the step in line {number} of {name}"),
+            line=number,
+        )
+        for number, match in matches
+    )
+
+
+def _group(match: Match, group: int, what: str) -> float:
+    word = match.group(group)
+    if word is None:
+        raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+    return to_number(word.decode(errors="replace"), what)
+
+
+def by_key(source: LogKey, text: bytes, name: str) -> tuple[Value, ...]:
+    """Every value of one key of MLPerf's logging, with the steps that its metadata give to all.
+
+    Args:
+        source: The key.
+        text: What is searched.
+        name: Of the text, in words.
+
+    Raises:
+        UnreadError: No line has the key, or one is none of MLPerf's.
+    """
+    values: list[Value] = []
+    metadata: list[Mapping[str, Json]] = []
+    for number, line in lines(text):
+        start = line.find(_MARK)
+        if start < 0 or source.key.encode() not in line:
+            continue
+        entry = _entry(line[start + len(_MARK) :], f"line {number} of {name}")
+        if entry.get("key") != source.key:
+            continue
+        what = f"{source.key} in line {number} of {name}"
+        values.append(Value(value=json_number(entry.get("value"), what), line=number))
+        place = entry.get("metadata")
+        metadata.append(place if isinstance(place, Mapping) else {})
+        require_room(len(values))
+    if not values:
+        raise UnreadError("no-result", f"no :::MLLOG line of {name} has the key {source.key}")
+    for step in _STEPS:
+        if all(_is_number(place.get(step)) for place in metadata):
+            return tuple(
+                replace(value, step=json_number(place[step], step))
+                for value, place in zip(values, metadata, strict=True)
+            )
+    return tuple(values)
+
+
+def _entry(line: bytes, what: str) -> Mapping[str, Json]:
+    try:
+        entry, _ = json.JSONDecoder().raw_decode(line.decode(errors="replace").lstrip())
+    except (ValueError, RecursionError):
+        raise UnreadError("bad-result", f"{what} has no JSON after :::MLLOG") from None
+    if not isinstance(entry, dict):
+        raise UnreadError("bad-result", f"{what} has no object after :::MLLOG")
+    return entry
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

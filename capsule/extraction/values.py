@@ -1,0 +1,125 @@
+"""One number that was read, and what keeps one from being read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from capsule.jsons import Json
+
+MOST_VALUES = 200_000
+_LONGEST = 80
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+|inf(?:inity)?|nan)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class UnreadError(Exception):
+    """A text does not give a metric's values.
+
+    Attributes:
+        reason: `no-result` where nothing is there, `bad-result` where something else is.
+    """
+
+    def __init__(self, reason: Literal["no-result", "bad-result"], message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """A number that was read.
+
+    Attributes:
+        value: May be NaN or infinite.
+        step: Where on its way it was taken, None where that is not said.
+        line: Where it stands, from 1; None in a JSON document.
+    """
+
+    value: float
+    step: float | None = None
+    line: int | None = None
+
+
+def to_number(text: str, what: str) -> float:
+    """A number as programs print them.
+
+    Raises:
+        UnreadError: It is none.
+    """
+    word = text.strip()
+    if not _NUMBER.fullmatch(word):
+        hint = "; leave out what groups its digits" if "," in word else ""
+        raise UnreadError("bad-result", f"{what} is {cut(text)!a}, which is no number{hint}")
+    return float(word)
+
+
+def json_number(value: Json, what: str) -> float:
+    """A number of a JSON document, in which NaN and infinities may stand as Python writes them.
+
+    Raises:
+        UnreadError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnreadError("bad-result", f"{what} is {cut(repr(value))}, which is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        message = f"{what} is an integer larger than any floating-point number"
+        raise UnreadError("bad-result", message) from None
+
+
+def check_steps(values: Sequence[Value]) -> None:
+    """Stop where steps do not increase, or are no numbers.
+
+    Raises:
+        UnreadError: Says which.
+    """
+    before = None
+    for value in values:
+        step = value.step
+        if step is None:
+            continue
+        if step - step != 0:
+            raise UnreadError("bad-result", f"line {value.line} has the step {step}")
+        if before is not None and step <= before:
+            raise UnreadError(
+                "bad-result", f"line {value.line} has step {step:g}, after step {before:g}"
+            )
+        before = step
+
+
+def require_room(count: int) -> None:
+    """Stop before there are more values than a trial may have.
+
+    Raises:
+        UnreadError: There are.
+    """
+    if count > MOST_VALUES:
+        raise UnreadError("bad-result", f"there are more than {MOST_VALUES} values")
+
+
+def cut(text: str) -> str:
+    """The beginning of a text that is quoted."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
+    r"""The lines with their numbers; a bar that is drawn anew by `\r` is several in one.
+
+    >>> list(lines(b"10%\r20%\nend"))
+    [(1, b'10%'), (1, b'20%'), (2, b'end')]
+    """
+    start, number = 0, 1
+    while start < len(text):
+        end = text.find(b"\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end]
+        if b"\r" in line:
+            yield from ((number, part) for part in line.split(b"\r") if part)
+        elif line:
+            yield number, line
+        start, number = end + 1, number + 1

@@ -1,0 +1,155 @@
+"""Where a command's metric is read from, when the command does not report it by our protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from capsule.manifest.problems import Problems
+from capsule.patterns import PatternError, compile_pattern
+
+Occurrence = Literal["last", "only", "all"]
+OUT = "out/"
+"""What the name of a text begins with that is a file of the trial's out folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """A regular expression that is held against each line.
+
+    Attributes:
+        text: Name of the text: `stdout`, `stderr`, or `out/` and a path below the out folder.
+        pattern: In the syntax of RE2; its group `value`, or the only one, holds the number.
+        occurrence: Which of the lines that it fits count.
+    """
+
+    text: str
+    pattern: str
+    occurrence: Occurrence = "last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pointer:
+    """A place in a JSON document: a number, or a list of them.
+
+    Attributes:
+        text: As of `Pattern`.
+        pointer: JSON pointer (RFC 6901).
+    """
+
+    text: str
+    pointer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table with a header.
+
+    Attributes:
+        text: As of `Pattern`.
+        column: Its name in the header.
+        step: Name of the column that says where on its way each value was taken; None for the
+            last value alone.
+    """
+
+    text: str
+    column: str
+    step: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogKey:
+    """The lines of MLPerf's logging that have one key.
+
+    Attributes:
+        text: As of `Pattern`.
+        key: Such as `eval_accuracy`.
+    """
+
+    text: str
+    key: str
+
+
+Source = Pattern | Pointer | Column | LogKey
+
+
+def read(raw: Mapping[str, Any] | None) -> Source | None:
+    """The source that a metric's `from`, which fits the schema, describes."""
+    if raw is None:
+        return None
+    text = OUT + raw["file"] if "file" in raw else raw.get("stream", "stdout")
+    if "pattern" in raw:
+        occurrence = raw.get("occurrence", "last")
+        return Pattern(text=text, pattern=raw["pattern"], occurrence=occurrence)
+    if "json" in raw:
+        return Pointer(text=text, pointer=raw["json"])
+    if "csv" in raw:
+        return Column(text=text, column=raw["csv"], step=raw.get("step"))
+    return LogKey(text=text, key=raw["mllog"])
+
+
+def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
+    """Note what a schema cannot say of sources.
+
+    Args:
+        metrics: The metrics of a command, which fit the schema.
+        here: Their JSON pointer.
+        problems: Collects what is wrong.
+    """
+    for name, metric in metrics.items():
+        source = read(metric.get("from"))
+        if source is None:
+            continue
+        place = f"{here}/{name}/from"
+        if isinstance(source, Pattern):
+            _check_pattern(source, f"{place}/pattern", problems)
+        wrong = problems.below(place)
+        if not wrong and metric.get("per") == "step" and not gives_steps(source):
+            problems.add(place, _without_steps(source))
+
+
+def gives_steps(source: Source) -> bool:
+    """Whether its values may have steps, as those of a curve have."""
+    match source:
+        case Pattern():
+            return source.occurrence == "all" and "step" in compile_pattern(source.pattern).names
+        case Column():
+            return source.step is not None
+        case LogKey():
+            return True
+        case Pointer():
+            return False
+
+
+def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
+    try:
+        pattern = compile_pattern(source.pattern)
+    except PatternError as error:
+        problems.add(here, f"not a pattern that is taken: {error}")
+        return
+    unknown = sorted(pattern.names.keys() - {"value", "step"})
+    if unknown:
+        problems.add(here, f"the group {unknown[0]!r} means nothing; there are: value, step")
+    elif "value" not in pattern.names and pattern.groups != 1:
+        problems.add(
+            here,
+            f"has {pattern.groups} groups, and one is to hold the number: write it as"
+            " (?P<value>...), and groups that only hold together as (?:...)"
+            if pattern.groups
+            else "has no group that holds the number, such as ([0-9.]+)",
+        )
+    elif "step" in pattern.names and "value" not in pattern.names:
+        problems.add(here, "has a group for the step and none for the number, (?P<value>...)")
+    elif "step" in pattern.names and source.occurrence != "all":
+        problems.add(here, 'has a step, which "occurrence": "all" alone makes use of')
+
+
+def _without_steps(source: Source) -> str:
+    match source:
+        case Pattern():
+            return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
+        case Column():
+            return 'declared per step: needs "step", the column that holds it'
+        case _:
+            return "declared per step, and a place in a JSON document has none"

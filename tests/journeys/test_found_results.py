@@ -1,0 +1,222 @@
+"""A script that nobody edited: its numbers are read where they are, from the run to a verdict."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capsule import archive, freezing, summary
+from capsule.record import File, Record
+from tests.support.capsules import carry, forge
+from tests.support.command import Document, User, write_manifest, write_script
+
+TRAIN = """
+import json, os, random, sys
+seed = int(os.environ["CAPSULE_SEED"])
+noise = random.Random(seed).uniform(-0.01, 0.01)
+print("data in", os.path.expanduser("~"))
+for epoch in range(3):
+    print(f"epoch {epoch} loss: {1 / (epoch + 1) + noise:.6f}")
+"""
+Forgery = Callable[[Record, list[File]], tuple[Record, list[File]]]
+LOSS: Document = {"direction": "lower", "from": {"pattern": "loss: ([0-9.]+)"}}
+
+
+def write(user: User, script: str = TRAIN, **metrics: Document) -> Path:
+    write_script(user.folder, script)
+    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    return write_manifest(
+        user.folder, benchmarks=[{**benchmark, "metrics": metrics or {"loss": LOSS}}]
+    )
+
+
+def publish(user: User, manifest: Path) -> None:
+    ended = user.run("run", manifest, "--runtime", "host", "--output", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def read_lines(user: User, name: str, capsule: str = "a.capsule.zip") -> list[Document]:
+    with zipfile.ZipFile(user.folder / capsule) as opened:
+        return [json.loads(line) for line in opened.read(f"data/results/{name}").splitlines()]
+
+
+def test_an_unedited_script_is_run_checked_and_verified(author: User) -> None:
+    publish(author, write(author))
+    facts = author.json("check", "a.capsule.zip")["checked"]
+    assert "5 series of samples are what the texts give that they were read from" in facts
+    ended = author.run("verify", "a.capsule.zip", "--output", "b.capsule.zip")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert author.run("check", "b.capsule.zip").returncode == 0
+    added = author.run("verify", "a.capsule.zip", "--add", "b.capsule.zip", "--output", "c.zip")
+    assert added.returncode == 0, added.stdout + added.stderr
+    facts = author.json("check", "c.zip")["checked"]
+    assert "10 series of samples are what the texts give that they were read from" in facts
+
+
+def test_what_a_script_leaves_in_files_is_kept_and_read_again(author: User) -> None:
+    script = (
+        TRAIN
+        + """
+json.dump({"results": {"accuracy": 0.9, "times": [1, 2, 4]}}, open("out.json", "w"))
+os.mkdir("logs")
+print("epoch,val_loss", "0,0.5", "1,0.25", "2,", sep="\\n", file=open("logs/train.csv", "w"))
+for epoch in (1, 2):
+    entry = {"key": "eval_accuracy", "value": epoch / 4, "metadata": {"epoch_num": epoch}}
+    print(":::MLLOG", json.dumps(entry), file=sys.stderr)
+"""
+    )
+    curve = "epoch (?P<step>[0-9]+) loss: (?P<value>[0-9.]+)"
+    manifest = write(
+        author,
+        script,
+        loss=LOSS,
+        curve={"per": "step", "from": {"pattern": curve, "occurrence": "all"}},
+        accuracy={"from": {"json": "/results/accuracy", "file": "out.json"}},
+        times={"unit": "s", "from": {"json": "/results/times", "file": "out.json"}},
+        last={"from": {"csv": "val_loss", "file": "logs/train.csv"}},
+        all={"per": "step", "from": {"csv": "val_loss", "file": "logs/train.csv", "step": "epoch"}},
+        mlperf={"per": "step", "from": {"mllog": "eval_accuracy", "stream": "stderr"}},
+    )
+    publish(author, manifest)
+    samples = {
+        line["metric"].rpartition("/")[2]: (line["values"], line["steps"])
+        for line in read_lines(author, "samples.jsonl")
+        if line["seed"] == 1
+    }
+    assert samples["curve"][0][-1:] == samples["loss"][0]
+    assert samples["curve"][1] == [0, 1, 2]
+    assert samples["accuracy"] == ([0.9], None)
+    assert samples["times"] == ([1, 2, 4], None)
+    assert samples["last"] == ([0.25], None)
+    assert samples["all"] == ([0.5, 0.25], [0, 1])
+    assert samples["mlperf"] == ([0.25, 0.5], [1, 2])
+    evidence = {
+        one["name"]: one["path"] for one in read_lines(author, "attempts.jsonl")[0]["evidence"]
+    }
+    assert evidence == {
+        "out/logs/train.csv": "evidence/0001/logs/train.csv",
+        "out/out.json": "evidence/0001/out.json",
+        "stderr": "logs/0001-stderr.txt",
+        "stdout": "logs/0001-stdout.txt",
+    }
+    assert author.run("check", "a.capsule.zip").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "source", "reason", "words"),
+    [
+        ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of standard output"),
+        ("", {"pattern": "loss: (.*)"}, "no-result", "standard output is empty"),
+        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "'low', which is no num"),
+        (
+            "print('loss: 1\\nloss: 2')",
+            {"pattern": "loss: (.*)", "occurrence": "only"},
+            "bad-result",
+            "2 lines of standard output fit loss: (.*), and one is due: 1, 2",
+        ),
+        ("print('loss: nan')", {"pattern": "loss: (.*)"}, "non-finite", "loss is nan"),
+        (
+            "open('other.csv', 'w')",
+            {"csv": "loss", "file": "log.csv"},
+            "no-result",
+            "no file log.csv in the out folder, which holds other.csv",
+        ),
+    ],
+)
+def test_what_gives_no_number_fails_the_trial_and_shows_what_was_searched(
+    author: User, script: str, source: Document, reason: str, words: str
+) -> None:
+    manifest = write(author, script, loss={"from": source})
+    ended = author.run("run", manifest, "--runtime", "host", "--output", "a.capsule.zip")
+    assert ended.returncode == 5
+    assert words in " ".join(ended.stderr.split())
+    (first, *_) = read_lines(author, "attempts.jsonl")
+    assert (first["outcome"], first["reason"]) == ("failed", reason)
+    if script.startswith("print") and reason != "non-finite":
+        assert "standard output ends with\n  | " in first["message"]
+    # what was searched is there, and read again by whoever checks
+    assert author.run("check", "a.capsule.zip").returncode == 0
+
+
+def test_a_number_is_read_from_the_text_as_it_is_sealed(author: User) -> None:
+    script = 'import os\nprint(os.getcwd(), "loss: 0.5")'
+    source = {"pattern": r"^\$RUN/starts/[0-9]+/out loss: (.*)"}
+    publish(author, write(author, script, loss={"from": source}))
+    assert {tuple(line["values"]) for line in read_lines(author, "samples.jsonl")} == {(0.5,)}
+    assert author.run("check", "a.capsule.zip").returncode == 0
+
+
+def test_a_metric_that_nobody_declared_is_kept_and_named_and_costs_no_run(author: User) -> None:
+    script = (
+        TRAIN
+        + """
+with open(os.environ["CAPSULE_RESULTS"], "w") as results:
+    print(json.dumps({"metric": "extra", "value": seed}), file=results)
+"""
+    )
+    publish(author, write(author, script))
+    (first, *_) = read_lines(author, "attempts.jsonl")
+    assert first["outcome"] == "completed"
+    shown = author.run("show", "a.capsule.zip").stdout
+    assert "note: reported extra, of which the manifest knows nothing: kept, not judged" in shown
+    assert first["message"].startswith("reported extra, of which the manifest knows nothing")
+    with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
+        kept = opened.read("data/evidence/0001/results.jsonl")
+    assert json.loads(kept) == {"metric": "extra", "value": 1}
+
+
+def test_show_tells_the_line_of_each_number(author: User) -> None:
+    publish(author, write(author))
+    shown = author.json("show", "a.capsule.zip", "--evidence")["evidence"]
+    assert len(shown) == 5
+    (value,) = shown[0]["values"]
+    assert (shown[0]["path"], value["line"]) == ("logs/0001-stdout.txt", 4)
+    assert value["text"] == f"epoch 2 loss: {value['value']:.6f}"
+    table = author.run("show", "a.capsule.zip", "--evidence").stdout
+    assert f"logs/0001-stdout.txt:4: {value['text']}" in table
+
+
+def refreeze(record: Record) -> Record:
+    claims = freezing.follow(record.manifest.claims, summary.run_values(record))
+    return replace(record, claims=tuple(claims))
+
+
+def with_another_number(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    first, *rest = record.samples
+    return refreeze(replace(record, samples=(replace(first, values=(0.1,)), *rest))), files
+
+
+def with_another_log(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    return record, [
+        replace(file, source=b"epoch 2 loss: 0.1\n")
+        if file.path == "logs/0001-stdout.txt"
+        else file
+        for file in files
+    ]
+
+
+def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    first, *rest = record.attempts
+    return replace(record, attempts=(replace(first, evidence=()), *rest)), files
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_another_number, "are not what its text gives"),
+        (with_another_log, "are not what its text gives"),
+        (without_evidence, "stand in no text"),
+    ],
+)
+def test_a_number_that_its_text_does_not_give_damages_a_capsule(
+    author: User, change: Forgery, words: str
+) -> None:
+    publish(author, write(author))
+    with archive.read(author.folder / "a.capsule.zip") as capsule:
+        forge(*change(capsule.record, carry(capsule)), author.folder / "forged.zip")
+    ended = author.run("check", "forged.zip")
+    assert ended.returncode == 4
+    assert words in " ".join(ended.stderr.split())
