@@ -362,6 +362,7 @@ def _session(
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,
         determinism=plan.manifest.determinism,
+        image=setup.image,
         label=workspace.label,
         nodes=(_add_node(workspace),) * len(resolved.devices),
         deadline=time.monotonic() + limit if limit else None,
