@@ -116,11 +116,11 @@ class region:  # noqa: N801 - reads as a word of the language
         name, cuda = self._name, self._cuda
 
         @functools.wraps(function)
-        def timed(*arguments: Any, **options: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             with region(name, cuda=cuda):
                 return function(*arguments, **options)
 
-        return timed  # type: ignore[return-value]
+        return call  # type: ignore[return-value]
 
 
 def flush() -> None:
