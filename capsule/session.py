@@ -105,8 +105,7 @@ def begin(
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
-    session = enter(folder, plan, setup, resolved, claims=claims)
-    return replace(session, earlier=earlier, own=own)
+    return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier, own=own)
 
 
 def set_up(
@@ -136,6 +135,7 @@ def set_up(
         levels=payload.levels_facts(resolved.levels),
         datasets=resolved.datasets,
         notes=resolved.notes,
+        sources=resolved.sources,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, stats, summary
 from capsule.origin import Side
-from capsule.record import FrozenClaim, Record
+from capsule.record import FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.summary import MetricRuns
@@ -25,6 +25,8 @@ _METRIC_ROWS = 40
 _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
+_SOURCES = 10
+_INPUTS = 5
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -75,6 +77,10 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     else:
         yield "image", str(record.image.identity.digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
+    for source in record.sources[:_SOURCES]:
+        yield "source", _source(source)
+    if len(record.sources) > _SOURCES:
+        yield "", f"and {len(record.sources) - _SOURCES} more"
     for node in record.nodes[:_NODES]:
         yield "node", inventory.describe(node)
     if len(record.nodes) > _NODES:
@@ -82,6 +88,12 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "seeds", _seeds(record)
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
+
+
+def _source(source: Source) -> str:
+    states = {True: ", modified", False: "", None: ", modified or not: git could not tell"}
+    inputs = join_first(list(source.inputs), _INPUTS)
+    return f"{inputs}: git commit {source.commit}{states[source.modified]}"
 
 
 def _seeds(record: Record) -> str:

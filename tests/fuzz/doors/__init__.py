@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, images, manifests, reports, values
+from tests.fuzz.doors import capsules, checkouts, images, manifests, reports, values
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -13,4 +13,5 @@ DOORS: tuple[Door, ...] = (
     reports.JOURNAL,
     reports.RESULTS,
     images.REGISTRY,
+    checkouts.CHECKOUT,
 )
