@@ -57,7 +57,7 @@ class Checkout:
         for folder in (self._folder, self._common):
             if commit := _commit(_read_line(folder / name)):
                 return commit
-        return self._packed(name)
+        return self._find_packed(name)
 
     @cached_property
     def own_patterns(self) -> Path:
@@ -65,7 +65,7 @@ class Checkout:
         return self._common / "info" / "exclude"
 
     @cached_property
-    def tracked(self) -> frozenset[str] | None:
+    def index_files(self) -> frozenset[str] | None:
         """Paths below the root of the files that it keeps; None where git cannot be asked."""
         listing = self._ask("ls-files", "-z", "--cached")
         if listing is None:
@@ -73,10 +73,10 @@ class Checkout:
         return frozenset(os.fsdecode(name) for name in listing.split(b"\0") if name)
 
     @cached_property
-    def tracked_folders(self) -> frozenset[str]:
+    def index_folders(self) -> frozenset[str]:
         """Paths below the root of the folders that these lie in."""
         return frozenset(
-            parent.as_posix() for name in self.tracked or () for parent in Path(name).parents
+            parent.as_posix() for name in self.index_files or () for parent in Path(name).parents
         )
 
     def is_modified(self, paths: Sequence[str]) -> bool | None:
@@ -110,7 +110,7 @@ class Checkout:
         line = _read_line(folder / "commondir")
         return folder / line if line else folder
 
-    def _packed(self, name: str) -> str | None:
+    def _find_packed(self, name: str) -> str | None:
         text = _read(self._common / "packed-refs", _MOST_PACKED_BYTES) or ""
         match = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", text, re.M)
         return _commit(match[1]) if match else None

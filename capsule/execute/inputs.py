@@ -294,7 +294,7 @@ class _Walk:
             return None, False
         known = folder.checkout
         path = "/".join(parts[len(known.root.parts) :])
-        kept = known.tracked_folders if is_folder else known.tracked or ()
+        kept = known.index_folders if is_folder else known.index_files or ()
         return (None, True) if path in kept else (_IGNORED, True)
 
     def _check(self, name: str, status: os.stat_result | None = None) -> os.stat_result:
