@@ -57,7 +57,7 @@ class Checkout:
         for folder in (self._folder, self._common):
             if commit := _commit(_read_line(folder / name)):
                 return commit
-        return self._find_packed(name)
+        return self._search_packs(name)
 
     @cached_property
     def own_patterns(self) -> Path:
@@ -110,7 +110,7 @@ class Checkout:
         line = _read_line(folder / "commondir")
         return folder / line if line else folder
 
-    def _find_packed(self, name: str) -> str | None:
+    def _search_packs(self, name: str) -> str | None:
         text = _read(self._common / "packed-refs", _MOST_PACKED_BYTES) or ""
         match = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", text, re.M)
         return _commit(match[1]) if match else None

@@ -215,6 +215,26 @@ def test_what_is_no_file_is_named_and_can_be_excluded(
     assert carried(author) == {"repo/run.py"}
 
 
+def test_names_as_people_have_them_are_carried_and_verified(author: User) -> None:
+    names = (".flake8", "my data/x (1).csv", "a+b,c=[d]#e&f@g!~$^{h}`'.txt", ".x/y")
+    fill(author.folder / "repo", **dict.fromkeys(names, "x"))
+    run(author, "repo")
+    assert carried(author) == {f"repo/{name}" for name in ("run.py", *names)}
+    assert author.run("check", "a.zip").returncode == 0
+    ended = author.run("verify", "a.zip", "--output", "b.zip")
+    assert ended.returncode in (0, 3), ended.stderr
+    with zipfile.ZipFile(author.folder / "b.zip") as capsule:
+        assert {f"data/inputs/repo/{name}" for name in names} <= set(capsule.namelist())
+
+
+@pytest.mark.parametrize("name", ["a%b", "a\\b", "a:b", "é", "a ", "con.txt", "a\nb"])
+def test_a_name_that_means_other_things_elsewhere_is_refused(author: User, name: str) -> None:
+    fill(author.folder / "repo", **{name: "x"})
+    ended = author.run("run", manifest(author, "repo"))
+    assert ended.returncode == 2
+    assert "a capsule cannot hold files of these names: 'data/inputs/repo/" in ended.stderr
+
+
 def test_a_folder_of_which_all_is_left_out_is_refused(author: User) -> None:
     fill(author.folder / "repo")
     ended = author.run("run", manifest(author, "repo", exclude=["*.py"]))
