@@ -66,6 +66,7 @@ class _Folder:
         checkout: What it is of.
         rules: Of git, those that count more come later.
         ignored: Git ignores it, but for files in it that it keeps all the same.
+        asks_git: Whether checkouts count at all.
     """
 
     name: str
@@ -73,14 +74,17 @@ class _Folder:
     checkout: Checkout | None
     rules: tuple[_Rules, ...]
     ignored: bool = False
+    asks_git: bool = True
 
 
 def names(manifest: Manifest) -> set[str]:
     """What a manifest names as inputs."""
     named = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
-    if manifest.image is not None and manifest.image.build is not None:
-        named.add(manifest.image.build)
-    return named
+    return named | set(filter(None, [_recipe(manifest)]))
+
+
+def _recipe(manifest: Manifest) -> str | None:
+    return manifest.image.build if manifest.image is not None else None
 
 
 def collect(manifest: Manifest, folder: Path | None) -> Inputs:
@@ -101,6 +105,9 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
     walk = _Walk(_require(manifest, folder))
     for name, patterns in _entries(manifest):
         walk.add(name, patterns)
+    if recipe := _recipe(manifest):
+        # an image is built of all that lies there
+        walk.add(recipe, (), asks_git=False)
     archive.check_names(f"data/inputs/{name}" for name in walk.files)
     return Inputs(
         files=dict(sorted(walk.files.items())),
@@ -125,14 +132,7 @@ def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
 
 def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
     """Each input with what is excluded from it, once for each way."""
-    wanted = {
-        (name, benchmark.exclude): None
-        for benchmark in manifest.benchmarks
-        for name in benchmark.inputs
-    }
-    if manifest.image is not None and manifest.image.build is not None:
-        wanted[manifest.image.build, ()] = None
-    return sorted(wanted)
+    return sorted({(name, one.exclude) for one in manifest.benchmarks for name in one.inputs})
 
 
 def _require(manifest: Manifest, folder: Path | None) -> Path:
@@ -159,20 +159,29 @@ class _Walk:
         self._checkouts: dict[Path, Checkout] = {}
         self._inputs: dict[Path, list[str]] = {}
 
-    def add(self, name: str, exclude: Sequence[str]) -> None:
-        """Take the files of one input, which has no link on its way."""
+    def add(self, name: str, exclude: Sequence[str], *, asks_git: bool = True) -> None:
+        """Take the files of one input, which has no link on its way.
+
+        Args:
+            name: Below the manifest's folder.
+            exclude: Patterns of what stays out.
+            asks_git: Whether its checkout is recorded, and what git ignores stays out.
+        """
         for parent in reversed(Path(name).parents[:-1]):
             self._check(parent.as_posix())
         path = self._top / name
         is_folder = stat.S_ISDIR(self._check(name).st_mode)
-        known = None if self._whole else self._find(path if is_folder else path.parent)
+        asks_git = asks_git and not self._whole
+        known = self._find(path if is_folder else path.parent) if asks_git else None
         self._note(known, name)
         if not is_folder:
             self.files[name] = self._base / name
             return
         excluded = _Rules(depth=len(self._top.parts), patterns=ignores.read("\n".join(exclude)))
         rules = tuple(self._rules_above(path, known)) if known else ()
-        folders = [_Folder(name=name, parts=path.parts, checkout=known, rules=rules)]
+        folders = [
+            _Folder(name=name, parts=path.parts, checkout=known, rules=rules, asks_git=asks_git)
+        ]
         while folders:
             folders += self._enter(folders.pop(), excluded)
         if not any(file.startswith(f"{name}/") for file in self.files):
@@ -246,6 +255,7 @@ class _Walk:
                     checkout=folder.checkout,
                     rules=folder.rules,
                     ignored=ignored,
+                    asks_git=folder.asks_git,
                 )
             else:
                 self._check(name, entry.stat(follow_symlinks=False))
@@ -253,7 +263,7 @@ class _Walk:
 
     def _look_up(self, folder: _Folder, entries: set[str]) -> _Folder:
         """The same with its own ignore file, and of its own checkout where it is one's root."""
-        if self._whole:
+        if not folder.asks_git:
             return folder
         known, rules, path = folder.checkout, folder.rules, Path(*folder.parts)
         if _GIT in entries and (known is None or known.root != path):

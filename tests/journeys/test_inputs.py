@@ -1,5 +1,6 @@
 """Inputs as people have them: clones, worktrees, ignored files, links, thousands of files."""
 
+import json
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.command import NOISY, User, write_manifest
 
-WITHOUT_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed here")
+NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed here")
 
 
 def git(folder: Path, *words: str) -> str:
@@ -86,7 +87,7 @@ def shown(author: User) -> str:
     return " ".join(author.run("show", "a.zip").stdout.split())
 
 
-@WITHOUT_GIT
+@NEEDS_GIT
 def test_of_a_clone_what_git_keeps_is_carried(author: User) -> None:
     ignores = "*.bin\n!keep.bin\n/build/\ndata/**/raw\n"
     repo = clone(
@@ -113,7 +114,7 @@ def test_of_a_clone_what_git_keeps_is_carried(author: User) -> None:
     assert author.run("check", "a.zip").returncode == 0
 
 
-@WITHOUT_GIT
+@NEEDS_GIT
 def test_a_change_since_the_commit_is_recorded_where_inputs_are_concerned(author: User) -> None:
     repo = clone(author.folder, **{"src/run.py": NOISY, "paper.tex": "", "tiny.json": "{}"})
     (repo / "paper.tex").write_text("changed")
@@ -128,7 +129,7 @@ def test_a_change_since_the_commit_is_recorded_where_inputs_are_concerned(author
     assert f"git commit {commit}, modified" in shown(author)
 
 
-@WITHOUT_GIT
+@NEEDS_GIT
 def test_a_worktree_and_a_submodule_have_commits_of_their_own(author: User) -> None:
     library = clone(author.folder / "library", **{"x.txt": "", "y.log": "", ".gitignore": "z"})
     main = clone(author.folder / "main", **{".gitignore": "*.log\n"})
@@ -159,7 +160,20 @@ def test_a_worktree_and_a_submodule_have_commits_of_their_own(author: User) -> N
     ]
 
 
-@WITHOUT_GIT
+@NEEDS_GIT
+def test_of_an_image_s_recipe_all_is_carried_that_it_is_built_of(author: User) -> None:
+    clone(author.folder, **{".gitignore": "wheels/\n", "repo/run.py": NOISY})
+    fill(author.folder / "image", **{"Dockerfile": "FROM x\n", "wheels/a.whl": "x"})
+    path = manifest(author, "repo")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "image": {"build": "image"}}))
+    ended = author.run("run", path, "--runtime", "host", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    recipe = {f"image/{name}" for name in ("Dockerfile", "run.py", "wheels/a.whl")}
+    assert carried(author) == {"repo/run.py", *recipe}
+    assert [source["inputs"] for source in sources(author)] == [["repo"]]
+
+
+@NEEDS_GIT
 def test_without_git_the_lists_count_and_changes_are_unknown(author: User) -> None:
     repo = clone(author.folder / "repo", **{".gitignore": "*.bin\n"})
     fill(repo, **{"a.bin": "x"})
