@@ -223,6 +223,9 @@ class _Follower(Watch):
             done, total = done_bytes / 1e9, total_bytes / 1e9
             self._display.say(f"dataset {name}: {done:.1f} of {total:.1f} GB")
 
+    def omissions(self, sentence: str) -> None:
+        self._display.say(sentence)
+
     def private(self, findings: Sequence[str]) -> None:
         self._display.say("this may be private, and is sealed as it is:")
         for finding in findings[:_SHOWN]:

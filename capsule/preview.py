@@ -14,6 +14,7 @@ from capsule import site as sites
 from capsule.errors import CannotRunError
 from capsule.execute import payload
 from capsule.execute.header import Header
+from capsule.execute.inputs import collect
 from capsule.execute.kinds import workload_of
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Workspace
@@ -74,7 +75,7 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
     )
     recipe = manifest.image.build if manifest.image and options.image is None else None
     runtime, image, fault = _choose(request, recipe)
-    inputs = payload.inputs(manifest, manifest.folder)
+    inputs = collect(manifest, manifest.folder).files
     limits = (manifest.resources.walltime_seconds, options.walltime)
     contained = runtime is None or runtime.contained
     return Preview(
@@ -87,7 +88,7 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         is_kept=bool(runtime and image and runtime.keeps(image, cache=_cache())),
         input_bytes={name: path.stat().st_size for name, path in inputs.items()},
         # every engine shows a workload the same
-        invocation=_first_start(plan, runtime or Docker(), inputs, options),
+        invocation=_first_start(plan, runtime or Docker(), image, inputs, options),
         walltime_seconds=min((limit for limit in limits if limit), default=None),
     )
 
@@ -109,7 +110,11 @@ def _cache() -> Path:
 
 
 def _first_start(
-    plan: Plan, runtime: Runtime, inputs: Mapping[str, Path], options: RunOptions
+    plan: Plan,
+    runtime: Runtime,
+    image: Image | None,
+    inputs: Mapping[str, Path],
+    options: RunOptions,
 ) -> Invocation:
     """How the first process would be started, by the code that starts it."""
     manifest, group = plan.manifest, plan.groups[0]
@@ -121,6 +126,7 @@ def _first_start(
         datasets=(),
         data={spec.name: _lies(manifest, spec.path) for spec in manifest.datasets},
         inputs=inputs,
+        sources=(),
         levels=payload.OWN_LEVELS,
         threads=resolving.threads(manifest),
         devices=gpus.by_rank(resources.gpus_per_rank, resources.ranks),
@@ -140,6 +146,7 @@ def _first_start(
     setting = Setting(
         runtime=runtime,
         prepared=resolved.prepared,
+        image=image,
         launcher=resolved.launcher,
         data=resolved.data,
         threads=resolved.threads,

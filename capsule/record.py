@@ -189,6 +189,22 @@ class Dataset:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source:
+    """A git checkout that inputs are of.
+
+    Attributes:
+        inputs: As the manifest names them, or a folder below one that is a checkout of its own.
+        commit: What was checked out, 40 or 64 hex digits.
+        modified: Whether files that git keeps were others than the commit's; None where git could
+            not tell.
+    """
+
+    inputs: tuple[str, ...]
+    commit: str
+    modified: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class File:
     """A file to be put into the capsule.
 
@@ -245,6 +261,7 @@ class Record:
         environment: Every value set that can change a result: variables, threads, affinity, flags.
         levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
         datasets: Used datasets.
+        sources: Where its author had the inputs from; none of a re-execution.
         claims: Frozen claims.
         attempts: Every attempt, in order.
         samples: Every sample of every attempt.
@@ -273,6 +290,7 @@ class Record:
     attempts: tuple[Attempt, ...]
     samples: tuple[Samples, ...]
     notes: tuple[Note, ...]
+    sources: tuple[Source, ...] = ()
 
     @property
     def verifies(self) -> str | None:
@@ -314,6 +332,7 @@ class Setup:
     levels: Mapping[str, str | None]
     datasets: tuple[Dataset, ...]
     notes: tuple[Note, ...]
+    sources: tuple[Source, ...] = ()
 
 
 # what the lines of `results/samples.jsonl` are sorted by, fetched without a function in Python
@@ -366,4 +385,5 @@ def assemble(
         attempts=execution.attempts,
         samples=tuple(samples),
         notes=setup.notes,
+        sources=setup.sources,
     )

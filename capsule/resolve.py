@@ -18,12 +18,13 @@ from capsule import datasets, launch, notes, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
-from capsule.execute import payload
+from capsule.execute import inputs, payload
+from capsule.execute.inputs import Inputs
 from capsule.image import Image, platforms
 from capsule.launch.base import Launcher
 from capsule.manifest import Manifest
 from capsule.notes import Note
-from capsule.record import Dataset
+from capsule.record import Dataset, Source
 from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
@@ -86,6 +87,7 @@ class Resolved:
         datasets: What they are, with digests.
         data: Where each dataset lies.
         inputs: Every input file: its path below `inputs/`, and where it lies.
+        sources: The git checkouts that they are of.
         levels: Folder of the measuring program.
         threads: Threads that a workload may use.
         devices: Names of the devices that each rank gets, by rank.
@@ -99,6 +101,7 @@ class Resolved:
     datasets: tuple[Dataset, ...]
     data: Mapping[str, Path]
     inputs: Mapping[str, Path]
+    sources: tuple[Source, ...]
     levels: Path
     threads: int
     devices: tuple[tuple[str, ...], ...]
@@ -151,7 +154,9 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     manifest, site = request.manifest, sites.load()
     choice = choice or choose(request)
     runtime, image = choice.runtime, choice.image
-    inputs = payload.inputs(manifest, request.inputs)
+    carried = _inputs(request)
+    if carried.left_out is not None:
+        watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
     prepared = _prepare(runtime, image, request, site, watch)
     return Resolved(
@@ -160,7 +165,8 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         prepared=prepared,
         datasets=records,
         data=data,
-        inputs=inputs,
+        inputs=carried.files,
+        sources=carried.sources,
         levels=request.levels,
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
@@ -266,6 +272,13 @@ def _pending(watch: Watch) -> Iterator[None]:
     finally:
         over.set()
         teller.join()
+
+
+def _inputs(request: Request) -> Inputs:
+    """Those of an earlier run as they were copied then, else what the author's folders hold."""
+    if request.used is not None:
+        return Inputs(files=inputs.copies(request.manifest, request.inputs))
+    return inputs.collect(request.manifest, request.inputs)
 
 
 def threads(manifest: Manifest) -> int:

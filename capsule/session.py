@@ -105,8 +105,7 @@ def begin(
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
-    session = enter(folder, plan, setup, resolved, claims=claims)
-    return replace(session, earlier=earlier, own=own)
+    return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier, own=own)
 
 
 def set_up(
@@ -136,6 +135,7 @@ def set_up(
         levels=payload.levels_facts(resolved.levels),
         datasets=resolved.datasets,
         notes=resolved.notes,
+        sources=resolved.sources,
     )
 
 
@@ -334,14 +334,13 @@ def _origin(
     if plan.verifies is None:
         return Original(image=terms.image)
     seeds = _count_fresh(plan)
-    own = resolved.levels == payload.OWN_LEVELS
     return Verification(
         of=plan.verifies,
         nonce=plan.nonce,
         look=looks.place((claim.looks for claim in claims), seeds),
         runs=seeds,
         image=terms.image,
-        levels="own" if own else "capsule",
+        levels="own" if resolved.levels == payload.OWN_LEVELS else "capsule",
         added=earlier.chain if earlier else (),
     )
 
@@ -363,6 +362,7 @@ def _session(
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,
         determinism=plan.manifest.determinism,
+        image=setup.image,
         label=workspace.label,
         nodes=(_add_node(workspace),) * len(resolved.devices),
         deadline=time.monotonic() + limit if limit else None,

@@ -45,6 +45,9 @@ class Watch:
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         """So much of a dataset has been read."""
 
+    def omissions(self, sentence: str) -> None:
+        """What of the folders among the inputs is not carried, and why."""
+
     def private(self, findings: Sequence[str]) -> None:
         """What will be sealed and may be private: file and line, and what kind of thing it is."""
 

@@ -28,7 +28,7 @@ def entities(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
 
     Args:
         record: What is described.
-        paths: Every file of the payload but the crate, by its path below `data/`.
+        paths: Every file of the payload but the crate, as the crate calls it.
     """
     objects = [*_seeds(record), *map(_dataset, record.datasets), *_original(record)]
     usage, variables = _resources(record), _variables(record)

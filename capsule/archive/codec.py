@@ -188,6 +188,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         environment=reader.document(ENVIRONMENT, "environment-1")["environment"],
         levels=stated["levels"],
         datasets=tuple(map(_dataset, stated["datasets"])),
+        sources=setup.sources_from_json(stated["sources"]),
         claims=tuple(_claim(claim, written, reader) for claim in stated["claims"]),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES)),
@@ -323,6 +324,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "plan": record.plan_digest,
         "levels": dict(record.levels),
         "datasets": [asdict(dataset) for dataset in record.datasets],
+        "sources": [asdict(source) for source in record.sources],
         "claims": list(_claims_json(record)),
         "notes": [asdict(note) for note in record.notes],
     }

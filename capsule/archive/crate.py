@@ -59,7 +59,7 @@ def _entities(record: Record, files: Sequence[Payload]) -> Iterator[Entity]:
     yield people.license_entity(manifest.license)
     yield from people.entities(manifest.authors)
     yield from _paper(manifest.paper_doi)
-    yield from action.entities(record, [file.path for file in files])
+    yield from action.entities(record, [media.identifier(file.path) for file in files])
     yield from map(_file, files)
 
 
@@ -93,7 +93,7 @@ def _root(record: Record, files: Sequence[Payload]) -> Entity:
         "publisher": {"@id": publisher},
         "conformsTo": {"@id": PROFILE},
         "mentions": {"@id": "#run"},
-        "hasPart": action.references(file.path for file in files),
+        "hasPart": action.references(media.identifier(file.path) for file in files),
     }
     if manifest.paper_doi:
         root["citation"] = {"@id": _doi_url(manifest.paper_doi)}
@@ -120,7 +120,7 @@ def _doi_url(doi: str) -> str:
 
 def _file(file: Payload) -> Entity:
     return {
-        "@id": file.path,
+        "@id": media.identifier(file.path),
         "@type": "File",
         "name": media.title(file.path),
         "encodingFormat": media.encoding_format(file.path),

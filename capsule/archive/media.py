@@ -1,8 +1,9 @@
-"""What a file of the payload is called and what kind of file it is, by its path."""
+"""What a file of the payload is called, and what kind of file it is, by its path."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 _FORMATS = {
     ".json": "application/json",
@@ -34,6 +35,15 @@ _TITLES = {
 def title(path: str) -> str:
     """A name for people."""
     return _TITLES.get(path, path)
+
+
+def identifier(path: str) -> str:
+    """What a crate calls it: a relative URI.
+
+    >>> identifier("inputs/my data/x#1.csv")
+    'inputs/my%20data/x%231.csv'
+    """
+    return quote(path, safe="/!$&'()+,;=@~")
 
 
 def encoding_format(path: str) -> str:

@@ -7,12 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from capsule.archive.limits import MOST_FOLDERS, MOST_NAME_BYTES
 
-_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+# what neither Windows reserves, nor a bag's list or `sha256sum` writes otherwise
+_CHARACTERS = r"A-Za-z0-9_!#$&'()+,;=@\[\]^`{}~\-"
+# it begins with no space, and ends in neither a space nor a dot; git would read what begins so
+_OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
+_INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
+_PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 _SEGMENT = re.compile(_PART)
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
-_DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
-_DEVICE = re.compile(r"(?i)(?:^|/)(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|$)")
+_NAMES = r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$) *"
+_DEVICES = re.compile(rf"(?i){_NAMES}(\..*)?")
+_DEVICE = re.compile(rf"(?i)(?:^|/){_NAMES}(?:[./]|$)")
 
 
 def fault(path: str) -> str | None:

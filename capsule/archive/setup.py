@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -11,7 +11,7 @@ from capsule.archive import images
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Added, Extension, Origin, Original, Rereading, Side, Verification
-from capsule.record import Dataset, Setup
+from capsule.record import Dataset, Setup, Source
 
 _ORIGINS: Mapping[str, type[Origin]] = {
     origin.kind: origin for origin in (Original, Verification, Side, Extension, Rereading)
@@ -43,6 +43,7 @@ def setup_to_json(setup: Setup) -> dict[str, Any]:
     for name in ("image_observations", "variables", "levels"):
         value[name] = dict(value[name])
     value["datasets"] = [vars(dataset) for dataset in setup.datasets]
+    value["sources"] = [asdict(source) for source in setup.sources]
     value["notes"] = [vars(note) for note in setup.notes]
     value["origin"] = origin_to_json(setup.origin)
     return value
@@ -60,9 +61,15 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
         )
         restored["image"] = images.from_json(image, documents, where="image")
     restored["datasets"] = tuple(Dataset(**dataset) for dataset in restored["datasets"])
+    restored["sources"] = sources_from_json(restored["sources"])
     restored["notes"] = tuple(Note(**note) for note in restored["notes"])
     restored["origin"] = origin_from_json(restored["origin"])
     return Setup(**restored)
+
+
+def sources_from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
+    """The checkouts, as every document has them."""
+    return tuple(Source(**{**value, "inputs": tuple(value["inputs"])}) for value in values)
 
 
 def _whole(image: Image) -> dict[str, Any]:

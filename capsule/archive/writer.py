@@ -168,7 +168,7 @@ def check_names(paths: Iterable[str]) -> None:
     if faults:
         raise UsageError(
             f"a capsule cannot hold files of these names: {'; '.join(faults[:10])}",
-            advice="rename them: letters, digits, '.', '_' and '-' mean the same on every system",
+            advice="rename them: ASCII letters, digits and most signs mean one thing everywhere",
         )
 
 

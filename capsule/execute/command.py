@@ -13,7 +13,9 @@ from capsule.execute.workload import (
     data_mounts,
     data_variables,
     inputs_mount,
+    library_mounts,
     out_mount,
+    python_path,
     rank_environment,
     seeding_mount,
 )
@@ -52,6 +54,8 @@ class CommandWorkload:
             "rank": str(rank),
             "ranks": str(group.ranks),
         }
+        library = library_mounts(workspace)
+        seeding = (seeding_mount(workspace),) if subject.injects_seed else ()
         return Invocation(
             command=tuple(
                 _place(templates.fill(word, values), trial, workspace, inside(inputs))
@@ -67,13 +71,11 @@ class CommandWorkload:
                 "CAPSULE_OUT": inside(out),
                 "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
                 "CAPSULE_INPUTS": inside(inputs),
+                "PYTHONPATH": python_path(seeding, library, setting),
                 **data_variables(data, setting),
-                **(_seeding(workspace, files, setting) if subject.injects_seed else {}),
+                **(_seeding(files, setting) if subject.injects_seed else {}),
             },
-            mounts=(
-                *(out, inputs, *data.values()),
-                *([seeding_mount(workspace)] if subject.injects_seed else ()),
-            ),
+            mounts=(out, inputs, *seeding, *library, *data.values()),
             cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
             devices=setting.devices[rank],
             network=trial.benchmark.online,
@@ -138,12 +140,9 @@ def _read_rank(
     )
 
 
-def _seeding(workspace: Workspace, files: RankFiles, setting: Setting) -> dict[str, str]:
-    inside = setting.runtime.inside
-    return {
-        "PYTHONPATH": inside(seeding_mount(workspace)),
-        "CAPSULE_SEEDING": f"{inside(out_mount(files))}/{files.seeding.name}",
-    }
+def _seeding(files: RankFiles, setting: Setting) -> dict[str, str]:
+    folder = setting.runtime.inside(out_mount(files))
+    return {"CAPSULE_SEEDING": f"{folder}/{files.seeding.name}"}
 
 
 def _subject(trial: Trial) -> Command:

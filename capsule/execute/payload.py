@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from capsule import __version__, archive, reading
 from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
+from capsule.execute import inputs as input_files
 from capsule.execute.workspace import Workspace, read_file
 from capsule.manifest import Manifest
 from capsule.record import File
@@ -18,88 +18,6 @@ from capsule.record import File
 OWN_LEVELS = reading.OWN_LEVELS
 _LEVELS = "levels/"
 _CHUNK_BYTES = 1 << 20
-
-
-def inputs(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
-    """Every input file: its path below `inputs/`, and where it lies now.
-
-    No link is followed, not even one that stays inside: a capsule has files alone, and what a link
-    of somebody else's folder leads to would be sealed and published in its place, unseen.
-
-    Args:
-        manifest: It names them.
-        folder: What its paths are relative to.
-
-    Raises:
-        DamagedError: One is not there.
-        UsageError: One has a name that a capsule cannot hold, or is no plain file of its own.
-    """
-    sources: dict[str, Path] = {}
-    for name in sorted(_input_names(manifest)):
-        if folder is None or not os.path.lexists(folder / name):
-            raise DamagedError(f"the input {name} is not there", where=str(folder))
-        sources |= _below(folder, name)
-    archive.check_names(f"data/inputs/{name}" for name in sources)
-    return sources
-
-
-def _input_names(manifest: Manifest) -> set[str]:
-    names = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
-    if manifest.image is not None and manifest.image.build is not None:
-        names.add(manifest.image.build)
-    return names
-
-
-def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    """The files of one input in the order of their names, which have no link on their way."""
-    parents = Path(name).parents
-    for parent in reversed(parents[:-1]):
-        _status(folder, parent.as_posix())
-    names, files = [name], []
-    while names:
-        here = names.pop()
-        if not stat.S_ISDIR(_status(folder, here).st_mode):
-            files.append(here)
-            continue
-        try:
-            names += [f"{here}/{below}" for below in os.listdir(folder / here)]  # noqa: PTH208
-        except OSError as error:
-            raise _refusal(here, f"cannot be read: {error.strerror}", "make it readable") from None
-    if not files:
-        raise _refusal(name, "is a folder without a file", "put one there, or leave it out")
-    return ((file, folder / file) for file in sorted(files))
-
-
-def _status(folder: Path, name: str) -> os.stat_result:
-    """Of a folder, or of a file that only this name leads to.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    try:
-        status = (folder / name).lstat()
-    except OSError as error:
-        raise _refusal(name, f"cannot be read: {error.strerror}", "make it readable") from None
-    if stat.S_ISLNK(status.st_mode):
-        target = (folder / name).readlink()
-        raise _refusal(
-            name,
-            f"is a link, to {str(target)!a}, and no link is followed into a capsule",
-            "copy what it leads to in its place, if it may be published",
-        )
-    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        raise _refusal(name, "is neither a file nor a folder", "take it out of the inputs")
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        raise _refusal(
-            name,
-            f"has {status.st_nlink} names (hard links), of which others may be no inputs",
-            "put a copy of its own in its place, if it may be published",
-        )
-    return status
-
-
-def _refusal(name: str, what: str, advice: str) -> UsageError:
-    return UsageError(f"the input {name!a} {what}", where="/benchmarks", advice=advice)
 
 
 def fill(
@@ -159,7 +77,7 @@ def check_copies(workspace: Workspace, manifest: Manifest) -> None:
     }
     carried = {str(parent) for name in digests for parent in (name, *Path(name).parents)}
     if str(of_tree(program)) != workspace.header.setup.levels["digest"] or not carried.issuperset(
-        f"inputs/{name}" for name in _input_names(manifest)
+        f"inputs/{name}" for name in input_files.names(manifest)
     ):
         raise _list_error(workspace)
     for name, file_digest in digests.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Protocol
 
 from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
+from capsule.image import Image, documents
 from capsule.launch.base import Launcher
 from capsule.manifest.commands import STRICT_VARIABLES, THREAD_VARIABLES, data_variable
 from capsule.options import Limits
@@ -31,6 +33,7 @@ class Setting:
         device: `cpu` or `cuda`.
         devices: Names of the devices that each rank gets, by rank.
         determinism: `default` or `strict`.
+        image: What `prepared` was made of, None without a container.
         label: Marks every process and container of this run.
         nodes: Index in the record of the node that each rank runs on.
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
@@ -46,6 +49,7 @@ class Setting:
     device: str
     devices: tuple[tuple[str, ...], ...]
     determinism: str
+    image: Image | None
     label: str
     nodes: tuple[int, ...]
     deadline: float | None
@@ -144,6 +148,20 @@ def levels_mount(workspace: Workspace) -> Mount:
 def seeding_mount(workspace: Workspace) -> Mount:
     """What a Python program imports by itself, and is seeded by."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
+def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
+    """The part of the measuring program that a script may import, where it has one."""
+    library = Mount(source=workspace.levels / "library", target="/capsule/library")
+    return (library,) if library.source.is_dir() else ()
+
+
+def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:
+    """Where Python looks for modules: what the image itself names stays in between."""
+    inside, image = setting.runtime.inside, setting.image
+    own = documents.variables(image.config, where=image.reference) if image else {}
+    places = (*map(inside, before), own.get("PYTHONPATH"), *map(inside, after))
+    return os.pathsep.join(filter(None, places))
 
 
 def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocation:

@@ -135,6 +135,18 @@ def read_config(body: bytes, *, where: str) -> Config:
     )
 
 
+def variables(config: bytes, *, where: str) -> dict[str, str]:
+    """What an image sets for every program that it starts, by the bytes of its configuration.
+
+    Raises:
+        DamagedError: Not JSON, or not as its specification asks.
+    """
+    settings = _take(lambda: _part(_object(config, where), "config"), "configuration", where)
+    _take(lambda: _check_settings(settings), "configuration", where)
+    entries = _entries(settings.get("Env") or [])
+    return dict(str(entry).partition("=")[::2] for entry in entries)
+
+
 def _object(body: bytes, where: str) -> Mapping[str, Json]:
     document = parse(body, where=where)
     if not isinstance(document, dict):

@@ -116,6 +116,7 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
         cases=cases,
         frameworks=("command",),
         inputs=tuple(raw.get("inputs", ())),
+        exclude=tuple(raw.get("exclude", ())),
         datasets=tuple(raw.get("datasets", ())),
         metrics=tuple(_metric(name, metric) for name, metric in sorted(raw["metrics"].items())),
         isolation="trial",

@@ -175,6 +175,7 @@ class Benchmark:
         cases: The sweep, never empty.
         frameworks: Third segment of metric paths; `("command",)` for a `command`.
         inputs: Files and folders beside the manifest that are bound in and kept in the capsule.
+        exclude: What of these folders is left out, in patterns as `.gitignore` has them.
         datasets: Names of datasets bound in.
         metrics: Every metric that a trial yields, whatever its framework.
         lacking: Framework to the metrics that its trials do not yield, such as a gradient's.
@@ -188,6 +189,7 @@ class Benchmark:
     cases: tuple[Case, ...]
     frameworks: tuple[str, ...]
     inputs: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     metrics: tuple[Metric, ...]
     isolation: Literal["group", "trial"] = "group"

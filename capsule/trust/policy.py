@@ -15,7 +15,7 @@ from capsule import resolve as resolving
 from capsule.archive import Capsule
 from capsule.durations import duration
 from capsule.errors import CannotRunError, UntrustedError
-from capsule.execute import payload
+from capsule.execute import inputs, payload
 from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Benchmark, Command, Manifest, Network, Operator
@@ -84,7 +84,7 @@ def of_folder(workspace: Workspace, manifest: Manifest) -> Code:
         UsageError: Its inputs are not the plain files that a run copies.
         DamagedError: One is missing.
     """
-    files = payload.inputs(manifest, workspace.inputs)
+    files = inputs.copies(manifest, workspace.inputs)
     return Code(
         name=str(workspace.to_resume),
         own=ledger.has_begun(workspace.folder),

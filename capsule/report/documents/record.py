@@ -37,6 +37,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "plan_digest": record.plan_digest,
         "levels": dict(record.levels),
         "datasets": [asdict(dataset) for dataset in record.datasets],
+        "sources": [asdict(source) for source in record.sources],
         "nodes": list(record.nodes),
         "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
         "metrics": _metrics(record),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from capsule import averages, inventory, stats, summary
 from capsule.manifest import Command
 from capsule.origin import Side
-from capsule.record import FrozenClaim, Record
+from capsule.record import FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
@@ -29,6 +29,8 @@ _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
+_SOURCES = 10
+_INPUTS = 5
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -90,6 +92,10 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     else:
         yield "image", str(record.image.identity.digest)
         yield "", f"{record.image.reference} ({record.image.platform})"
+    for source in record.sources[:_SOURCES]:
+        yield "source", _source(source)
+    if len(record.sources) > _SOURCES:
+        yield "", f"and {len(record.sources) - _SOURCES} more"
     for node in record.nodes[:_NODES]:
         yield "node", inventory.describe(node)
     if len(record.nodes) > _NODES:
@@ -114,6 +120,12 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(record.datasets) - _DATASETS} more"
     if manifest.paper_doi:
         yield "paper", f"https://doi.org/{manifest.paper_doi}"
+
+
+def _source(source: Source) -> str:
+    states = {True: ", modified", False: "", None: ", modified or not: git could not tell"}
+    inputs = join_first(list(source.inputs), _INPUTS)
+    return f"{inputs}: git commit {source.commit}{states[source.modified]}"
 
 
 def _seeds(record: Record) -> str:

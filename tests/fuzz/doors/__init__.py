@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, images, manifests, reports, talk, texts, values
+from tests.fuzz.doors import capsules, checkouts, images, manifests, reports, talk, texts, values
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -15,4 +15,5 @@ DOORS: tuple[Door, ...] = (
     talk.TALK,
     texts.TEXTS,
     images.REGISTRY,
+    checkouts.CHECKOUT,
 )

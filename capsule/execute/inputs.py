@@ -1,0 +1,386 @@
+"""Which files a run carries as its inputs, and what of the folders that are named stays out."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from capsule import archive, leavings
+from capsule.errors import DamagedError, UsageError
+from capsule.execute import checkout, ignores
+from capsule.execute.checkout import Checkout
+from capsule.execute.ignores import Pattern
+from capsule.manifest import Manifest
+from capsule.record import Source
+
+_GIT, _CACHE = ".git", "__pycache__"
+_IGNORED = "that git ignores"
+_EXCLUDED = "excluded by the manifest"
+_MOST_IGNORE_BYTES = 1 << 20
+_MOST_SOURCES = 100
+_SHOWN = 3
+_KINDS = {
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a run carries.
+
+    Attributes:
+        files: Every input file: its path below `inputs/`, and where it lies now.
+        left_out: What stays out of the folders that are named, and why, in one sentence; None
+            where nothing does.
+        sources: The git checkouts that they are of.
+    """
+
+    files: Mapping[str, Path]
+    left_out: str | None = None
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    """The patterns of one file, and how many parts of an absolute path come before its own."""
+
+    depth: int
+    patterns: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Folder:
+    """A folder whose entries are looked at.
+
+    Attributes:
+        name: Below the manifest's folder.
+        parts: Of its absolute path.
+        checkout: What it is of.
+        rules: Of git, those that count more come later.
+        ignored: Git ignores it, but for files in it that it keeps all the same.
+        asks_git: Whether checkouts count at all.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    checkout: Checkout | None
+    rules: tuple[_Rules, ...]
+    ignored: bool = False
+    asks_git: bool = True
+
+
+def names(manifest: Manifest) -> set[str]:
+    """What a manifest names as inputs."""
+    named = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
+    return named | set(filter(None, [_recipe(manifest)]))
+
+
+def _recipe(manifest: Manifest) -> str | None:
+    return manifest.image.build if manifest.image is not None else None
+
+
+def collect(manifest: Manifest, folder: Path | None) -> Inputs:
+    """The inputs as their author has them: of folders, what git keeps and nobody excludes.
+
+    What is named itself is never left out. No link is followed, not even one that stays inside: a
+    capsule has files alone, and what a link of somebody else's folder leads to would be sealed and
+    published in its place, unseen.
+
+    Args:
+        manifest: It names them.
+        folder: What its paths are relative to.
+
+    Raises:
+        DamagedError: One is not there.
+        UsageError: One has a name that a capsule cannot hold, or is no plain file of its own.
+    """
+    walk = _Walk(_require(manifest, folder))
+    for name, patterns in _entries(manifest):
+        walk.add(name, patterns)
+    if recipe := _recipe(manifest):
+        # an image is built of all that lies there
+        walk.add(recipe, (), asks_git=False)
+    archive.check_names(f"data/inputs/{name}" for name in walk.files)
+    return Inputs(
+        files=dict(sorted(walk.files.items())),
+        left_out=_describe(walk.left_out),
+        sources=tuple(walk.sources()),
+    )
+
+
+def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
+    """Every input file below a folder that a capsule or a run laid out: nothing is left out there.
+
+    Raises:
+        DamagedError: One is not there.
+        UsageError: As for `collect`.
+    """
+    walk = _Walk(_require(manifest, folder), whole=True)
+    for name in sorted(names(manifest)):
+        walk.add(name, ())
+    archive.check_names(f"data/inputs/{name}" for name in walk.files)
+    return dict(sorted(walk.files.items()))
+
+
+def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
+    """Each input with what is excluded from it, once for each way."""
+    return sorted({(name, one.exclude) for one in manifest.benchmarks for name in one.inputs})
+
+
+def _require(manifest: Manifest, folder: Path | None) -> Path:
+    for name in sorted(names(manifest)):
+        if folder is None or not os.path.lexists(folder / name):
+            raise DamagedError(f"the input {name} is not there", where=str(folder))
+    return folder or Path()
+
+
+class _Walk:
+    """Goes through what is named.
+
+    Args:
+        base: What the names are relative to.
+        whole: Nothing is left out.
+    """
+
+    def __init__(self, base: Path, *, whole: bool = False) -> None:
+        self.files: dict[str, Path] = {}
+        self.left_out: dict[str, str] = {}
+        self._base = base
+        self._top = base.resolve()
+        self._whole = whole
+        self._checkouts: dict[Path, Checkout] = {}
+        self._inputs: dict[Path, list[str]] = {}
+
+    def add(self, name: str, exclude: Sequence[str], *, asks_git: bool = True) -> None:
+        """Take the files of one input, which has no link on its way.
+
+        Args:
+            name: Below the manifest's folder.
+            exclude: Patterns of what stays out.
+            asks_git: Whether its checkout is recorded, and what git ignores stays out.
+        """
+        for parent in reversed(Path(name).parents[:-1]):
+            self._check(parent.as_posix())
+        path = self._top / name
+        is_folder = stat.S_ISDIR(self._check(name).st_mode)
+        asks_git = asks_git and not self._whole
+        known = self._find(path if is_folder else path.parent) if asks_git else None
+        self._note(known, name)
+        if not is_folder:
+            self.files[name] = self._base / name
+            return
+        excluded = _Rules(depth=len(self._top.parts), patterns=ignores.read("\n".join(exclude)))
+        rules = tuple(self._rules_above(path, known)) if known else ()
+        folders = [
+            _Folder(name=name, parts=path.parts, checkout=known, rules=rules, asks_git=asks_git)
+        ]
+        while folders:
+            folders += self._enter(folders.pop(), excluded)
+        if not any(file.startswith(f"{name}/") for file in self.files):
+            raise self._hollow_refusal(name)
+
+    def sources(self) -> Iterator[Source]:
+        """What the checkouts say of the inputs that are of them."""
+        carried = self._all_names()
+        for root in sorted(self._inputs)[:_MOST_SOURCES]:
+            known, inputs = self._checkouts[root], carried.intersection(self._inputs[root])
+            if inputs and known.commit is not None:
+                paths = [os.path.relpath(self._top / name, root) for name in sorted(inputs)]
+                yield Source(
+                    inputs=tuple(sorted(inputs)),
+                    commit=known.commit,
+                    modified=known.is_modified(paths),
+                )
+
+    def _find(self, folder: Path) -> Checkout | None:
+        known = checkout.find(folder, within=self._top)
+        return self._checkouts.setdefault(known.root, known) if known else None
+
+    def _note(self, known: Checkout | None, name: str) -> None:
+        inputs = self._inputs.setdefault(known.root, []) if known else [name]
+        if name not in inputs:
+            inputs.append(name)
+
+    def _rules_above(self, path: Path, known: Checkout) -> Iterator[_Rules]:
+        """From the repository's own list down to the folder before the input's own."""
+        yield from self._read_rules(known.own_patterns, known.root)
+        for folder in reversed(path.parents):
+            if folder.is_relative_to(known.root):
+                yield from self._read_rules(folder / ".gitignore", folder)
+
+    def _read_rules(self, path: Path, folder: Path) -> Iterator[_Rules]:
+        stream = leavings.open_file(path)
+        if stream is None:
+            return
+        with stream:
+            data = stream.read(_MOST_IGNORE_BYTES + 1)
+        try:
+            if len(data) > _MOST_IGNORE_BYTES:
+                raise ValueError(f"has more than {_MOST_IGNORE_BYTES} bytes")
+            yield _Rules(depth=len(folder.parts), patterns=ignores.read(os.fsdecode(data)))
+        except ValueError as error:
+            raise UsageError(
+                f"the list of what git ignores {error}",
+                where=str(path),
+                advice="shorten it, or copy the inputs to a folder without it",
+            ) from None
+
+    def _enter(self, folder: _Folder, excluded: _Rules) -> Iterator[_Folder]:
+        """Take the files of a folder; the folders in it come back."""
+        try:
+            with os.scandir(self._base / folder.name) as listing:
+                entries = list(listing)
+        except OSError as error:
+            what = f"cannot be read: {error.strerror}"
+            raise _refusal(folder.name, what, "make it readable") from None
+        folder = self._look_up(folder, {entry.name for entry in entries})
+        for entry in entries:
+            name, parts = f"{folder.name}/{entry.name}", (*folder.parts, entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            why, ignored = self._reason(folder, entry.name, parts, excluded, is_folder=is_folder)
+            if why:
+                self.left_out[name] = why
+            elif is_folder:
+                yield _Folder(
+                    name=name,
+                    parts=parts,
+                    checkout=folder.checkout,
+                    rules=folder.rules,
+                    ignored=ignored,
+                    asks_git=folder.asks_git,
+                )
+            else:
+                self._check(name, entry.stat(follow_symlinks=False))
+                self.files[name] = self._base / name
+
+    def _look_up(self, folder: _Folder, entries: set[str]) -> _Folder:
+        """The same with its own ignore file, and of its own checkout where it is one's root."""
+        if not folder.asks_git:
+            return folder
+        known, rules, path = folder.checkout, folder.rules, Path(*folder.parts)
+        if _GIT in entries and (known is None or known.root != path):
+            known = self._checkouts.setdefault(path, Checkout(path))
+            self._note(known, folder.name)
+            rules = tuple(self._read_rules(known.own_patterns, path))
+        if known is not None and ".gitignore" in entries:
+            rules = (*rules, *self._read_rules(path / ".gitignore", path))
+        return _Folder(
+            name=folder.name,
+            parts=folder.parts,
+            checkout=known,
+            rules=rules,
+            ignored=folder.ignored and known is folder.checkout,
+        )
+
+    def _reason(
+        self,
+        folder: _Folder,
+        entry: str,
+        parts: tuple[str, ...],
+        excluded: _Rules,
+        *,
+        is_folder: bool,
+    ) -> tuple[str | None, bool]:
+        """Why an entry is left out, None where it is not; whether git ignores it all the same."""
+        if self._whole:
+            return None, False
+        if entry.startswith(_GIT):
+            return "of git's own", False
+        if entry == _CACHE and is_folder:
+            return _CACHE, False
+        own = parts[excluded.depth :]
+        if ignores.decide(excluded.patterns, own, is_folder=is_folder):
+            return _EXCLUDED, False
+        ignored = folder.ignored or _is_ignored(folder.rules, parts, is_folder=is_folder)
+        if not ignored or folder.checkout is None:
+            return None, False
+        known = folder.checkout
+        path = "/".join(parts[len(known.root.parts) :])
+        kept = known.index_folders if is_folder else known.index_files or ()
+        return (None, True) if path in kept else (_IGNORED, True)
+
+    def _check(self, name: str, status: os.stat_result | None = None) -> os.stat_result:
+        """The state of a folder, or of a file that only this name leads to.
+
+        Raises:
+            UsageError: It is something else.
+        """
+        try:
+            status = status or (self._base / name).lstat()
+        except OSError as error:
+            what = f"cannot be read: {error.strerror}"
+            raise _refusal(name, what, "make it readable") from None
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFLNK:
+            raise self._link_refusal(name)
+        if kind not in (stat.S_IFDIR, stat.S_IFREG):
+            what = f"is neither a file nor a folder, but {_KINDS.get(kind, 'something else')}"
+            raise _refusal(name, what, "take it out of the inputs, or `exclude` it")
+        if kind == stat.S_IFREG and status.st_nlink > 1:
+            raise _refusal(
+                name,
+                f"has {status.st_nlink} names (hard links), of which others may be no inputs",
+                "put a copy of its own in its place, if it may be published",
+            )
+        return status
+
+    def _link_refusal(self, name: str) -> UsageError:
+        path = self._base / name
+        target = f"is a link, to {str(path.readlink())!a}"
+        if not path.exists():
+            return _refusal(name, f"{target}, which is not there", "remove it, or `exclude` it")
+        if not path.resolve().is_relative_to(self._base.resolve()):
+            where = "which lies outside the manifest's folder"
+            advice = "copy what it leads to in its place, if it may be published, or `exclude` it"
+        else:
+            where = "and no link is followed into a capsule"
+            advice = "copy what it leads to in its place, or `exclude` it"
+        return _refusal(name, f"{target}, {where}", advice)
+
+    def _all_names(self) -> set[str]:
+        """The names of all files, and of the folders that they lie in."""
+        carried = set(self.files)
+        for name in self.files:
+            while (name := name.rpartition("/")[0]) and name not in carried:
+                carried.add(name)
+        return carried
+
+    def _hollow_refusal(self, name: str) -> UsageError:
+        inside = (why for path, why in self.left_out.items() if path.startswith(f"{name}/"))
+        reasons = ", ".join(sorted(set(inside)))
+        without = f" but for what is left out: {reasons}" if reasons else ""
+        advice = "name its files one by one" if reasons else "put one there, or leave it out"
+        return _refusal(name, f"is a folder without a file{without}", advice)
+
+
+def _is_ignored(rules: Sequence[_Rules], parts: tuple[str, ...], *, is_folder: bool) -> bool:
+    for one in reversed(rules):
+        decision = ignores.decide(one.patterns, parts[one.depth :], is_folder=is_folder)
+        if decision is not None:
+            return decision
+    return False
+
+
+def _describe(left_out: Mapping[str, str]) -> str | None:
+    """What is left out, by reason: how many, and the first of them."""
+    if not left_out:
+        return None
+    counts = Counter(left_out.values())
+    reasons = []
+    for why in sorted(counts):
+        shown = list(islice((name for name in sorted(left_out) if left_out[name] == why), _SHOWN))
+        more = ", ..." if counts[why] > _SHOWN else ""
+        reasons.append(f"{counts[why]} {why} ({', '.join(shown)}{more})")
+    return f"left out of the inputs: {'; '.join(reasons)}"
+
+
+def _refusal(name: str, what: str, advice: str) -> UsageError:
+    return UsageError(f"the input {name!a} {what}", where="/benchmarks", advice=advice)

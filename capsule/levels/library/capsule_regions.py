@@ -1,0 +1,336 @@
+"""Report numbers, and time regions of a script: one file, for any Python from 3.9 on.
+
+    from capsule_regions import region, report
+
+    for epoch in range(10):
+        with region("epoch"):
+            loss = train()
+        report("loss", loss, step=epoch)
+
+Under `capsule run` each number is a line of the file that `CAPSULE_RESULTS` names, and each call
+of a region a sample of the metric `NAME_time`, in seconds. By hand, where nothing names a file,
+the script runs all the same and keeps nothing. A copy beside a script needs nothing else.
+
+A report is with the kernel when `report` returns. Times are kept in memory and written by `flush`,
+at the interpreter's end and at SIGTERM, unless the script handles that itself; a process that is
+killed outright, or leaves by `os._exit` as a forked worker does, loses those not yet flushed. Of
+each region the first 100 000 calls are kept, and standard error says how many were not.
+
+Threads may report, and time regions of one name, side by side; one `region` object belongs to the
+thread that made it, while a decorated function may be called from any. A forked process measures
+and reports on its own, and never what its parent measured before the fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import json
+import math
+import os
+import re
+import signal
+import sys
+import threading
+from array import array
+from time import perf_counter_ns
+from typing import Any, Callable, SupportsFloat, TypeVar
+
+__all__ = ["flush", "region", "report"]
+
+MOST_CALLS = 100_000
+_MOST_PENDING = 1000  # pairs of events that wait for their device
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def report(metric: str, value: SupportsFloat, step: SupportsFloat | None = None) -> None:
+    """Append one number to the results of this run.
+
+    Args:
+        metric: Its name in the manifest.
+        value: Whatever `float` takes, also an array or tensor of one number. NaN and infinities
+            are reported as such, and fail the trial.
+        step: Where on its way through the run it was taken, an increasing number; all values of a
+            metric have one, which makes them a curve, or none.
+
+    Raises:
+        ValueError: The metric's name is none, or the step is not finite.
+        OSError: The file cannot be written.
+    """
+    line = {"metric": _check_name(metric), "value": float(value)}
+    if step is not None:
+        line["step"] = _to_number(step)
+    _results.write(json.dumps(line) + "\n")
+
+
+class region:  # noqa: N801 - reads as a word of the language
+    """Time what runs inside: `with region("forward"):`, or `@region("forward")` on a function.
+
+    Regions may be nested, and entered again inside themselves. A call that ends by an exception
+    counts too.
+
+    Args:
+        name: `epoch`, `batch`, `forward`, `backward`, `communication`, `io`, or any other.
+        cuda: Measure on the current CUDA stream, between two events, what was launched inside.
+            Where the script has not imported torch, or torch has no device, this process's clock
+            measures, as without it.
+
+    Raises:
+        ValueError: `NAME_time` is no name of a metric.
+    """
+
+    __slots__ = ("_cuda", "_name", "_starts", "_times")
+
+    def __init__(self, name: str, *, cuda: bool = False) -> None:
+        self._name = name
+        self._cuda = cuda
+        self._starts: list[Any] = []
+        self._times = _times.get(name) or _find_times(name)
+
+    def __enter__(self) -> region:
+        self._starts.append(self._times.record() if self._cuda else perf_counter_ns())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_ns = perf_counter_ns()
+        start = self._starts.pop()
+        if self._cuda:
+            self._times.measure(start, end_ns)
+        else:
+            self._times.add(end_ns - start)
+
+    def __call__(self, function: _Function) -> _Function:
+        """A function like this one, each call of which is timed.
+
+        Raises:
+            TypeError: It is a generator or coroutine, whose call does not run its body.
+        """
+        if any(is_lazy(function) for is_lazy in _LAZY):
+            raise TypeError(
+                f"{function.__qualname__} runs after its call returns;"
+                f" put `with region({self._name!r}):` inside it"
+            )
+        name, cuda = self._name, self._cuda
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            with region(name, cuda=cuda):
+                return function(*arguments, **options)
+
+        return call  # type: ignore[return-value]
+
+
+def flush() -> None:
+    """Write the times of all calls that have ended, and wait for the devices of those with events.
+
+    Raises:
+        OSError: The results file cannot be written.
+    """
+    with _end:
+        for times in list(_times.values()):
+            times.write()
+
+
+class _Times:
+    """The calls of one region, in the order of their ends."""
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._ns = array("q")
+        self._written = 0
+        self._left_out = 0
+        self._pending: list[tuple[Any, Any]] = []
+
+    def add(self, ns: int) -> None:
+        """Keep one duration in nanoseconds; other threads may do the same."""
+        if len(self._ns) < MOST_CALLS:
+            self._ns.append(ns)
+        else:
+            self._left_out += 1
+
+    def record(self) -> tuple[int, Any]:
+        """Begin on the device: the time, and an event, None where there is no device."""
+        event = _devices.new_event()
+        if event is not None:
+            event.record()
+        return perf_counter_ns(), event
+
+    def measure(self, start: tuple[int, Any], end_ns: int) -> None:
+        """End on the device what `record` began."""
+        start_ns, event = start
+        if event is None:
+            self.add(end_ns - start_ns)
+            return
+        end = _devices.new_event()
+        end.record()
+        self._pending.append((event, end))
+        if len(self._pending) >= _MOST_PENDING:
+            with _end:
+                self._settle()
+
+    def write(self) -> None:
+        """Append the durations that were not written yet."""
+        self._settle()
+        durations = self._ns[self._written :]
+        name = json.dumps(self._metric)
+        lines = [f'{{"metric": {name}, "value": {ns / 1e9!r}}}\n' for ns in durations]
+        if lines:
+            _results.write("".join(lines))
+        self._written += len(lines)
+        if self._left_out:
+            _say(f"{self._metric}: {self._left_out} calls after the first {MOST_CALLS} left out")
+            self._left_out = 0
+
+    def forget(self) -> None:
+        """Leave what was measured so far to the process that this one was forked from."""
+        self._written, self._left_out, self._pending = len(self._ns), 0, []
+
+    def _settle(self) -> None:
+        """Wait for the events, and read them: milliseconds."""
+        pending, self._pending = self._pending, []
+        for begin, end in pending:
+            end.synchronize()
+            self.add(round(begin.elapsed_time(end) * 1e6))
+
+
+class _Results:
+    """The file of results, opened at the first line."""
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        self._is_open = False
+
+    def write(self, lines: str) -> None:
+        """Append lines: one write is one piece in the file, whoever else appends."""
+        if not self._is_open:
+            self._open()
+        rest = lines.encode()
+        while rest and self._file is not None:
+            rest = rest[os.write(self._file, rest) :]
+
+    def _open(self) -> None:
+        path = os.environ.get("CAPSULE_RESULTS")
+        if path:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        else:
+            _say("CAPSULE_RESULTS names no file, so nothing that is reported is kept")
+        self._is_open = True
+
+
+class _Devices:
+    """Makes events, once it is known that there is a device."""
+
+    def __init__(self) -> None:
+        self._make: Callable[[], Any] | None = None
+
+    def new_event(self) -> Any:
+        """An event that measures time, None where torch or a device is missing."""
+        if self._make is None:
+            torch = sys.modules.get("torch")
+            if torch is None or not torch.cuda.is_available():
+                return None
+            self._make = functools.partial(torch.cuda.Event, enable_timing=True)
+        return self._make()
+
+
+class _End:
+    """Lets one thread write at a time, and a SIGTERM wait until what it cut into is written."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._is_writing = False
+        self._is_due = False
+        self._is_watched = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._is_writing = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_writing = False
+        self._lock.release()
+        if self._is_due:
+            self._die()
+
+    def watch(self) -> None:
+        """Have times written at SIGTERM too, of which the interpreter itself tells nobody."""
+        if self._is_watched or threading.current_thread() is not threading.main_thread():
+            return
+        self._is_watched = True
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._terminate)
+
+    def start_anew(self) -> None:
+        """In a forked process: another thread may have held the lock, and is not here."""
+        self._lock, self._is_writing, self._is_due = threading.RLock(), False, False
+
+    def _terminate(self, *_: object) -> None:
+        # always in the main thread, perhaps in the midst of its own writing, which then goes on
+        with self._lock:
+            self._is_due = self._is_writing
+        if not self._is_due:
+            try:
+                flush()
+            finally:
+                self._die()
+
+    def _die(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _find_times(name: str) -> _Times:
+    metric = _check_name(f"{name}_time")
+    _end.watch()
+    # of two threads that come here for one name, both get what the first one put
+    return _times.setdefault(name, _Times(metric))
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is no name of a metric: letters, digits and . _ + - only,"
+            " starting with a letter or digit, at most 64"
+        )
+    return name
+
+
+def _to_number(step: SupportsFloat) -> float:
+    """A step as JSON has it, which arrays and tensors are not."""
+    number = float(step)
+    if not math.isfinite(number):
+        raise ValueError(f"a step is a finite number, not {number}")
+    return int(number) if number.is_integer() else number
+
+
+def _start_anew() -> None:
+    _end.start_anew()
+    for times in _times.values():
+        times.forget()
+
+
+def _flush_last() -> None:
+    try:
+        flush()
+    except OSError as error:
+        _say(f"times of regions were not written: {error}")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"capsule_regions: {sentence}\n")
+
+
+_LAZY = (
+    inspect.isgeneratorfunction,
+    inspect.iscoroutinefunction,
+    inspect.isasyncgenfunction,
+)
+_times: dict[str, _Times] = {}
+_results = _Results()
+_devices = _Devices()
+_end = _End()
+atexit.register(_flush_last)
+os.register_at_fork(after_in_child=_start_anew)

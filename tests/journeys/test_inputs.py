@@ -1,0 +1,265 @@
+"""Inputs as people have them: clones, worktrees, ignored files, links, thousands of files."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import NOISY, User, write_manifest
+
+NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed here")
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says, under a configuration of nobody's."""
+    settings = ("user.name=A", "user.email=a@example.org", "protocol.file.allow=always")
+    options = [word for setting in settings for word in ("-c", setting)]
+    ended = subprocess.run(
+        ["git", *options, *words],
+        cwd=folder,
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.strip()
+
+
+def fill(folder: Path, **files: str) -> Path:
+    """A folder with the benchmark's script, and more."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.py").write_text(NOISY)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def clone(folder: Path, **files: str) -> Path:
+    """A repository of one commit."""
+    fill(folder, **files)
+    git(folder, "init", "-q")
+    git(folder, "add", "--all")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def manifest(author: User, *inputs: str, script: str = "repo/run.py", **fields: object) -> Path:
+    """A benchmark whose script lies below an input."""
+    start = f"import os, runpy; runpy.run_path(os.environ['CAPSULE_INPUTS'] + '/{script}')"
+    benchmark = {
+        "id": "tiny",
+        "command": ["python3", "-c", start],
+        "inputs": list(inputs),
+        "metrics": {"loss": {"direction": "lower"}},
+        **fields,
+    }
+    return write_manifest(author.folder, benchmarks=[benchmark], claims=None, seeds=[1])
+
+
+def run(author: User, *inputs: str, script: str = "repo/run.py", **fields: object) -> str:
+    """What is said on standard error of a run that seals `a.zip`."""
+    (author.folder / "a.zip").unlink(missing_ok=True)
+    path = manifest(author, *inputs, script=script, **fields)
+    ended = author.run("run", path, "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    return " ".join(ended.stderr.split())
+
+
+def carried(author: User) -> set[str]:
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        inside = [name for name in capsule.namelist() if name.startswith("data/inputs/")]
+    return {name.removeprefix("data/inputs/") for name in inside}
+
+
+def sources(author: User) -> list[dict[str, object]]:
+    documents: list[dict[str, object]] = author.json("show", "a.zip")["sources"]
+    return documents
+
+
+def shown(author: User) -> str:
+    return " ".join(author.run("show", "a.zip").stdout.split())
+
+
+@NEEDS_GIT
+def test_of_a_clone_what_git_keeps_is_carried(author: User) -> None:
+    ignores = "*.bin\n!keep.bin\n/build/\ndata/**/raw\n"
+    repo = clone(
+        author.folder / "repo",
+        **{".gitignore": ignores, ".gitattributes": "*.py text\n", "keep.bin": "", "sub/a.txt": ""},
+    )
+    for name in ("a.bin", "build/x", "data/1/2/raw", "sub/build/y", "__pycache__/run.pyc"):
+        fill(repo, **{name: "x"})
+    fill(repo, **{"sub/forced.bin": "x", "new.txt": ""})
+    git(repo, "add", "--force", "sub/forced.bin")
+    git(repo, "commit", "-q", "-m", "second")
+    words = run(author, "repo")
+    assert carried(author) == {
+        f"repo/{name}"
+        for name in ("keep.bin", "new.txt", "run.py", "sub/a.txt", "sub/build/y", "sub/forced.bin")
+    }
+    assert "1 __pycache__ (repo/__pycache__)" in words
+    assert "3 of git's own (repo/.git, repo/.gitattributes, repo/.gitignore)" in words
+    assert "3 that git ignores (repo/a.bin, repo/build, repo/data/1/2/raw)" in words
+    commit = git(repo, "rev-parse", "HEAD")
+    assert sources(author) == [{"inputs": ["repo"], "commit": commit, "modified": False}]
+    assert f"repo: git commit {commit}" in shown(author)
+    # nothing of this is asked again where the capsule is verified or checked
+    assert author.run("check", "a.zip").returncode == 0
+
+
+@NEEDS_GIT
+def test_a_change_since_the_commit_is_recorded_where_inputs_are_concerned(author: User) -> None:
+    repo = clone(author.folder, **{"src/run.py": NOISY, "paper.tex": "", "tiny.json": "{}"})
+    (repo / "paper.tex").write_text("changed")
+    run(author, "src", script="src/run.py")
+    commit = git(repo, "rev-parse", "HEAD")
+    assert sources(author) == [{"inputs": ["src"], "commit": commit, "modified": False}]
+    (repo / "src" / "run.py").write_text(NOISY + "# changed\n")
+    git(repo, "add", "src")
+    git(repo, "pack-refs", "--all")
+    run(author, "src", "paper.tex", script="src/run.py")
+    assert sources(author) == [{"inputs": ["paper.tex", "src"], "commit": commit, "modified": True}]
+    assert f"git commit {commit}, modified" in shown(author)
+
+
+@NEEDS_GIT
+def test_a_worktree_and_a_submodule_have_commits_of_their_own(author: User) -> None:
+    library = clone(author.folder / "library", **{"x.txt": "", "y.log": "", ".gitignore": "z"})
+    main = clone(author.folder / "main", **{".gitignore": "*.log\n"})
+    git(main, "submodule", "--quiet", "add", str(library), "lib")
+    git(main, "commit", "-q", "-m", "second")
+    git(main, "worktree", "add", "-q", "../tree", "-b", "other")
+    git(author.folder / "tree", "submodule", "--quiet", "update", "--init")
+    fill(author.folder / "tree", **{"new.txt": "", "a.log": ""})
+    git(author.folder / "tree", "add", "new.txt")
+    git(author.folder / "tree", "commit", "-q", "-m", "third")
+    assert (author.folder / "tree" / ".git").is_file()
+    run(author, "tree", script="tree/run.py")
+    # what git ignores in the one it may keep in the other
+    assert carried(author) == {
+        "tree/run.py",
+        "tree/new.txt",
+        "tree/lib/run.py",
+        "tree/lib/x.txt",
+        "tree/lib/y.log",
+    }
+    assert sources(author) == [
+        {
+            "inputs": [name],
+            "commit": git(author.folder / folder, "rev-parse", "HEAD"),
+            "modified": False,
+        }
+        for name, folder in (("tree", "tree"), ("tree/lib", "library"))
+    ]
+
+
+@NEEDS_GIT
+def test_of_an_image_s_recipe_all_is_carried_that_it_is_built_of(author: User) -> None:
+    clone(author.folder, **{".gitignore": "wheels/\n", "repo/run.py": NOISY})
+    fill(author.folder / "image", **{"Dockerfile": "FROM x\n", "wheels/a.whl": "x"})
+    path = manifest(author, "repo")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "image": {"build": "image"}}))
+    ended = author.run("run", path, "--runtime", "host", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    recipe = {f"image/{name}" for name in ("Dockerfile", "run.py", "wheels/a.whl")}
+    assert carried(author) == {"repo/run.py", *recipe}
+    assert [source["inputs"] for source in sources(author)] == [["repo"]]
+
+
+@NEEDS_GIT
+def test_without_git_the_lists_count_and_changes_are_unknown(author: User) -> None:
+    repo = clone(author.folder / "repo", **{".gitignore": "*.bin\n"})
+    fill(repo, **{"a.bin": "x"})
+    python = author.folder / "bin"
+    python.mkdir()
+    (python / "python3").symlink_to("/usr/bin/python3")
+    ended = author.run("run", manifest(author, "repo"), "--output", "a.zip", PATH=str(python))
+    assert ended.returncode == 0, ended.stderr
+    assert carried(author) == {"repo/run.py"}
+    commit = git(repo, "rev-parse", "HEAD")
+    assert sources(author) == [{"inputs": ["repo"], "commit": commit, "modified": None}]
+    assert "git could not tell" in shown(author)
+
+
+def test_what_the_manifest_excludes_stays_out_and_what_it_names_comes_in(author: User) -> None:
+    files = dict.fromkeys(("a.ckpt", "runs/1/b", "sub/runs/c", "sub/d.ckpt", "top.txt"), "x")
+    fill(author.folder / "repo", **files)
+    patterns = ["*.ckpt", "!repo/sub/d.ckpt", "runs/", "repo/*.txt"]
+    words = run(author, "repo", "repo/top.txt", exclude=patterns)
+    assert carried(author) == {"repo/run.py", "repo/sub/d.ckpt", "repo/top.txt"}
+    assert "excluded by the manifest" in words
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        ("dangling", "is a link, to 'nowhere', which is not there"),
+        ("outside", "is a link, to '/etc/hostname', which lies outside the manifest's folder"),
+        ("inside", "is a link, to 'run.py', and no link is followed into a capsule"),
+        ("fifo", "is neither a file nor a folder, but a named pipe (FIFO)"),
+        ("socket", "is neither a file nor a folder, but a socket"),
+    ],
+)
+def test_what_is_no_file_is_named_and_can_be_excluded(
+    author: User, make: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = fill(author.folder / "repo") / "odd"
+    if make == "fifo":
+        os.mkfifo(odd)
+    elif make == "socket":
+        monkeypatch.chdir(odd.parent)  # the path of a socket is short
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind("odd")
+    else:
+        odd.symlink_to(
+            {"dangling": "nowhere", "outside": "/etc/hostname", "inside": "run.py"}[make]
+        )
+    ended = author.run("run", manifest(author, "repo"))
+    assert ended.returncode == 2
+    assert f"the input 'repo/odd' {words}" in " ".join(ended.stderr.split())
+    assert "`exclude` it" in ended.stderr
+    run(author, "repo", exclude=["odd"])
+    assert carried(author) == {"repo/run.py"}
+
+
+def test_names_as_people_have_them_are_carried_and_verified(author: User) -> None:
+    names = (".flake8", "my data/x (1).csv", "a+b,c=[d]#e&f@g!~$^{h}`'.txt", ".x/y")
+    fill(author.folder / "repo", **dict.fromkeys(names, "x"))
+    run(author, "repo")
+    assert carried(author) == {f"repo/{name}" for name in ("run.py", *names)}
+    assert author.run("check", "a.zip").returncode == 0
+    ended = author.run("verify", "a.zip", "--output", "b.zip")
+    assert ended.returncode in (0, 3), ended.stderr
+    with zipfile.ZipFile(author.folder / "b.zip") as capsule:
+        assert {f"data/inputs/repo/{name}" for name in names} <= set(capsule.namelist())
+
+
+@pytest.mark.parametrize("name", ["a%b", "a\\b", "a:b", "é", "a ", "con.txt", "a\nb"])
+def test_a_name_that_means_other_things_elsewhere_is_refused(author: User, name: str) -> None:
+    fill(author.folder / "repo", **{name: "x"})
+    ended = author.run("run", manifest(author, "repo"))
+    assert ended.returncode == 2
+    assert "a capsule cannot hold files of these names: 'data/inputs/repo/" in ended.stderr
+
+
+def test_a_folder_of_which_all_is_left_out_is_refused(author: User) -> None:
+    fill(author.folder / "repo")
+    ended = author.run("run", manifest(author, "repo", exclude=["*.py"]))
+    assert ended.returncode == 2
+    words = " ".join(ended.stderr.split())
+    assert "a folder without a file but for what is left out: excluded by the manifest" in words
+
+
+def test_patterns_that_are_none_are_refused(author: User) -> None:
+    fill(author.folder / "repo")
+    path = manifest(author, "repo", exclude=["a\nb"])
+    ended = author.run("lint", path)
+    assert ended.returncode == 2
+    assert "/benchmarks/0/exclude/0" in ended.stdout + ended.stderr
