@@ -130,7 +130,8 @@ def test_what_gives_no_number_fails_the_trial_and_shows_what_was_searched(
     author: User, script: str, source: Document, reason: str, words: str
 ) -> None:
     manifest = write(author, script, loss={"from": source})
-    ended = author.run("run", manifest, "--runtime", "host", "--output", "a.capsule.zip")
+    options = ("--runtime", "host", "--output", "a.capsule.zip", "--keep-going")
+    ended = author.run("run", manifest, *options)
     assert ended.returncode == 5
     assert words in " ".join(ended.stderr.split())
     (first, *_) = read_lines(author, "attempts.jsonl")
