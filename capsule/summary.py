@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal
@@ -63,7 +62,7 @@ class _Draft:
     __slots__ = Run.__slots__
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricRuns:
     """All planned runs of one metric path, sorted by seed.
 
@@ -83,11 +82,24 @@ class MetricRuns:
     test_set: int | None = None
     controls: tuple[Run, ...] = ()
     earlier: int = 0
+    _values: tuple[float, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def values(self) -> tuple[float, ...]:
-        """The values of the runs that are `ok`, in the order of their seeds."""
-        return tuple([run.value for run in self.runs if run.value is not None])
+        """The values of the runs that are `ok`, in the order of their seeds; made once."""
+        values = self._values
+        if values is None:
+            values = tuple(list_values(self.runs))
+            object.__setattr__(self, "_values", values)
+        return values
+
+
+def list_values(runs: Sequence[Run]) -> list[float]:
+    """The values of the runs that are `ok`.
+
+    Those that `MetricRuns.values` keeps take memory, of a hundred thousand metrics nobody judges.
+    """
+    return [run.value for run in runs if run.value is not None]
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
@@ -345,7 +357,7 @@ def summarize(
         metric: Whose runs.
         list_runs: Writes the list of its runs, where that is not to be made of dictionaries.
     """
-    values = metric.values
+    values = list_values(metric.runs)
     statuses = Counter([run.status for run in metric.runs])
     return {
         "unit": metric.unit,

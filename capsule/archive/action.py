@@ -174,7 +174,7 @@ def _headlines(record: Record) -> Iterator[Entity]:
     """The median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
     for n, path in enumerate(_claimed_paths(record), 1):
-        median = averages.median(runs[path].values)
+        median = averages.median(summary.list_values(runs[path].runs))
         entity = _property(f"metric-{n}", path, "none" if median is None else repr(median))
         yield entity | {"unitText": runs[path].unit}
 

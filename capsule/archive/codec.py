@@ -16,6 +16,7 @@ from capsule import __version__, digest, manifest, schema, summary
 from capsule.archive import flat, images, lines, setup
 from capsule.archive.limits import Budget
 from capsule.archive.strict import parse
+from capsule.collector import return_memory
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
@@ -42,6 +43,8 @@ _COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # how one can stand in the text of a document
 _MAYBE_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
+# of so many the memory is worth a millisecond
+_MANY_CLAIMS = 10_000
 # documents with parts that their schemas leave open
 _OPEN = (HARDWARE, SOFTWARE, ENVIRONMENT)
 
@@ -189,7 +192,7 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
         levels=stated["levels"],
         datasets=tuple(map(_dataset, stated["datasets"])),
         sources=setup.sources_from_json(stated["sources"]),
-        claims=tuple(_claim(claim, written, reader) for claim in stated["claims"]),
+        claims=_claims(stated.pop("claims"), written, reader),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES)),
         notes=tuple(Note(**note) for note in stated["notes"]),
@@ -376,6 +379,16 @@ def _claims_json(record: Record) -> Iterator[dict[str, Any]]:
             **{field.name: getattr(frozen, field.name) for field in fields(FrozenClaim)},
             "pattern": places[frozen.pattern],
         }
+
+
+def _claims(
+    values: list[Mapping[str, Any]], written: Manifest, reader: _Reader
+) -> tuple[FrozenClaim, ...]:
+    claims = tuple(_claim(value, written, reader) for value in values)
+    values.clear()
+    if len(claims) > _MANY_CLAIMS:
+        return_memory()
+    return claims
 
 
 def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> FrozenClaim:

@@ -81,11 +81,12 @@ def _claims(record: Record) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for claim in record.claims:
         metric = runs[claim.metric]
+        values = summary.list_values(metric.runs)
         cells = (
             f"`{claim.metric}`",
-            str(averages.median(metric.values)),
+            str(averages.median(values)),
             f"`{_plain(metric.unit)}`",
-            str(len(metric.values)),
+            str(len(values)),
             claim.type,
             _region(claim),
             "primary" if claim.primary else "secondary",
