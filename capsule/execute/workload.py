@@ -153,7 +153,9 @@ def seeding_mount(workspace: Workspace) -> Mount:
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
     """The part of the measuring program that a script may import, where it has one."""
     library = Mount(source=workspace.levels / "library", target="/capsule/library")
-    return (library,) if library.source.is_dir() else ()
+    # a folder that is not made yet will hold this version's program
+    is_there = library.source.is_dir() or not workspace.levels.exists()
+    return (library,) if is_there else ()
 
 
 def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:

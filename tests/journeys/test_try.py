@@ -61,7 +61,7 @@ def test_metrics_are_in_the_document_with_what_lint_warns_of(author: User) -> No
     ("script", "words", "shown"),
     [
         ("raise SystemExit('no data here')\n", "failed (exit): exit code 1", "missing"),
-        (f"{REPORT}report('acc', 1.0)\n", "the manifest declares loss", "missing"),
+        (f"{REPORT}report('acc', 1.0)\n", "did not report loss; reported acc", "missing"),
         (f"{REPORT}report('loss', float('nan'))\n", "loss is nan", "not finite"),
     ],
 )
