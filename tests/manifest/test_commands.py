@@ -121,6 +121,12 @@ def test_an_unknown_placeholder_is_told_with_the_nearest(word: str, message: str
     assert f"/benchmarks/0/environment/X: {message}" in by_variable
 
 
+def test_wrong_cases_do_not_make_their_parameters_unknown() -> None:
+    message = complaint(command=["run", "{lr}"], cases={"lr": [1, 1]})
+    assert "a value stands here twice" in message
+    assert "unknown placeholder" not in message
+
+
 def test_data_that_a_benchmark_does_not_have_is_told() -> None:
     assert "this benchmark has no datasets" in complaint(command=["{data:mnist}"])
 
