@@ -5,8 +5,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from capsule import api
 from tests.support.command import User
 from tests.support.patience import PATIENCE_SECONDS
@@ -15,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
 
-@pytest.mark.torch
 def test_the_script_runs_verifies_and_compares_the_quickstart(author: User) -> None:
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(script.splitlines()) <= 10

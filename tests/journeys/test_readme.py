@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capsule import manifest
 from tests.support import documented
+from tests.support.command import User
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -35,6 +36,25 @@ def test_the_manifest_shown_is_valid(tmp_path: Path) -> None:
     assert isinstance(subject, manifest.Command)
     assert subject.words == ("python3", "train.py")
     assert json.loads(shown)["claims"][0]["margin"] == {"relative": 0.2}
+
+
+def test_the_claim_of_the_quickstart_fails_where_the_script_learns_slower(author: User) -> None:
+    shutil.copytree(ROOT / "manifests" / "quickstart", author.folder / "quickstart")
+    whole = json.loads((ROOT / "manifests" / "quickstart.json").read_text())
+    (benchmark,) = whole["benchmarks"]
+    slower = {**benchmark, "command": [*benchmark["command"], "--lr", "0.002"]}
+    for name, changes in {
+        "published": {},
+        "slower": {"benchmarks": [slower], "seeds": list(range(10))},
+    }.items():
+        path = author.folder / f"{name}.json"
+        path.write_text(json.dumps({**whole, **changes}))
+        ended = author.run("run", path, "--output", f"{name}.zip")
+        assert ended.returncode == 0, ended.stderr
+    ended = author.run("diff", "published.zip", "slower.zip")
+    assert ended.returncode == 1
+    said = find(r"^    (DIFFERENT .*)$", re.M).group(1)
+    assert ended.stdout.startswith(said)
 
 
 def test_the_three_lines_stand_in_the_example_script() -> None:
