@@ -11,7 +11,7 @@ from capsule_regions import region, report
 
 EPOCHS, SAMPLES, RATE, NOISE = 8, 256, 0.2, 0.1
 
-noise = random.Random(int(os.environ.get("CAPSULE_SEED", "17")))  # noqa: S311 - not for secrets
+noise = random.Random(int(os.environ.get("CAPSULE_SEED", "17")))
 points = [noise.uniform(-1, 1) for _ in range(SAMPLES)]
 samples = [(x, 3 * x + 1 + noise.gauss(0, NOISE)) for x in points]
 slope, offset = 0.0, 0.0
