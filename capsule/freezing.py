@@ -197,8 +197,13 @@ def _margin(
         return "linear", margin.absolute, "author"
     if margin.relative is not None:
         mean = _mean(claim, metric)
-        return "linear", None if mean is None else margin.relative * abs(mean), "author"
+        return "linear", None if mean is None else _finite(margin.relative * abs(mean)), "author"
     return "linear", _spread(claim, metric), "spread"
+
+
+def _finite(margin: float) -> float | None:
+    """A margin of numbers so large that it overflows is none."""
+    return margin if math.isfinite(margin) else None
 
 
 def _mean(claim: Claim, metric: MetricRuns) -> float | None:
@@ -223,7 +228,7 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
     if 0 < margin < COUNTED_STEPS * step:
         # in another unit the same margin may be 3.999... steps
         margin = max(margin, (math.floor(margin / step + _ROUNDING) + 0.5) * step)
-    return margin
+    return _finite(margin)
 
 
 def _sd_between(claim: Claim, metric: MetricRuns) -> float | None:

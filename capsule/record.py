@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
@@ -136,10 +136,10 @@ class Samples:
     per: Per = "call"
     rank: int = 0
     warmup: int
-    values: tuple[float, ...]
-    steps: tuple[float, ...] | None = None
-    wall: tuple[float, ...] | None = None
-    active: tuple[float, ...] | None = None
+    values: Sequence[float]
+    steps: Sequence[float] | None = None
+    wall: Sequence[float] | None = None
+    active: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -210,7 +210,7 @@ def _worst(values: Sequence[float], direction: Direction) -> float:
     return min(values) if direction == "higher" else max(values)
 
 
-def calls(run: Run) -> tuple[float, ...]:
+def calls(run: Run) -> Sequence[float]:
     """The repeated calls of a run, after warm-up; none where it has one value, or others."""
     series = run.series
     if series is None or series.steps is not None or series.per != "call":

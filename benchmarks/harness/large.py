@@ -29,7 +29,7 @@ SHAPES = {
     "42000 metrics": (5, 0, 2, 1, 0),
     "33300 lines of 30": (1, 333, 100, 30, 0),
     "a million samples in 100 lines": (1, 20, 5, 10_000, 0),
-    "500000 lines": (50, 10, 1000, 1, 0),
+    "16 million samples in 100 lines": (1, 20, 5, 160_000, 0),
 }
 
 

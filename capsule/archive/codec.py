@@ -14,7 +14,7 @@ from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
 from capsule.archive import flat, images, lines, setup
-from capsule.archive.limits import Budget
+from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
 from capsule.archive.strict import parse
 from capsule.collector import return_memory
 from capsule.digest import Digest
@@ -217,8 +217,9 @@ class _Reader:
         return self._load(name)
 
     def lines(self, name: str) -> Iterator[bytes]:
+        line_bytes = LINE_BYTES if name == SAMPLES else ATTEMPT_BYTES
         for piece in self.pieces(name):
-            self._budget.spend_lines(piece, where=self.at(name))
+            self._budget.spend_lines(piece, line_bytes, where=self.at(name))
             yield piece
 
     def whole(self, name: str) -> bytes:

@@ -7,6 +7,7 @@ streams, and for a reader with 256 MiB.
 from __future__ import annotations
 
 from capsule.errors import DamagedError
+from capsule.series import FEW_VALUES
 
 MOST_ENTRIES = 250_000
 MOST_DIRECTORY_BYTES = 40 << 20
@@ -15,16 +16,19 @@ MOST_NAME_BYTES = 200
 MOST_DOCUMENT_BYTES = 1 << 27
 MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
-MOST_LINE_BYTES = 1 << 28
+MOST_LINE_BYTES = 1 << 25
 MOST_PARSED_BYTES = 224 << 20
-MOST_SAMPLES_BYTES = 512 << 20
+MOST_KEPT_BYTES = 212 << 20
 # all files together: a file with holes costs whoever sends it nothing, and hashing it a day
 MOST_BYTES = 128 << 30
 MOST_INPUT_BYTES = MOST_BYTES // 2
 MOST_LOG_BYTES = MOST_BYTES // 4
 
-# bytes that CPython takes, about; a comma stands for a value, and a line's fields for its runs
-SAMPLE_COMMA = 32
+# bytes that CPython takes, about: a line of samples with its run, an attempt, one value of a series
+# of many, and what it takes more in one of few (see `record.Values`); of a document half is kept
+LINE_BYTES, ATTEMPT_BYTES = 640, 320
+_COMMAS, _VALUE_BYTES, _LOOSE_VALUE_BYTES = 14, 8, 24
+_KEPT_SHARE = 0.55
 _OBJECT, _MEMBER, _LIST, _ITEM, _STRING = 64, 48, 56, 8, 60
 
 
@@ -46,12 +50,46 @@ def parsed_bytes(data: bytes) -> int:
     )
 
 
+def lines_bytes(lines: int, values: int, line_bytes: int) -> int:
+    """About how much memory so many lines with so many values take.
+
+    Args:
+        lines: Of samples or of attempts.
+        values: In all of them.
+        line_bytes: `LINE_BYTES` or `ATTEMPT_BYTES`.
+
+    >>> lines_bytes(1, 1_000_000, LINE_BYTES) < 1.01 * 8_000_000
+    True
+    """
+    loose = min(values, FEW_VALUES * lines)
+    return line_bytes * lines + _VALUE_BYTES * values + _LOOSE_VALUE_BYTES * loose
+
+
+def kept_bytes(parsed: int) -> int:
+    """About how much memory is left of documents, once they are read, that took so much."""
+    return int(_KEPT_SHARE * parsed)
+
+
+def require_short_lines(data: bytes, *, where: str) -> None:
+    """Stop where a line is longer than a reader takes on.
+
+    Raises:
+        DamagedError: One is.
+    """
+    start = 0
+    while len(data) - start > MOST_LINE_BYTES:
+        end = data.rfind(b"\n", start, start + MOST_LINE_BYTES + 1)
+        if end < 0:
+            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
+        start = end + 1
+
+
 class Budget:
-    """What is left of the memory that a capsule's documents may take, all together."""
+    """What is left of the memory that a capsule may take."""
 
     def __init__(self) -> None:
         self._left = MOST_PARSED_BYTES
-        self._left_for_lines = MOST_SAMPLES_BYTES
+        self._left_to_keep = MOST_KEPT_BYTES
 
     def spend(self, data: bytes, *, where: str) -> None:
         """Take off what a document takes.
@@ -67,17 +105,28 @@ class Budget:
                 where=where,
             )
         self._left -= taken
+        self._keep(kept_bytes(taken), where)
 
-    def spend_lines(self, piece: bytes, *, where: str) -> None:
+    def spend_lines(self, piece: bytes, line_bytes: int, *, where: str) -> None:
         """Take off what a piece of samples or attempts takes.
+
+        Args:
+            piece: Some of the lines.
+            line_bytes: As for `lines_bytes`.
+            where: Its name in messages.
 
         Raises:
             DamagedError: There is not so much left.
         """
-        self._left_for_lines -= SAMPLE_COMMA * piece.count(b",")
-        if self._left_for_lines < 0:
+        lines = piece.count(b"\n")
+        values = max(0, piece.count(b",") - _COMMAS * lines)
+        self._keep(lines_bytes(lines, values, line_bytes), where)
+
+    def _keep(self, taken: int, where: str) -> None:
+        self._left_to_keep -= taken
+        if self._left_to_keep < 0:
             raise DamagedError(
-                "samples and attempts hold more values than a reader takes on: more than"
-                f" {MOST_SAMPLES_BYTES >> 20} MiB of memory",
+                "samples, attempts and documents hold more than a reader takes on: together more"
+                f" than {MOST_KEPT_BYTES >> 20} MiB of memory",
                 where=where,
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise, starmap
 from sys import intern
@@ -19,6 +20,7 @@ from capsule.archive.limits import MOST_LINE_BYTES
 from capsule.archive.strict import MEMORY_IS_LIMITED, parse_line
 from capsule.errors import DamagedError
 from capsule.record import Attempt, Evidence, Samples
+from capsule.series import pack
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # The canonical JSON of a line, and no other, but for its values, in three parts: reading it field
@@ -53,6 +55,8 @@ _OUT_OF_RANGE = "seed or resolution is out of range"
 _FIRST_NODE = (0,)
 # so many parts of lines are remembered, and none that holds a list
 _MOST_PARTS, _LONGEST_PART = 4096, 1000
+# bytes of so many values are read at once
+_LONGEST_PIECE = 1 << 20
 # texts of attempts that many of them have
 _REPEATED = ("trial", "group", "seed_source", "outcome", "started")
 
@@ -292,25 +296,47 @@ def _check_places(samples: Samples) -> None:
             raise _Fault(f"{name} that do not increase")
 
 
-def _places(text: bytes) -> tuple[float, ...] | None:
+def _places(text: bytes) -> Sequence[float] | None:
     return None if text == b"null" else _values(text, 0, len(text))
 
 
-def _values(data: bytes, start: int, end: int) -> tuple[float, ...]:
+def _values(data: bytes, start: int, end: int) -> Sequence[float]:
+    if end - start > _LONGEST_PIECE:
+        return _many_values(data, start, end)
+    return pack(_few_values(data, start, end))
+
+
+def _few_values(data: bytes, start: int, end: int) -> list[float]:
     if MEMORY_IS_LIMITED:
         return _any_values(data[start:end])
     try:
-        values = orjson.loads(memoryview(data)[start:end])
+        values: list[float] = orjson.loads(memoryview(data)[start:end])
     except orjson.JSONDecodeError:
         return _any_values(data[start:end])
     # one point each and no string: they are floats all, whole numbers of any size are not among
     # them, and those that overflow were refused above
     if data.count(b".", start, end) == len(values) and data.find(b'"', start, end) < 0:
-        return tuple(values)
+        return values
     return _any_values(data[start:end])
 
 
-def _any_values(text: bytes) -> tuple[float, ...]:
+def _many_values(data: bytes, start: int, end: int) -> Sequence[float]:
+    """Read piece by piece: all at once they take four times the memory that is kept of them."""
+    values = array("d")
+    place, last = start + 1, end - 1
+    while place <= last:
+        cut = data.find(b",", place + _LONGEST_PIECE // 2, last)
+        cut = last if cut < 0 else cut
+        piece = b"[%b]" % data[place:cut]
+        numbers = _few_values(piece, 0, len(piece))
+        if not numbers:
+            raise _Fault(_FOREIGN)
+        values.extend(numbers)
+        place = cut + 1
+    return pack(values)
+
+
+def _any_values(text: bytes) -> list[float]:
     """Values of which some may have a name, or no point, or be none."""
     if not _FLAT.fullmatch(text):
         raise _Fault("values that hold others")
@@ -318,7 +344,7 @@ def _any_values(text: bytes) -> tuple[float, ...]:
         values = json.loads(text.decode(), parse_constant=_refuse)
     except ValueError as error:
         raise _Fault(f"values cannot be read: {error}") from None
-    return tuple(_value(value) for value in values)
+    return [_value(value) for value in values]
 
 
 def _value(value: object) -> float:

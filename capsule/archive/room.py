@@ -13,8 +13,6 @@ from capsule.manifest import Benchmark, Command
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
-# commas of a line of samples beside its values, and of an attempt
-_SAMPLE_COMMAS, _ATTEMPT_COMMAS = 14, 14
 # bytes that one of each takes in a capsule's documents, at most but for very long names
 _CLAIM, _METRIC, _RUN, _FILE, _LINE, _VALUE = 700, 700, 150, 450, 700, 25
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
@@ -86,11 +84,13 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
         _LINE * runs + _VALUE * values,
         limits.MOST_LINES_BYTES,
     )
-    commas = values + _SAMPLE_COMMAS * runs + _ATTEMPT_COMMAS * sum(trials.values())
+    attempts = sum(trials.values())
     yield (
-        "bytes of samples once they are read",
-        limits.SAMPLE_COMMA * commas,
-        limits.MOST_SAMPLES_BYTES,
+        "bytes of samples, attempts and records once they are read",
+        limits.kept_bytes(parsed)
+        + limits.lines_bytes(runs, values, limits.LINE_BYTES)
+        + limits.lines_bytes(attempts, 0, limits.ATTEMPT_BYTES),
+        limits.MOST_KEPT_BYTES,
     )
 
 

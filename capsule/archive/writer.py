@@ -126,7 +126,7 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
         stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
-    _require_readable(stated[codec.SAMPLES], stated[codec.ATTEMPTS])
+    _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])
     contents: dict[str, bytes | Path] = {
         bag.PAYLOAD + path: document for path, document in stated.items()
     }
@@ -139,16 +139,17 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     return contents
 
 
-def _require_readable(*lines: bytes) -> None:
+def _require_readable(*, samples: bytes, attempts: bytes) -> None:
     """Stop where a workload reported more than readers take: how much was not known before."""
-    budget = limits.Budget()
+    budget, where = limits.Budget(), "the capsule of this run"
     try:
-        for text in lines:
-            budget.spend_lines(text, where="the capsule of this run")
+        budget.spend_lines(samples, limits.LINE_BYTES, where=where)
+        budget.spend_lines(attempts, limits.ATTEMPT_BYTES, where=where)
+        limits.require_short_lines(samples, where=where)
     except DamagedError as error:
         raise ExecutionError(
             error.what,
-            where="the capsule of this run",
+            where=where,
             advice="have the workload report fewer, such as every tenth step, and begin anew",
         ) from None
 

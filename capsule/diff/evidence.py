@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 
 from capsule.record import Record, Samples
+from capsule.series import bits
 from capsule.summary import MetricRuns, Run
 
 _TIMES = ("s", "ms", "us", "ns")
@@ -32,10 +33,10 @@ def copy(one: Record, other: Record) -> str | None:
     """Why two records are not of two runs: equal names, or times that never come twice."""
     if one.uuid == other.uuid:
         return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
-    seen: dict[tuple[str, tuple[float, ...]], tuple[int, str]] = {}
+    seen: dict[tuple[str, bytes], tuple[int, str]] = {}
     for place, record in enumerate((one, other)):
         for name, trial, readings in chain(_clock_readings(record), _trial_readings(record)):
-            first = seen.setdefault((name, readings), (place, trial))
+            first = seen.setdefault((name, bits(readings)), (place, trial))
             if first != (place, trial):
                 return (
                     f"the clock said exactly the same in trial {trial} as in {first[1]}, for"
@@ -100,7 +101,7 @@ def _shares_series(original: MetricRuns, rerun: MetricRuns) -> bool:
 
 
 def _start(run: Run) -> tuple[float, ...]:
-    return run.samples[0].values[:2] if run.samples else ()
+    return tuple(run.samples[0].values[:2]) if run.samples else ()
 
 
 def _is_rounded(value: float) -> bool:
@@ -118,7 +119,7 @@ def _is_mostly_copied(original: Sequence[float], rerun: Sequence[float]) -> bool
     return alone and shared >= _FEW and 2 * shared > min(len(there), len(here))
 
 
-def _clock_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+def _clock_readings(record: Record) -> Iterator[tuple[str, str, Sequence[float]]]:
     """What clocks said in each series, where it is enough never to be the same twice."""
     for line in record.samples:
         if line.wall is not None and _is_telling(line.wall):
@@ -127,7 +128,7 @@ def _clock_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...
             yield line.metric, line.trial, line.values
 
 
-def _trial_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+def _trial_readings(record: Record) -> Iterator[tuple[str, str, Sequence[float]]]:
     """The same of all times of a trial together, each of which alone is too few."""
     trials: dict[tuple[str, int], list[float]] = {}
     for line in record.samples:
@@ -135,10 +136,10 @@ def _trial_readings(record: Record) -> Iterator[tuple[str, str, tuple[float, ...
             trials.setdefault((line.trial, line.attempt), []).extend(line.values)
     for (trial, _), times in trials.items():
         if len(set(times)) >= _TELLING:
-            yield f"{trial.rpartition('/')[0]}/all its times", trial, tuple(times)
+            yield f"{trial.rpartition('/')[0]}/all its times", trial, times
 
 
-def _is_telling(readings: tuple[float, ...]) -> bool:
+def _is_telling(readings: Sequence[float]) -> bool:
     return len(set(readings[:_TELLING])) == _TELLING or len(set(readings)) >= _TELLING
 
 
@@ -146,9 +147,9 @@ def _is_timed(line: Samples) -> bool:
     return line.kind == "machine" and line.unit in _TIMES
 
 
-def _series(samples: tuple[Samples, ...]) -> tuple[tuple[float, ...], ...]:
+def _series(samples: tuple[Samples, ...]) -> tuple[bytes, ...]:
     """All values of a run."""
-    return tuple(line.values for line in samples)
+    return tuple(bits(line.values) for line in samples)
 
 
 def _tells(samples: tuple[Samples, ...]) -> bool:

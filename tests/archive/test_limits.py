@@ -116,25 +116,30 @@ def test_the_memory_of_documents_is_one_budget() -> None:
         budget.spend(data, where="it")
 
 
-def test_samples_and_attempts_have_one_budget_of_their_own() -> None:
-    piece = b"0.0," * (1 << 20)
+def test_documents_samples_and_attempts_share_what_is_kept() -> None:
+    document = b"[" + b",".join([b"{}"] * 1_000_000) + b"]"
+    line = b"," * 15 + b"\n"
+    kept = limits.kept_bytes(limits.parsed_bytes(document))
+    piece = limits.lines_bytes(1000, 1000, limits.LINE_BYTES)
     budget = Budget()
-    for _ in range(limits.MOST_SAMPLES_BYTES // limits.SAMPLE_COMMA // (1 << 20)):
-        budget.spend_lines(piece, where="it")
-    with pytest.raises(DamagedError, match="more than 512 MiB"):
-        budget.spend_lines(b",", where="it")
-    budget.spend(piece, where="it")
+    budget.spend(document, where="it")
+    for _ in range((limits.MOST_KEPT_BYTES - kept) // piece):
+        budget.spend_lines(1000 * line, limits.LINE_BYTES, where="it")
+    with pytest.raises(DamagedError, match="together more than 212 MiB"):
+        budget.spend_lines(1000 * line, limits.LINE_BYTES, where="it")
 
 
 def test_what_no_reader_would_take_is_not_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = bulk.make(commands(20, 50), bulk.normal(20, 1))
-    monkeypatch.setattr(limits, "MOST_SAMPLES_BYTES", 1 << 20)
-    with pytest.raises(ExecutionError, match="samples and attempts hold more values") as caught:
-        bulk.seal(record, tmp_path / "a.capsule.zip")
-    assert "report fewer" in str(caught.value)
-    assert not list(tmp_path.iterdir())
+    for name, words in (("MOST_KEPT_BYTES", "together more than"), ("MOST_LINE_BYTES", "longer")):
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, name, 100)
+            with pytest.raises(ExecutionError, match=words) as caught:
+                bulk.seal(record, tmp_path / "a.capsule.zip")
+        assert "report fewer" in str(caught.value)
+        assert not list(tmp_path.iterdir())
 
 
 def test_little_memory_is_no_crash(author: User) -> None:

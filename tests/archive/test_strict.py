@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import math
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -190,8 +192,37 @@ TOKENS = (
 @given(st.lists(st.sampled_from(TOKENS), max_size=5))
 def test_values_are_taken_and_refused_as_one_by_one(tokens: Sequence[bytes]) -> None:
     values = b"[" + b",".join(tokens) + b"]"
-    quick = outcome(lambda: lines.read_samples([line_of(values)], where="it")[0].values)
+    quick = outcome(lambda: tuple(lines.read_samples([line_of(values)], where="it")[0].values))
     assert quick == outcome(lambda: number_by_number(values))
+
+
+@given(st.lists(st.sampled_from((*TOKENS[:10], *TOKENS)), max_size=30), st.integers(2, 40))
+def test_long_series_are_read_in_pieces_as_in_one(tokens: Sequence[bytes], longest: int) -> None:
+    values = b"[" + b",".join(tokens) + b"]"
+    with mock.patch.object(lines, "_LONGEST_PIECE", longest):
+        pieces = outcome(lambda: tuple(lines.read_samples([line_of(values)], where="it")[0].values))
+    assert pieces == outcome(lambda: number_by_number(values))
+
+
+def test_a_number_longer_than_a_piece_is_no_crash() -> None:
+    with pytest.raises(DamagedError):
+        lines.read_samples([line_of(b"[" + b"1" * (3 << 20) + b"]")], where="it")
+
+
+def test_a_long_series_takes_eight_bytes_a_value() -> None:
+    values = tuple(number / 7 for number in range(200_000))
+    data = line_of(json.dumps(values, separators=(",", ":")).encode())
+    tracemalloc.start()
+    try:
+        (read,) = lines.read_samples([data], where="it")
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read.values == values
+    assert values == read.values
+    assert read.values != values[1:]
+    assert kept < 9 * len(values)
+    assert peak < 3 * len(data)
 
 
 @pytest.mark.parametrize(
