@@ -1,6 +1,6 @@
 """Decide once what a run uses on this machine: engine, image, data, devices, inputs.
 
-Nothing is executed, and nothing is made but what caches keep.
+Nothing of a manifest's is executed, and nothing is made but what caches keep.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from capsule.execute import inputs, payload
 from capsule.execute.inputs import Inputs
 from capsule.image import Image, platforms
 from capsule.launch.base import Launcher
-from capsule.manifest import Manifest
+from capsule.manifest import Command, Manifest, commands
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
 from capsule.watch import SILENT, Watch
@@ -184,7 +184,7 @@ def _engine(request: Request, site: Site) -> Runtime:
     except CannotRunError as error:
         raise CannotRunError(
             error.what,
-            where=f"{site.file}#/runtime",
+            where=site.where("/runtime"),
             advice="change that setting, or choose another engine with --runtime",
         ) from None
 
@@ -252,7 +252,20 @@ def _prepare(
         watch.image_hashing(prepared.hashing_seconds)
     if count:
         runtime.check_gpus(count, prepared, image)
-    return prepared
+    return prepared if runtime.contained else _with_programs(prepared, request.manifest, site)
+
+
+def _with_programs(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
+    """Without a container: which Python and which other programs of this machine run."""
+    are_commands = [isinstance(one.subject, Command) for one in manifest.benchmarks]
+    # scripts of any kind start python3
+    words = (*commands.programs(manifest.benchmarks), "python3") if any(are_commands) else ()
+    places, python = programs.locate(words), prepared.python
+    if not all(are_commands):
+        chosen, where = sites.interpreter(site)
+        python = places[programs.LEVELS] = programs.interpreter(chosen, where=where)
+    observations = {**prepared.observations, **programs.observe(places)}
+    return replace(prepared, observations=observations, python=python, programs=places)
 
 
 @contextmanager
