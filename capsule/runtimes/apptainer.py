@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from capsule import process
+from capsule import offline, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.image.reference import parse
@@ -216,6 +216,7 @@ def _spython(**variables: str) -> Any:
 
 
 def _make(image: Image, target: Path) -> None:
+    offline.require_network("the image", where=image.pinned or image.reference)
     if image.pinned is None:
         _build(image, target)
     else:
