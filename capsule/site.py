@@ -9,6 +9,7 @@ each name.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import Any
 
 from capsule import schema
 from capsule.errors import DamagedError, UsageError
+from capsule.jsons import JsonObject
 from capsule.places import weak_spot
 
 WIDE = Path("/etc/capsule/site.json")
@@ -51,6 +53,21 @@ class Site:
     def where(self, pointer: str) -> str:
         """The file and field that a setting comes from, for a message."""
         return f"{self.sources.get(pointer, self.file)}#{pointer}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting as it holds here.
+
+    Attributes:
+        name: As in the file; of `data` and `mirrors` with the key.
+        value: As text.
+        source: The file or variable that says so, or that nothing does.
+    """
+
+    name: str
+    value: str
+    source: str
 
 
 def load(*, environ: Mapping[str, str] = os.environ) -> Site:
@@ -125,6 +142,72 @@ def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
     return _home_folder("XDG_STATE_HOME", ".local/state", environ) / "capsule"
 
 
+def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Setting]:
+    """Every setting as it holds, and where it comes from."""
+    default = "by default"
+
+    def source(name: str, variable: str = "") -> str:
+        if variable and environ.get(variable):
+            return variable
+        return str(site.sources.get(f"/{name}", default))
+
+    python, _ = interpreter(site, environ=environ)
+    cache = cache_folder(site, environ=environ)
+    return [
+        Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
+        Setting(
+            name="python",
+            value=python or "the interpreter that capsule runs under",
+            source=source("python", "CAPSULE_PYTHON"),
+        ),
+        Setting(name="cache", value=str(cache), source=source("cache", "CAPSULE_CACHE")),
+        *(
+            Setting(name=f"{name} {key}", value=str(value), source=source(_below(name, key)))
+            for name, entries in (("data", site.data), ("mirrors", site.mirrors))
+            for key, value in entries.items()
+        ),
+    ]
+
+
+def write(file: Path, *, runtime: str, cache: Path | None) -> None:
+    """Write a complete site file: what is set, and null or nothing for the rest.
+
+    Args:
+        file: The file, which must not exist; its folder is made.
+        runtime: Name of an engine, or `auto`.
+        cache: Folder for what can be made again, None for each user's own.
+
+    Raises:
+        UsageError: It exists, or cannot be written.
+    """
+    settings: JsonObject = {
+        "$schema": (Path(schema.__file__).parent / "site-1.schema.json").as_uri(),
+        "runtime": runtime,
+        "python": None,
+        "cache": str(cache) if cache else None,
+        "data": {},
+        "mirrors": {},
+    }
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        # whatever the user's mask lets through: a file that others may write is refused
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(json.dumps(settings, indent=2) + "\n")
+    except FileExistsError:
+        raise UsageError(
+            "exists already, and nothing is written over it",
+            where=str(file),
+            advice="edit it, or move it away; `capsule site show` tells what holds",
+        ) from None
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from None
+
+
+def _below(name: str, key: str) -> str:
+    return f"{name}{schema.pointer(key)}"
+
+
 def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
     """The settings of one file.
 
@@ -147,7 +230,7 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
     except DamagedError as error:
         raise UsageError(error.what, where=error.where) from error
     _check(settings, file)
-    return {name: value for name, value in settings.items() if name != "$schema"}
+    return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
 
 
 def _refuse_others(file: Path, *, is_named: bool) -> None:

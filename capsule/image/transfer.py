@@ -212,7 +212,8 @@ class Transfer:
         return CannotRunError(
             f"the registry {self._reference.registry} does not answer ({way}): {_reason(error)}",
             where=str(self._reference),
-            advice="check the host and port, and that this machine may reach it",
+            advice="check the host and port, and that this machine may reach it; where it may not,"
+            " `capsule stage` elsewhere and --offline here",
         )
 
     def _login(self, challenge: str) -> str:

@@ -194,6 +194,18 @@ class Wraps(Protocol):
         """
 
 
+@runtime_checkable
+class Rehearses(Protocol):
+    """An engine that can try, without any image, whether it starts a container here."""
+
+    def rehearse(self) -> str | None:
+        """Start one of this machine's own files; why it has a network, None where it has none.
+
+        Raises:
+            CannotRunError: No container can be started here.
+        """
+
+
 class Started:
     """A process that `capsule.process` looks after, as a `Running`."""
 

@@ -2,7 +2,7 @@
 
     run      run                      read      check, show
     verify   verify                   author    init, lint
-    pair     pair                     machine   inventory
+    pair     pair                     machine   inventory, doctor, site
     diff     diff                      stage     stage
     data     data hash, generate      image     image resolve, build
 
@@ -32,6 +32,8 @@ TABLE: Mapping[str, str] = {
     "lint": "check a manifest, and say what its number of seeds can confirm",
     "stage": "fetch what a run or verification will need where there is no network",
     "inventory": "print what this machine is",
+    "doctor": "try what works on this machine, and say what to ask its site for",
+    "site": "write or show the settings of this machine",
     "data": "name or make datasets",
     "image": "resolve or build images",
 }
@@ -43,6 +45,8 @@ _MODULES = {
     "init": "author",
     "lint": "author",
     "inventory": "machine",
+    "doctor": "machine",
+    "site": "machine",
 }
 
 
