@@ -11,6 +11,7 @@ from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.errors import CannotRunError
 from capsule.image import Image, kept
+from capsule.image.reference import parse
 from capsule.manifest import Manifest
 from capsule.options import StageOptions, VerifyOptions
 from capsule.record import Dataset
@@ -83,7 +84,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
             missing.append(error)
     handle = ""
     if image is not None:
-        kept.keep((image.index, image.manifest, image.config), cache)
+        _keep(image, cache)
         handle = resolving.obtain_image(choice.runtime, image, site, watch).handle
     if missing:
         others = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -99,3 +100,14 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
         data=data,
         cache=cache,
     )
+
+
+def _keep(image: Image, cache: Path) -> None:
+    """Keep what an image of a registry is known by; any other is found where it lies."""
+    digest = image.index_digest or image.manifest_digest
+    if image.pinned is None or digest is None:
+        return
+    kept.keep((image.index, image.manifest, image.config), cache)
+    named = parse(image.reference)
+    if named.digest is None:
+        kept.note_tag(str(named), digest)

@@ -138,11 +138,14 @@ class _Kept(_Source):
         self._cache = cache
 
     def document(self, digest: Digest | None) -> Index | Manifest:
+        digest = digest or kept.read_tag(self._where)
         if digest is None:
             raise CannotRunError(
-                "a tag means what its registry says today, and --offline connects to nothing",
+                "a tag means what its registry says, it was not staged here, and --offline connects"
+                " to nothing",
                 where=self._where,
-                advice="name the digest, which `capsule stage` prints: docker://HOST/NAME@sha256:...",
+                advice="`capsule stage` where there is a network, or name the digest:"
+                " docker://HOST/NAME@sha256:...",
             )
         return documents.read(self.config(digest), where=self._where)
 

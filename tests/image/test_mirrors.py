@@ -110,7 +110,9 @@ def test_where_neither_has_it_both_are_told() -> None:
     assert f"its mirror {empty} does not have it either" in caught.value.what
 
 
-def test_offline_the_kept_documents_are_the_image(tmp_path: Path) -> None:
+def test_offline_the_kept_documents_are_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     access = Access(cache=tmp_path)
     kept.keep((INDEX, MANIFEST, CONFIG), tmp_path)
     heads: list[str] = []
@@ -118,8 +120,17 @@ def test_offline_the_kept_documents_are_the_image(tmp_path: Path) -> None:
         image = resolve(Access(mirrors={NOWHERE: f"{host}/hub"}, cache=tmp_path))
     assert (image.index, image.manifest, image.config) == (INDEX, MANIFEST, CONFIG)
     assert heads == []
-    with offline.enforce(True), pytest.raises(CannotRunError, match="a tag means what its"):
-        resolve(access, f"docker://{NOWHERE}/group/made:1")
+    tagged = f"docker://{NOWHERE}/group/made:1"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with offline.enforce(True), pytest.raises(CannotRunError, match="it was not staged here"):
+        resolve(access, tagged)
+    kept.note_tag(tagged, of_bytes(INDEX))
+    with offline.enforce(True):
+        assert resolve(access, tagged).pinned == image.pinned
+    (file,) = (tmp_path / "state/capsule/tags").iterdir()
+    file.write_text("no digest")
+    with offline.enforce(True), pytest.raises(CannotRunError, match="it was not staged here"):
+        resolve(access, tagged)
 
 
 @pytest.mark.parametrize("harm", ["gone", "other", "link", "fifo", "folder"])
