@@ -70,6 +70,7 @@ OPERATORS = (
     " --runtime apptainer"
 )
 OPERATORS_HERE = "capsule run small/operators.json --image {torch} --runtime apptainer"
+STAGE = "capsule stage manifest.json --runtime apptainer"
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
 
 COMMANDS: dict[str, Here | There] = {
@@ -250,6 +251,40 @@ COMMANDS: dict[str, Here | There] = {
         " --push docker://{registry}/documented:2",
         says="pinned: ",
         needs=("engines",),
+    ),
+    # docs/sites.md; a machine of the tests has no engine where they run without one
+    "capsule doctor": Here(codes=(0, 6), says="good    ledger"),
+    "capsule doctor docker://registry.example/torch:1": Here(
+        command="capsule doctor docker://127.0.0.1:1/torch:1", codes=(6,), says="does not answer"
+    ),
+    "capsule doctor docker://registry.example/torch:1 --json": Here(
+        command="capsule doctor docker://127.0.0.1:1/torch:1 --json",
+        codes=(6,),
+        says="does not answer",
+    ),
+    "capsule site init": Here(says="wrote "),
+    "capsule site init /etc/capsule/site.json": Here(
+        command="capsule site init etc/capsule/site.json", says="wrote etc/capsule/site.json"
+    ),
+    "capsule site show": Here(says="by default"),
+    STAGE: Here(
+        command="capsule stage small/operators.json --image {torch} --runtime apptainer",
+        says="--runtime apptainer",
+        needs=("engines",),
+    ),
+    "capsule run manifest.json --runtime apptainer --offline": Here(
+        command="capsule run small/operators.json --image {torch} --runtime apptainer --offline",
+        before=(STAGE,),
+        says="sealed operators-",
+        needs=("engines",),
+    ),
+    **dict.fromkeys(
+        (
+            "capsule stage stranger.capsule.zip --runtime apptainer --trust",
+            "capsule stage stranger.capsule.zip --trust",
+            "capsule verify stranger.capsule.zip --runtime apptainer --trust --offline",
+        ),
+        There(test="journeys/test_stage.py::test_a_strangers_capsule_is_staged_with_trust_alone"),
     ),
 }
 

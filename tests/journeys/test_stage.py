@@ -127,6 +127,9 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     assert "capsule stage" in before.stderr
     staged = author.json("stage", manifest, "--runtime", runtime)
     assert f"docker://{staged['image']}" == small_image()
+    site = author.home / ".config/capsule/site.json"
+    site.parent.mkdir(parents=True)
+    site.write_text(json.dumps({"data": {DIGEST: str(author.folder / "data.txt")}}))
     for words in (("run", manifest, "-o", "a.zip"), ("verify", "a.zip")):
         ended = without_network(author, *words, "--offline", "--runtime", runtime)
         assert ended.returncode == 0, ended.stdout + ended.stderr
