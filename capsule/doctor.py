@@ -62,7 +62,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     try:
         site = sites.load()
     except CapsuleError as error:
-        return [_broken("site file", error)]
+        return [_fail("site file", error)]
     own_files = dict.fromkeys(site.sources.values())
     seen = ", ".join(map(str, own_files)) or "none, which is usual: defaults hold"
     findings = [Finding(area="site file", word="good", what=seen)]
@@ -76,7 +76,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     return findings
 
 
-def _broken(area: str, error: CapsuleError) -> Finding:
+def _fail(area: str, error: CapsuleError) -> Finding:
     where = f"{error.where}: " if error.where else ""
     return Finding(area=area, word="missing", what=f"{where}{error.what}", mend=error.advice or "")
 
@@ -85,7 +85,7 @@ def _engines() -> Iterator[Finding]:
     """Every engine; that one is absent is of no account where another one works."""
     usable = 0
     absent: list[Finding] = []
-    for runtime in runtimes.contained():
+    for runtime in runtimes.engines():
         availability = runtime.available()
         if not availability.usable:
             what = f"{runtime.name} is not usable: {availability.reason}"
@@ -240,7 +240,7 @@ def _host(site: Site) -> Iterator[Finding]:
     try:
         python = programs.interpreter(chosen, where=where)
     except CapsuleError as error:
-        yield _broken("host", error)
+        yield _fail("host", error)
         return
     what = f"python of levels: {programs.describe(Path(python))}"
     if chosen is not None:
@@ -263,6 +263,6 @@ def _registry(reference: str, site: Site) -> Iterator[Finding]:
     try:
         image = images.resolve(ImageSpec(reference=reference), folder=None, access=access)
     except CapsuleError as error:
-        yield _broken("registry", error)
+        yield _fail("registry", error)
         return
     yield Finding(area="registry", word="good", what=f"has {image.pinned} for {image.platform}")

@@ -10,7 +10,7 @@
     report.draw_inventory(node, engines)  what a machine is
     report.draw_site(settings, wide, own)  the settings of this machine
     report.draw_findings(findings)     what works on it
-    report.draw_staged(staged)         what was brought here for a run without a network
+    report.draw_staging(staged)        what was brought here for a run without a network
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
@@ -37,7 +37,7 @@ from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
 from capsule.report.terminal.site import draw_findings, draw_site
-from capsule.report.terminal.staged import draw_staged
+from capsule.report.terminal.staged import draw_staging
 from capsule.report.terminal.tryout import draw_tryout, explain_tryout
 from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
@@ -50,7 +50,7 @@ __all__ = [
     "draw_sealed",
     "draw_several",
     "draw_site",
-    "draw_staged",
+    "draw_staging",
     "draw_tryout",
     "draw_verdict",
     "evidence_to_json",

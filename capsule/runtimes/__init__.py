@@ -40,7 +40,7 @@ def available_all() -> dict[str, Availability]:
     return {name: _make(name).available() for name in NAMES}
 
 
-def contained() -> list[Runtime]:
+def engines() -> list[Runtime]:
     """Every engine that starts images, whether it is usable here or not."""
     return [_make(name) for name in _ENGINES]
 

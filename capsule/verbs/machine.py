@@ -110,7 +110,7 @@ def _add_init(parser: ArgumentParser) -> None:
 def _init(arguments: InitArguments, console: Console) -> int:
     from capsule import runtimes, site
 
-    engines = runtimes.contained()
+    engines = runtimes.engines()
     usable = (engine.name for engine in engines if engine.available().usable)
     own = site.own_file()
     file = arguments.file or own

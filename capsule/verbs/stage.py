@@ -53,7 +53,7 @@ def _stage(arguments: Arguments, console: Console) -> int:
     if arguments.json:
         console.document(report.staged_to_json(staged, line))
     else:
-        console.show(*report.draw_staged(staged))
+        console.show(*report.draw_staging(staged))
         console.data(line)
     return 0
 

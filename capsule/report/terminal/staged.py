@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from capsule.staging import Staged
 
 
-def draw_staged(staged: Staged) -> tuple[RenderableType, ...]:
+def draw_staging(staged: Staged) -> tuple[RenderableType, ...]:
     """Image and data, where each lies, and what a compute node has to see of it."""
     rows = grid()
     for name, value in _rows(staged):
