@@ -24,6 +24,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
 _ASK_SECONDS = 60.0  # a first start from a cold network disk
 _OLDEST = (3, 9)
+_MOST_LETTERS = 1000
 _FACTS = (
     "import os, platform, sys; print(platform.python_implementation(), platform.python_version(),"
     " 'conda environment' if os.path.isdir(os.path.join(sys.prefix, 'conda-meta')) else"
@@ -84,7 +85,7 @@ def interpreter(chosen: str | None, *, where: str) -> str:
 
 def locate(words: Iterable[str]) -> dict[str, str]:
     """Where the programs lie that these words start here; empty for what is not there."""
-    return {word: str(find(word) or "") for word in dict.fromkeys(words)}
+    return {word: str(find(word) or "") for word in dict.fromkeys(words) if _is_plain(word)}
 
 
 def observe(places: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +123,12 @@ def _ask(path: Path) -> list[str] | None:
         return None
     facts = answer.stdout.decode(errors="replace").splitlines()
     is_one = answer.exit_code == 0 and len(facts) == 4 and re.match(r"\d+\.\d+", facts[1])
-    return facts if is_one else None
+    # what is sealed holds no control characters
+    return facts if is_one and all(map(_is_plain, facts)) else None
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and len(text) <= _MOST_LETTERS
 
 
 def _own_facts() -> list[str]:
@@ -144,6 +150,9 @@ def _classify(path: Path) -> str:
     text = LocalPaths().clean_text(str(path))
     if text.startswith("$HOME"):
         return "below $HOME"
-    if any(text.startswith(f"{folder}/") for folder in _SYSTEM) and len(path.parts) <= 5:
+    is_system = any(text.startswith(f"{folder}/") for folder in _SYSTEM)
+    if is_system and len(path.parts) <= 5 and _is_plain(text):
         return text
+    if not _is_plain(path.parts[1]):
+        return "elsewhere"
     return f"below /{path.parts[1]}" if len(path.parts) > 2 else "in /"
