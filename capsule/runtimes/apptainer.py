@@ -236,7 +236,6 @@ def _spython(**variables: str) -> Any:
 
 
 def _make(image: Image, target: Path) -> None:
-    offline.require_network("the image", where=image.pinned or image.reference)
     if image.pinned is None:
         _build(image, target)
     else:
@@ -244,6 +243,7 @@ def _make(image: Image, target: Path) -> None:
 
 
 def _pull(pinned: str, target: Path) -> None:
+    offline.require_network("the image", where=pinned)
     # without the cache: a hit would keep the label of whatever tag the layers first came by
     variables = {"DISABLE_CACHE": "1"}
     if parse(f"docker://{pinned}").is_loopback:

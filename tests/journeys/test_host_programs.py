@@ -135,3 +135,15 @@ def test_a_run_does_not_go_on_with_another_python(author: User) -> None:
     resumed = author.run("run", "--resume", "a.run", "--keep-going")
     assert resumed.returncode == 5
     assert "no trial succeeded" in resumed.stderr
+
+
+def test_a_module_that_the_callers_python_lacks_is_told_with_which_python_that_is(
+    author: User,
+) -> None:
+    python = write_python(author.home / "tools")
+    write_script(author.folder, "import nothing_of_that_name\n")
+    manifest = write_manifest(author.folder)
+    ended = author.run("run", manifest, PATH=path_with(python.parent))
+    assert ended.returncode == 5
+    assert "No module named 'nothing_of_that_name'" in ended.stderr
+    assert f"python3 is {python} here: put the one that has the module first" in ended.stderr

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capsule.doctor import Finding
 from capsule.report.terminal.style import grid, table, text
-from capsule.site import Setting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
+
+    from capsule.doctor import Finding
+    from capsule.site import Setting
 
 _STYLES = {"good": "green", "absent": "dim", "limited": "yellow", "missing": "bold red"}
 
