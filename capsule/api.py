@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import earlier, interruption, pairing, places, reading, rerun, sealing, trying
+from capsule import earlier, interruption, offline, pairing, places, reading, rerun, sealing, trying
 from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
@@ -26,6 +26,7 @@ from capsule.options import (
     ResumeOptions,
     ResumePairOptions,
     RunOptions,
+    StageOptions,
     VerifyOptions,
 )
 from capsule.origin import Side
@@ -33,6 +34,7 @@ from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
 from capsule.session import Session, Terms
+from capsule.staging import Staged, stage
 from capsule.trust import policy as trust
 from capsule.trying import Tryout
 from capsule.verdict import Verdict
@@ -50,6 +52,8 @@ __all__ = [
     "RunOptions",
     "Sealed",
     "SeveralVerdict",
+    "StageOptions",
+    "Staged",
     "Tryout",
     "Verdict",
     "Verification",
@@ -62,6 +66,7 @@ __all__ = [
     "resume_pair",
     "resume_verification",
     "run",
+    "stage",
     "try_out",
     "verify",
 ]
@@ -117,7 +122,8 @@ def run(
     request = Request(
         manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
     )
-    resolved = resolve(request, watch)
+    with offline.enforce(options.offline):
+        resolved = resolve(request, watch)
     sealing.check_inputs(resolved.inputs, options, watch)
     trying.end_leftovers(resolved.runtime, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
@@ -136,7 +142,8 @@ def try_out(
     """
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
-    return trying.try_out(manifest, options, watch)
+    with offline.enforce(options.offline):
+        return trying.try_out(manifest, options, watch)
 
 
 def resume(
@@ -163,8 +170,9 @@ def resume(
         target = sealing.target(cut_off, options.output)
         if sealed := sealing.complete(cut_off, target, own=code.own):
             return sealed
-        choice = trust.require_consent(code, cut_off.request, options, watch)
-        resolved = resolve(cut_off.request, watch, choice=choice)
+        with offline.enforce(options.offline):
+            choice = trust.require_consent(code, cut_off.request, options, watch)
+            resolved = resolve(cut_off.request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
         sealing.check_inputs(resolved.inputs, options, watch)
         session = sessions.take_up(cut_off, resolved, watch, own=code.own)
@@ -202,7 +210,11 @@ def verify(
     places.check(output=options.output, work=options.work)
     if options.nonce is not None:
         require_nonce(options.nonce)
-    with open(capsule) as original, places.scratch() as scratch:
+    with (
+        offline.enforce(options.offline),
+        open(capsule) as original,
+        places.scratch() as scratch,
+    ):
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
         rerun.require_clock(original)
@@ -248,7 +260,7 @@ def resume_verification(
         UntrustedError: As for `verify`.
         ExecutionError: As for `verify`.
     """
-    with open(capsule) as original:
+    with offline.enforce(options.offline), open(capsule) as original:
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)

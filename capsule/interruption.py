@@ -18,7 +18,8 @@ from capsule.jsons import JsonObject
 from capsule.origin import Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, Setup
-from capsule.resolve import Request, Used
+from capsule.resolve import Request, Resolved, Used
+from capsule.runtimes import programs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,43 @@ def require_its_node(cut_off: CutOff) -> None:
             where=str(cut_off.workspace.to_resume),
             advice="go on with it there, or begin a new pair here",
         )
+
+
+def require_same_programs(cut_off: CutOff, resolved: Resolved) -> None:
+    """Stop where one part of a run would be measured with one Python, and the rest with another.
+
+    Raises:
+        CannotRunError: Without a container, its programs are others here than where it was begun.
+    """
+    places, prepared = cut_off.workspace.header.programs, resolved.prepared
+    observed = cut_off.setup.image_observations
+    for word, place in places.items():
+        before = f"{place} ({observed.get(programs.PREFIX + word)})"
+        now = f"{prepared.programs.get(word)} ({prepared.observations.get(programs.PREFIX + word)})"
+        if before != now:
+            raise CannotRunError(
+                f"{word} was {before} when the run was begun, and is {now} here",
+                where=str(cut_off.workspace.to_resume),
+                advice="go on with the PATH that it was begun with, or begin anew",
+            )
+
+
+def add_begun_controls(cut_off: CutOff) -> Plan:
+    """The plan with the control runs that were begun; what the log has besides is none of it."""
+    groups = cut_off.plan.groups
+    planned = {group.id for group in groups}
+    fresh = {
+        trial.id.rpartition("/")[0]
+        for group in groups
+        if planning.is_fresh(group)
+        for trial in group.trials
+    }
+    begun = [start for start in cut_off.workspace.log.starts if start.group not in planned]
+    names = [name.rpartition("/") for start in begun for name in start.trials]
+    controls = [
+        f"{subject}/{seed}" for subject, _, seed in names if subject in fresh and seed.isdecimal()
+    ]
+    return planning.add_controls(cut_off.plan, controls)
 
 
 def this_node(workspace: Workspace) -> JsonObject:

@@ -37,6 +37,7 @@ class StartOptions(Limits):
         keep_hosts: Record host names and serial numbers in the clear.
         strict_privacy: Seal nothing that holds a name of this machine or user, or what looks like
             a key; without it that is told.
+        offline: Connect to nothing: what is not here, or not staged, is an error.
     """
 
     runtime: str = "auto"
@@ -45,6 +46,7 @@ class StartOptions(Limits):
     work: Path | None = None
     keep_hosts: bool = False
     strict_privacy: bool = False
+    offline: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,23 @@ class PairOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StageOptions:
+    """What to bring here before a run that connects to nothing.
+
+    Attributes:
+        runtime: As for that run.
+        image: As for that run.
+        trust: As for a verification: to try the engine, its image's `true` is started.
+        allow_host: As for a verification.
+    """
+
+    runtime: str = "auto"
+    image: str | None = None
+    trust: bool = False
+    allow_host: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResumeOptions(Limits):
     """How to go on with a run that was cut off, and within which limits; all else stays.
 
@@ -130,10 +149,12 @@ class ResumeOptions(Limits):
         allow_host: As for a verification, like the rest.
         until_decided: As there.
         keep_going: As for a run; a verification goes on in any case.
+        offline: As for a run.
     """
 
     output: Path | None = None
     strict_privacy: bool = False
+    offline: bool = False
     trust: bool = False
     allow_host: bool = False
     until_decided: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from capsule import leavings
 from capsule.errors import ExecutionError, UsageError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 # endings of what is not to be seen: a folder that is being made, and one that is being removed
 _PARTIAL, _DONE = ".capsule-partial", ".capsule-done"
 
@@ -93,6 +96,34 @@ def near(path: Path) -> Path:
     """The same path, as short as the current folder allows."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
+    """The first part of a path, from the root on, that others may exchange; None without one.
+
+    Args:
+        path: A file or folder, which need not exist.
+        whosever: Its owner, and that of each folder above it, may be anybody.
+    """
+    own = (0, os.geteuid())
+    # which says nothing of a circle of links, and leaves it to be seen as one
+    path = Path(os.path.realpath(path))
+    for part in (*reversed(path.parents), path):
+        try:
+            status = part.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return part
+        mode = status.st_mode
+        is_sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+        is_foreign = status.st_uid not in own and not whosever
+        if is_foreign or (mode & _OTHERS_WRITE and not is_sticky):
+            return part
+        if stat.S_ISDIR(mode) and status.st_uid == own[1] and not mode & _OTHERS_ENTER:
+            # nobody else gets below it
+            return None
+    return None
 
 
 @contextmanager

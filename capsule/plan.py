@@ -191,6 +191,11 @@ def without(plan: Plan, trials: Collection[str]) -> Plan:
     )
 
 
+def is_fresh(group: Group) -> bool:
+    """Whether its seed was drawn for a verification, and is none of the original's."""
+    return group.trials[0].seed_source == "fresh"
+
+
 def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
     """The plan, and after it runs that are no evidence: they tell why fresh seeds all failed.
 

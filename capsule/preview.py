@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +20,11 @@ from capsule.execute.kinds import workload_of
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Workspace
 from capsule.image import Image
-from capsule.manifest import Manifest
+from capsule.manifest import Manifest, commands
 from capsule.options import RunOptions
 from capsule.plan import Plan
 from capsule.resolve import Request, Resolved
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import Invocation, Prepared, Runtime
 from capsule.runtimes.docker import Docker
 from capsule.session import Terms
@@ -44,6 +45,7 @@ class Preview:
         recipe: Folder that the image would be built of, None for one that exists.
         image: What it starts, None without a container, for a recipe, and with a fault.
         is_kept: Whether the engine has the image here already.
+        programs: Where each program that commands begin with lies, where nothing is contained.
         input_bytes: Size of each input file, by its path below `inputs/`.
         invocation: The first process start; paths in the run's folder begin with `RUN`.
         walltime_seconds: After which the run is cut off, None for never.
@@ -56,6 +58,7 @@ class Preview:
     recipe: str | None
     image: Image | None
     is_kept: bool
+    programs: Mapping[str, Path | None]
     input_bytes: Mapping[str, int]
     invocation: Invocation
     walltime_seconds: float | None
@@ -86,6 +89,7 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         recipe=recipe if contained else None,
         image=image,
         is_kept=bool(runtime and image and runtime.keeps(image, cache=_cache())),
+        programs=_programs(manifest) if not contained else {},
         input_bytes={name: path.stat().st_size for name, path in inputs.items()},
         # every engine shows a workload the same
         invocation=_first_start(plan, runtime or Docker(), image, inputs, options),
@@ -105,6 +109,18 @@ def _choose(request: Request, recipe: str | None) -> tuple[Runtime | None, Image
     return runtime, image, ""
 
 
+def _python(runtime: Runtime) -> str:
+    """What would start our own program; an interpreter of the user's choice is not tried."""
+    if runtime.contained:
+        return "python3"
+    chosen, _ = sites.interpreter(sites.load())
+    return chosen or sys.executable
+
+
+def _programs(manifest: Manifest) -> dict[str, Path | None]:
+    return {word: programs.find(word) for word in commands.programs(manifest.benchmarks)}
+
+
 def _cache() -> Path:
     return sites.cache_folder(sites.load())
 
@@ -122,7 +138,7 @@ def _first_start(
     resolved = Resolved(
         runtime=runtime,
         image=None,
-        prepared=Prepared(handle=""),
+        prepared=Prepared(handle="", python=_python(runtime)),
         datasets=(),
         data={spec.name: _lies(manifest, spec.path) for spec in manifest.datasets},
         inputs=inputs,
@@ -142,6 +158,7 @@ def _first_start(
         runs=None,
         plan=str(plan.digest),
         subjects=(),
+        programs={},
     )
     setting = Setting(
         runtime=runtime,

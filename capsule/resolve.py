@@ -1,6 +1,6 @@
 """Decide once what a run uses on this machine: engine, image, data, devices, inputs.
 
-Nothing is executed, and nothing is made but what caches keep.
+Nothing of a manifest's is executed, and nothing is made but what caches keep.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, notes, runtimes
+from capsule import datasets, launch, notes, offline, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import inputs, payload
 from capsule.execute.inputs import Inputs
-from capsule.image import Image, platforms
+from capsule.image import Image, mirrors, platforms
+from capsule.image.mirrors import Access
 from capsule.launch.base import Launcher
-from capsule.manifest import Manifest
+from capsule.manifest import Command, DatasetSpec, Manifest, commands
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
 from capsule.watch import SILENT, Watch
@@ -184,7 +185,7 @@ def _engine(request: Request, site: Site) -> Runtime:
     except CannotRunError as error:
         raise CannotRunError(
             error.what,
-            where=f"{site.file}#/runtime",
+            where=site.where("/runtime"),
             advice="change that setting, or choose another engine with --runtime",
         ) from None
 
@@ -212,28 +213,37 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
             advice="add one, name one with --image, or use --runtime host",
         )
     manifest = request.manifest
-    return images.resolve(manifest.image, folder=manifest.folder, override=request.image)
+    site = sites.load()
+    access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
+    folder = manifest.folder
+    return images.resolve(manifest.image, folder=folder, override=request.image, access=access)
 
 
 def _datasets(
     request: Request, site: Site, watch: Watch
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
-    """Every dataset of the manifest; one that was used before must be the same bytes again."""
-    manifest, used = request.manifest, request.used
-    digests = {dataset.name: dataset.digest for dataset in used.datasets} if used else {}
+    """Every dataset of the manifest."""
     records: list[Dataset] = []
     paths: dict[str, Path] = {}
-    for spec in manifest.datasets:
-        dataset, path = datasets.obtain(
-            replace(spec, digest=digests.get(spec.name, spec.digest)),
-            folder=manifest.folder,
-            site=site,
-            cache=sites.cache_folder(site),
-            progress=partial(watch.dataset, spec.name),
-        )
+    for spec in request.manifest.datasets:
+        dataset, paths[spec.name] = obtain_dataset(spec, request, site, watch)
         records.append(dataset)
-        paths[spec.name] = path
     return tuple(records), paths
+
+
+def obtain_dataset(
+    spec: DatasetSpec, request: Request, site: Site, watch: Watch
+) -> tuple[Dataset, Path]:
+    """A dataset, and where it lies; one that was used before must be the same bytes again."""
+    used = request.used
+    digests = {dataset.name: dataset.digest for dataset in used.datasets} if used else {}
+    return datasets.obtain(
+        replace(spec, digest=digests.get(spec.name, spec.digest)),
+        folder=request.manifest.folder,
+        site=site,
+        cache=sites.cache_folder(site),
+        progress=partial(watch.dataset, spec.name),
+    )
 
 
 def _prepare(
@@ -244,15 +254,49 @@ def _prepare(
     if count:
         # a missing device is reported before an image of gigabytes is fetched
         gpus.require(count, image)
-    if image is not None:
-        watch.image(image, runtime.name)
-    with _pending(watch):
-        prepared = runtime.prepare(image, cache=sites.cache_folder(site))
+    prepared = obtain_image(runtime, image, site, watch)
     if prepared.hashing_seconds:
         watch.image_hashing(prepared.hashing_seconds)
     if count:
         runtime.check_gpus(count, prepared, image)
-    return prepared
+    return prepared if runtime.contained else _with_programs(prepared, request.manifest, site)
+
+
+def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch) -> Prepared:
+    """The image out of what is kept here, else from the site's mirror, else from its registry.
+
+    Raises:
+        CannotRunError: It cannot be had.
+        DamagedError: What was fetched is not what its digest names.
+    """
+    cache = sites.cache_folder(site)
+    if image is None:
+        return runtime.prepare(None, cache=cache)
+    watch.image(image, runtime.name)
+    with _pending(watch):
+        mirrored = mirrors.reroute(image, site.mirrors)
+        if mirrored is None or runtime.keeps(image, cache=cache):
+            return runtime.prepare(image, cache=cache)
+        try:
+            prepared = runtime.prepare(mirrored, cache=cache)
+        except CannotRunError:
+            if offline.is_on():
+                raise
+            return runtime.prepare(image, cache=cache)
+    return replace(prepared, observations={**prepared.observations, "mirror": "of the site"})
+
+
+def _with_programs(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
+    """Without a container: which Python and which other programs of this machine run."""
+    are_commands = [isinstance(one.subject, Command) for one in manifest.benchmarks]
+    # scripts of any kind start python3
+    words = (*commands.programs(manifest.benchmarks), "python3") if any(are_commands) else ()
+    places, python = programs.locate(words), prepared.python
+    if not all(are_commands):
+        chosen, where = sites.interpreter(site)
+        python = places[programs.LEVELS] = programs.interpreter(chosen, where=where)
+    observations = {**prepared.observations, **programs.observe(places)}
+    return replace(prepared, observations=observations, python=python, programs=places)
 
 
 @contextmanager

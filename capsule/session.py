@@ -19,8 +19,8 @@ from capsule.execute import audit, gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
-from capsule.interruption import CutOff, this_node
-from capsule.manifest import Command, looks
+from capsule.interruption import CutOff, add_begun_controls, require_same_programs, this_node
+from capsule.manifest import Command, commands, looks
 from capsule.options import Limits
 from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
@@ -163,7 +163,7 @@ def lay_out(
     Raises:
         ExecutionError: It cannot be written.
     """
-    with Workspace.create(folder, _header(plan, setup, terms)) as workspace:
+    with Workspace.create(folder, _header(plan, setup, resolved, terms)) as workspace:
         payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
         _add_node(workspace)
         if earlier is not None:
@@ -196,34 +196,18 @@ def take_up(
 
     Raises:
         DamagedError: What it copied when it was begun has changed, or the log is none of this plan.
+        CannotRunError: Without a container, its programs are others here than where it was begun.
     """
+    require_same_programs(cut_off, resolved)
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:
         watch.leftovers(processes)
-    plan = _add_begun_controls(cut_off)
+    plan = add_begun_controls(cut_off)
     audit.check(cut_off.workspace, plan)
     loop.recover(cut_off.workspace, plan)
     session = _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
     return replace(session, earlier=cut_off.earlier, own=own)
-
-
-def _add_begun_controls(cut_off: CutOff) -> Plan:
-    """The plan with the control runs that were begun; what the log has besides is none of it."""
-    groups = cut_off.plan.groups
-    planned = {group.id for group in groups}
-    fresh = {
-        trial.id.rpartition("/")[0]
-        for group in groups
-        if _is_fresh(group)
-        for trial in group.trials
-    }
-    begun = [start for start in cut_off.workspace.log.starts if start.group not in planned]
-    names = [name.rpartition("/") for start in begun for name in start.trials]
-    controls = [
-        f"{subject}/{seed}" for subject, _, seed in names if subject in fresh and seed.isdecimal()
-    ]
-    return planning.add_controls(cut_off.plan, controls)
 
 
 def perform(session: Session, watch: Watch, *, keep_going: bool = True) -> Execution:
@@ -242,9 +226,10 @@ def probe(session: Session, execution: Execution) -> Execution:
     """Add what software the image holds, where commands ran, which do not tell it."""
     if not any(isinstance(group.subject, Command) for group in session.plan.groups):
         return execution
+    words = commands.programs(session.plan.manifest.benchmarks)
     software = {
         **execution.software,
-        "command": gather.probe(session.workspace, session.setting),
+        "command": gather.probe(session.workspace, session.setting, words),
     }
     return replace(execution, software=software)
 
@@ -273,7 +258,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
 
 def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
     """The planned looks but for those that were taken, or that the run went past already."""
-    seeds = {group.id: group.seed for group in session.plan.groups if _is_fresh(group)}
+    seeds = {group.id: group.seed for group in session.plan.groups if planning.is_fresh(group)}
     begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}
     taken = len(session.earlier.seeds) if session.earlier else 0
     return [runs for runs in looks if runs > taken and runs >= taken + len(begun)]
@@ -310,7 +295,7 @@ def assemble(session: Session, execution: Execution) -> Record:
     return earlier_runs.merge(record, session.earlier) if session.earlier else record
 
 
-def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
+def _header(plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Header:
     return Header(
         setup=setup,
         folder=plan.manifest.folder,
@@ -319,6 +304,7 @@ def _header(plan: Plan, setup: Setup, terms: Terms) -> Header:
         runs=terms.runs,
         plan=str(plan.digest),
         subjects=planning.to_json(plan)["subjects"],
+        programs=resolved.prepared.programs,
     )
 
 
@@ -383,11 +369,7 @@ def _add_node(workspace: Workspace) -> int:
 
 
 def _count_fresh(plan: Plan) -> int:
-    return len({group.seed for group in plan.groups if _is_fresh(group)})
-
-
-def _is_fresh(group: planning.Group) -> bool:
-    return group.trials[0].seed_source == "fresh"
+    return len({group.seed for group in plan.groups if planning.is_fresh(group)})
 
 
 def _end(session: Session) -> str:

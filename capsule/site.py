@@ -1,19 +1,30 @@
 """A machine's own settings: what a capsule needs here and must never be able to say itself.
 
-The site file is JSON, held against `schema/site-1.schema.json`:
+Two files of one form, held against `schema/site-1.schema.json`: the site's, for everybody, and over
+it the user's own. A user's setting takes the place of the site's; of `data` and `mirrors`, that of
+each name.
 
-    {"runtime": "host", "cache": "/scratch/me/capsule", "data": {"sha256:...": "/data/universe"}}
+    {"runtime": "apptainer", "cache": "/scratch/me", "data": {"sha256:...": "/data/universe"}}
 """
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from capsule import schema
 from capsule.errors import DamagedError, UsageError
+from capsule.jsons import JsonObject
+from capsule.places import weak_spot
+
+WIDE = Path("/etc/capsule/site.json")
+_MOST_BYTES = 4 << 20
+_MAPS = ("data", "mirrors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,47 +32,85 @@ class Site:
     """The settings of this machine.
 
     Attributes:
-        file: Where they were read, or would be if the file existed.
+        file: The user's own file, which need not exist.
         runtime: What to start images with, None to choose.
+        python: What runs our own program where nothing is contained: a path, or a name that is
+            looked for in the caller's PATH; None for the interpreter that capsule runs under.
         cache: Folder for what can be made again, None for the user's usual one.
         data: Dataset digest (`sha256:...`) -> where its bytes are.
+        mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
+        sources: JSON pointer of each setting -> the file that it comes from.
     """
 
     file: Path
     runtime: str | None = None
+    python: str | None = None
     cache: Path | None = None
     data: Mapping[str, Path] = field(default_factory=dict)
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Path] = field(default_factory=dict)
+
+    def where(self, pointer: str) -> str:
+        """The file and field that a setting comes from, for a message."""
+        return f"{self.sources.get(pointer, self.file)}#{pointer}"
 
 
-def load(path: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Site:
-    """Read the settings of this machine.
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting as it holds here.
 
-    Args:
-        path: The site file; None for the one that `CAPSULE_SITE` names, else `capsule/site.json`
-            below `XDG_CONFIG_HOME` or `~/.config`, which need not exist.
-        environ: Variables to look in.
+    Attributes:
+        name: As in the file; of `data` and `mirrors` with the key.
+        value: As text.
+        source: The file or variable that says so, or that nothing does.
+    """
+
+    name: str
+    value: str
+    source: str
+
+
+def load(*, environ: Mapping[str, str] = os.environ) -> Site:
+    """Read the settings of this machine: the user's over the site's.
 
     Raises:
-        UsageError: A file that was asked for does not exist, cannot be read, is not strict JSON or
-            breaks the schema; names the file, and the JSON pointer of the field.
+        UsageError: A file that `CAPSULE_SITE` names does not exist, or one cannot be read, may be
+            written by others, is not strict JSON or breaks the schema; names the file, and the JSON
+            pointer of the field.
     """
-    named = path or _variable("CAPSULE_SITE", environ)
-    file = named or _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
-    if named is None and not file.exists():
-        return Site(file=file)
-    try:
-        settings = schema.parse(file.read_bytes(), where=str(file))
-    except OSError as error:
-        raise UsageError(f"cannot read the site file: {error.strerror}", where=str(file)) from error
-    except DamagedError as error:
-        raise UsageError(error.what, where=error.where) from error
-    _check(settings, file)
+    wide, own = wide_file(environ=environ), own_file(environ=environ)
+    settings: dict[str, Any] = {}
+    sources: dict[str, Path] = {}
+    for file in dict.fromkeys((wide, own)):
+        is_named = file == _variable("CAPSULE_SITE", environ)
+        if not (is_named or os.path.lexists(file)):
+            continue
+        for name, value in _read(file, is_named=is_named).items():
+            if name in _MAPS:
+                settings[name] = {**settings.get(name, {}), **value}
+                sources |= {f"/{name}{schema.pointer(key)}": file for key in value}
+            else:
+                settings[name] = value
+                sources[f"/{name}"] = file
     return Site(
-        file=file,
+        file=own,
         runtime=settings.get("runtime"),
+        python=settings.get("python"),
         cache=Path(settings["cache"]) if "cache" in settings else None,
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
+        mirrors=settings.get("mirrors", {}),
+        sources=sources,
     )
+
+
+def wide_file(*, environ: Mapping[str, str] = os.environ) -> Path:
+    """The site's file: the one that `CAPSULE_SITE` names, else that of the machine."""
+    return _variable("CAPSULE_SITE", environ) or WIDE
+
+
+def own_file(*, environ: Mapping[str, str] = os.environ) -> Path:
+    """The user's own file: below `XDG_CONFIG_HOME` or `~/.config`."""
+    return _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
 
 
 def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path:
@@ -71,6 +120,16 @@ def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path
     `~/.cache`. It need not exist.
     """
     return _variable("CAPSULE_CACHE", environ) or site.cache or own_cache_folder(environ=environ)
+
+
+def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple[str | None, str]:
+    """What runs our own program where nothing is contained, and who says so.
+
+    `CAPSULE_PYTHON`, else the site file's `python`, else None for the interpreter of this process.
+    """
+    if named := environ.get("CAPSULE_PYTHON"):
+        return named, "CAPSULE_PYTHON"
+    return site.python, site.where("/python")
 
 
 def own_cache_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
@@ -83,11 +142,114 @@ def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
     return _home_folder("XDG_STATE_HOME", ".local/state", environ) / "capsule"
 
 
+def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Setting]:
+    """Every setting as it holds, and where it comes from."""
+    default = "by default"
+
+    def source(name: str, variable: str = "") -> str:
+        if variable and environ.get(variable):
+            return variable
+        return str(site.sources.get(f"/{name}", default))
+
+    python, _ = interpreter(site, environ=environ)
+    cache = cache_folder(site, environ=environ)
+    return [
+        Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
+        Setting(
+            name="python",
+            value=python or "the interpreter that capsule runs under",
+            source=source("python", "CAPSULE_PYTHON"),
+        ),
+        Setting(name="cache", value=str(cache), source=source("cache", "CAPSULE_CACHE")),
+        *(
+            Setting(name=f"{name} {key}", value=str(value), source=source(_below(name, key)))
+            for name, entries in (("data", site.data), ("mirrors", site.mirrors))
+            for key, value in entries.items()
+        ),
+    ]
+
+
+def write(file: Path, *, runtime: str, cache: Path | None) -> None:
+    """Write a complete site file: what is set, and null or nothing for the rest.
+
+    Args:
+        file: The file, which must not exist; its folder is made.
+        runtime: Name of an engine, or `auto`.
+        cache: Folder for what can be made again, None for each user's own.
+
+    Raises:
+        UsageError: It exists, or cannot be written.
+    """
+    settings: JsonObject = {
+        "$schema": (Path(schema.__file__).parent / "site-1.schema.json").as_uri(),
+        "runtime": runtime,
+        "python": None,
+        "cache": str(cache) if cache else None,
+        "data": {},
+        "mirrors": {},
+    }
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        # whatever the user's mask lets through: a file that others may write is refused
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(json.dumps(settings, indent=2) + "\n")
+    except FileExistsError:
+        raise UsageError(
+            "exists already, and nothing is written over it",
+            where=str(file),
+            advice="edit it, or move it away; `capsule site show` tells what holds",
+        ) from None
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from None
+
+
+def _below(name: str, key: str) -> str:
+    return f"{name}{schema.pointer(key)}"
+
+
+def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
+    """The settings of one file.
+
+    Args:
+        file: The file.
+        is_named: A variable names it: it may belong to whoever keeps the site's software.
+    """
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise UsageError("the site file is no file", where=str(file))
+            _refuse_others(file, is_named=is_named)
+            text = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read the site file: {error.strerror}", where=str(file)) from error
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"a site file has no more than {_MOST_BYTES} bytes", where=str(file))
+    try:
+        settings = schema.parse(text, where=str(file))
+    except DamagedError as error:
+        raise UsageError(error.what, where=error.where) from error
+    _check(settings, file)
+    return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
+
+
+def _refuse_others(file: Path, *, is_named: bool) -> None:
+    """Stop where others could choose what is executed here: the file says which Python runs."""
+    if spot := weak_spot(file, whosever=is_named):
+        raise UsageError(
+            f"others may write {spot}, and a site file says what runs",
+            where=str(file),
+            advice="let it be yours or root's, and nobody else be able to write it (chmod go-w)",
+        )
+
+
 def _check(settings: object, file: Path) -> None:
     for pointer, message in schema.validate(settings, "site-1"):
         advice = None
         if pointer.startswith("/data") or pointer == "/cache":
             advice = 'datasets are {"sha256:<64 hex digits>": "/absolute/path"}, paths are absolute'
+        if pointer.startswith("/mirrors"):
+            advice = 'mirrors are {"docker.io": "registry.example.org/hub"}, without https://'
         raise UsageError(message, where=f"{file}#{pointer}", advice=advice)
 
 

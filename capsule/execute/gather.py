@@ -21,13 +21,19 @@ from capsule.jsons import Json, JsonObject
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Evidence, Execution, File, Samples
+from capsule.runtimes import programs
 
 # importing a framework from a cold disk takes half a minute
 _PROBE_SECONDS = 600
 
 
-def probe(workspace: Workspace, setting: Setting) -> JsonObject:
+def probe(workspace: Workspace, setting: Setting, words: Sequence[str]) -> JsonObject:
     """Ask the image what software it holds.
+
+    Args:
+        workspace: The run folder.
+        setting: How to start a program in the image.
+        words: What commands begin with: the first Python among them is asked, else `python3`.
 
     Returns:
         What `levels probe` prints, or {"missing": reason} for an image without Python.
@@ -35,6 +41,7 @@ def probe(workspace: Workspace, setting: Setting) -> JsonObject:
     Raises:
         ExecutionError: The run folder cannot be written.
     """
+    python = next(filter(programs.is_python, words), "python3")
     files = RankFiles(folder=workspace.folder / "probe")
     try:
         if os.path.lexists(files.folder):
@@ -42,13 +49,14 @@ def probe(workspace: Workspace, setting: Setting) -> JsonObject:
         files.out.mkdir(parents=True)
     except OSError as error:
         raise cannot_write(files.folder, error) from None
-    running = setting.runtime.start(setting.prepared, workload.probe(workspace, files, setting))
+    invocation = workload.probe(workspace, files, setting, python)
+    running = setting.runtime.start(setting.prepared, invocation)
     try:
         ended = running.wait(_PROBE_SECONDS)
     finally:
         running.stop()
     if ended is None:
-        return {"missing": f"python3 did not answer within {_PROBE_SECONDS} seconds"}
+        return {"missing": f"{python} did not answer within {_PROBE_SECONDS} seconds"}
     if ended.exit_code != 0:
         return {"missing": (ended.engine_fault or tail(files.stderr))[-500:]}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -27,6 +27,7 @@ class Header:
         runs: Number of fresh seeds of a verification, None for as many as the original has.
         plan: Digest of the plan.
         subjects: What the plan says of cases and metrics, see `manifest.read`.
+        programs: Where each of the machine's own programs lies that it runs, by name.
     """
 
     setup: Setup
@@ -36,6 +37,7 @@ class Header:
     runs: int | None
     plan: str
     subjects: Sequence[JsonObject]
+    programs: Mapping[str, str]
 
     def to_json(self) -> JsonObject:
         """As it stands in the file."""
@@ -48,6 +50,7 @@ class Header:
             "runs": self.runs,
             "plan": self.plan,
             "subjects": self.subjects,
+            "programs": dict(self.programs),
         }
 
     @classmethod
@@ -71,6 +74,7 @@ class Header:
                 runs=value["runs"],
                 plan=str(value["plan"]),
                 subjects=tuple(value["subjects"]),
+                programs=dict(value["programs"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UsageError(

@@ -54,21 +54,27 @@ def run(
     for group in plan.groups:
         finish(workspace, group, setting, watch)
         if not keep_going:
-            _require_result(workspace)
+            _require_result(workspace, setting)
 
 
-def _require_result(workspace: Workspace) -> None:
+def _require_result(workspace: Workspace, setting: Setting) -> None:
     """Stop a run in which all that has an outcome failed."""
     log = workspace.log
     if any(attempt.outcome == "completed" for attempt in log.last.values()):
         return
     number, first = next(one for one in log.attempts if one[1].outcome == "failed")
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
+    advice = f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew"
+    python = setting.prepared.programs.get("python3")
+    if python and "No module named" in first.message:
+        advice += (
+            f"\n  python3 is {python} here: put the one that has the module first on your PATH"
+        )
     raise FirstTrialError(
         f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
         f" sealed: {first.message.strip()}",
         where=first.trial,
-        advice=f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew",
+        advice=advice,
     )
 
 

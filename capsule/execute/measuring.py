@@ -69,7 +69,7 @@ class LevelsWorkload:
             mounts += (inputs_mount(workspace),)
         return Invocation(
             command=(
-                "python3",
+                setting.prepared.python,
                 inside(levels),
                 "run",
                 inside(job),

@@ -166,12 +166,19 @@ def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Settin
     return os.pathsep.join(filter(None, places))
 
 
-def probe(workspace: Workspace, files: RankFiles, setting: Setting) -> Invocation:
-    """How to ask an image what software it holds, when no `levels` group tells it anyway."""
+def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str) -> Invocation:
+    """How to ask an image what software it holds, when no `levels` group tells it anyway.
+
+    Args:
+        workspace: Has the program that asks.
+        files: Where it answers.
+        setting: How to start it.
+        python: What starts it: the Python that the author's command begins with, where it does.
+    """
     out, levels = out_mount(files), levels_mount(workspace)
     inside = setting.runtime.inside
     return Invocation(
-        command=("python3", inside(levels), "probe"),
+        command=(python, inside(levels), "probe"),
         environment={**environment(setting), "HOME": inside(out)},
         mounts=(out, levels),
         cwd=inside(out),

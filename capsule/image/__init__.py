@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from capsule import offline
 from capsule.digest import Digest
 from capsule.errors import UsageError
 from capsule.manifest import ImageSpec
+
+if TYPE_CHECKING:
+    from capsule.image.mirrors import Access
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +77,20 @@ class Image:
         return Identity(kind="config", digest=self.config_digest)
 
 
-def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None = None) -> Image:
+def resolve(
+    spec: ImageSpec | None,
+    *,
+    folder: Path | None,
+    override: str | None = None,
+    access: Access | None = None,
+) -> Image:
     """Pin the image of a manifest, or the one that was named in its place.
 
     Args:
         spec: The manifest's `image`.
         folder: Where a recipe folder's relative path starts.
         override: Reference given on the command line.
+        access: How registries are reached; None for directly.
 
     Raises:
         UsageError: Not a reference, or there is neither an image nor an override.
@@ -90,12 +101,17 @@ def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None
     written = override or (spec.reference if spec else None)
     if written is not None:
         # reading a capsule needs what an image is, but neither registries nor Docker
-        from capsule.image import reference, registry
+        from capsule.image import mirrors, reference, registry
 
         where = None if override else "/image/reference"
-        return registry.resolve(reference.parse(written, where=where), written=written)
+        return registry.resolve(
+            reference.parse(written, where=where),
+            written=written,
+            access=access or mirrors.Access(),
+        )
     if spec is None or spec.build is None:
         raise UsageError("no image is named", where="/image", advice="name one with --image")
+    offline.require_network(f"an image built of {spec.build}", where="/image/build")
     from capsule.image import build
 
     return build.build((folder or Path()) / spec.build)

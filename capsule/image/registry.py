@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from capsule import offline
 from capsule.digest import Digest, expect
 from capsule.errors import CannotRunError, UsageError
-from capsule.image import Image, documents, facts, platforms
+from capsule.image import Image, documents, facts, kept, mirrors, platforms
 from capsule.image.documents import Index, Manifest
+from capsule.image.mirrors import Access
 from capsule.image.reference import Reference
 from capsule.image.transfer import Transfer
 
 _ACCEPT = ", ".join((*documents.MANIFESTS, *documents.INDEXES))
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_CONFIG_BYTES = 8 << 20
+_Chain = tuple[Index | None, Manifest, bytes]
 
 
 def resolve(
-    reference: Reference, *, written: str | None = None, platform: str | None = None
+    reference: Reference,
+    *,
+    written: str | None = None,
+    platform: str | None = None,
+    access: Access = Access(),
 ) -> Image:
     """Fetch index, manifest and configuration, and check each link of their chain.
 
-    Layers are not fetched: the engine does that, by the digests found here.
+    Layers are not fetched: the engine does that, by the digests found here. Where nothing may be
+    connected to, the documents are those that were kept.
 
     Args:
         reference: By tag or by digest of a manifest or an index.
         written: The reference as its author wrote it, where that differs.
         platform: `os/architecture[/variant]`; this machine's by default.
+        access: Mirrors, which are asked first, and the documents that were kept.
 
     Raises:
         DamagedError: Bytes that are not those of the digest, or contradict each other.
@@ -32,22 +44,14 @@ def resolve(
         UsageError: `platform` is not in that form.
     """
     wanted, where = _platform(platform), str(reference)
-    index = None
-    with Transfer(reference) as transfer:
-        document = _fetch(transfer, reference.tag_or_digest, reference.digest, where)
-        if isinstance(document, Index):
-            index, digest = document, _choose(document, wanted, where)
-            document = _fetch(transfer, str(digest), digest, where)
-        if isinstance(document, Index):
-            raise CannotRunError("the index names another index, not an image", where=where)
-        config_digest = document.config
-        config = transfer.get(
-            f"blobs/{config_digest}", accept="*/*", limit_bytes=_MAX_CONFIG_BYTES
-        ).body
+    if offline.is_on():
+        index, manifest, config = _Kept(reference, access.cache).chain(wanted)
+    else:
+        index, manifest, config = _ask(reference, access, wanted)
     image = facts.make(
         written or where,
         index=index,
-        manifest=document,
+        manifest=manifest,
         config=documents.read_config(config, where=where),
         where=where,
     )
@@ -58,12 +62,99 @@ def resolve(
     return image
 
 
-def _fetch(transfer: Transfer, name: str, expected: Digest | None, where: str) -> Index | Manifest:
-    served = transfer.get(f"manifests/{name}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES)
-    document = documents.read(served.body, kind=served.media_type, where=where)
-    if expected is not None:
-        expect(document.digest, expected, what="the served manifest", where=where)
-    return document
+def _ask(reference: Reference, access: Access, wanted: tuple[str, ...]) -> _Chain:
+    """Ask the mirror, and the registry itself where that does not have it."""
+    mirror = mirrors.find(reference, access.mirrors)
+    fault = ""
+    if mirror is not None:
+        try:
+            with Transfer(mirror) as transfer:
+                return _Served(mirror, transfer).chain(wanted)
+        except CannotRunError as error:
+            fault = f"; its mirror {mirror.registry} does not have it either: {error.what}"
+    try:
+        with Transfer(reference) as transfer:
+            return _Served(reference, transfer).chain(wanted)
+    except CannotRunError as error:
+        raise CannotRunError(
+            f"{error.what}{fault}", where=error.where, advice=error.advice
+        ) from None
+
+
+class _Source(ABC):
+    """Where documents come from."""
+
+    def __init__(self, reference: Reference) -> None:
+        self._reference = reference
+        self._where = str(reference)
+
+    @abstractmethod
+    def document(self, digest: Digest | None) -> Index | Manifest:
+        """The index or manifest of a digest, None for what the reference names by a tag."""
+
+    @abstractmethod
+    def config(self, digest: Digest) -> bytes:
+        """The configuration of a digest."""
+
+    def chain(self, wanted: tuple[str, ...]) -> _Chain:
+        """What the reference names, down to the configuration of the wanted platform."""
+        index = None
+        document = self.document(self._reference.digest)
+        if isinstance(document, Index):
+            index = document
+            document = self.document(_choose(index, wanted, self._where))
+        if isinstance(document, Index):
+            raise CannotRunError("the index names another index, not an image", where=self._where)
+        return index, document, self.config(document.config)
+
+
+class _Served(_Source):
+    """A registry."""
+
+    def __init__(self, reference: Reference, transfer: Transfer) -> None:
+        super().__init__(reference)
+        self._transfer = transfer
+
+    def document(self, digest: Digest | None) -> Index | Manifest:
+        name = str(digest or self._reference.tag_or_digest)
+        served = self._transfer.get(
+            f"manifests/{name}", accept=_ACCEPT, limit_bytes=_MAX_MANIFEST_BYTES
+        )
+        document = documents.read(served.body, kind=served.media_type, where=self._where)
+        if digest is not None:
+            expect(document.digest, digest, what="the served manifest", where=self._where)
+        return document
+
+    def config(self, digest: Digest) -> bytes:
+        path, limit = f"blobs/{digest}", _MAX_CONFIG_BYTES
+        return self._transfer.get(path, accept="*/*", limit_bytes=limit).body
+
+
+class _Kept(_Source):
+    """The cache of this machine."""
+
+    def __init__(self, reference: Reference, cache: Path | None) -> None:
+        super().__init__(reference)
+        self._cache = cache
+
+    def document(self, digest: Digest | None) -> Index | Manifest:
+        digest = digest or kept.read_tag(self._where)
+        if digest is None:
+            raise CannotRunError(
+                "a tag means what its registry says, it was not staged here, and --offline connects"
+                " to nothing",
+                where=self._where,
+                advice="`capsule stage` where there is a network, or name the digest:"
+                " docker://HOST/NAME@sha256:...",
+            )
+        return documents.read(self.config(digest), where=self._where)
+
+    def config(self, digest: Digest) -> bytes:
+        body = kept.read(digest, self._cache) if self._cache else None
+        if body is None:
+            offline.require_network(f"the document {digest} of this image", where=self._where)
+        assert body is not None
+        return body
 
 
 def _platform(text: str | None) -> tuple[str, ...]:

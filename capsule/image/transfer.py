@@ -21,6 +21,7 @@ import requests
 from requests import PreparedRequest, Response
 from urllib3.exceptions import HTTPError
 
+from capsule import offline
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import Reference, is_loopback
@@ -83,6 +84,7 @@ class Transfer:
             CannotRunError: No answer in time, no such thing, no permission.
             DamagedError: Longer than `limit_bytes`, or not what the registry's own header says.
         """
+        offline.require_network("what a registry has", where=str(self._reference))
         answer: Future[Answer] = Future()
         worker = partial(_settle, answer, partial(self._get, path, accept, limit_bytes))
         # a limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this
@@ -210,7 +212,8 @@ class Transfer:
         return CannotRunError(
             f"the registry {self._reference.registry} does not answer ({way}): {_reason(error)}",
             where=str(self._reference),
-            advice="check the host and port, and that this machine may reach it",
+            advice="check the host and port, and that this machine may reach it; where it may not,"
+            " `capsule stage` elsewhere and --offline here",
         )
 
     def _login(self, challenge: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from capsule.manifest import templates
-from capsule.manifest.model import Case, Command, Scalar
+from capsule.manifest.model import Benchmark, Case, Command, Scalar
 from capsule.manifest.problems import Problems, nearest, quote
 from capsule.schema import pointer
 
@@ -84,6 +84,18 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
 def is_below(path: str, inputs: Iterable[str]) -> bool:
     """Whether a path is an input, or inside an input folder."""
     return any(path == name or path.startswith(f"{name}/") for name in inputs)
+
+
+def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
+    """The first words of all commands that name a program of wherever they run, and no input."""
+    words = []
+    for benchmark in benchmarks:
+        if isinstance(benchmark.subject, Command):
+            word = benchmark.subject.words[0]
+            is_name = "/" not in word and not any(templates.names(word))
+            if (is_name or word.startswith("/")) and not is_below(word, benchmark.inputs):
+                words.append(word)
+    return list(dict.fromkeys(words))
 
 
 def data_variable(name: str) -> str:

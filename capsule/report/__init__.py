@@ -8,12 +8,16 @@
     report.draw_preview(preview)       what a run would start
     report.draw_evidence(quotations)   the lines that its numbers were read from
     report.draw_inventory(node, engines)  what a machine is
+    report.draw_site(settings, wide, own)  the settings of this machine
+    report.draw_findings(findings)     what works on it
+    report.draw_staging(staged)        what was brought here for a run without a network
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
     report.several_to_json(verdict)    that of several re-executions, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
     report.preview_to_json(preview)    what a run would start as a JSON value
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
     report.evidence_to_json(quotations, id)  those lines as a JSON value
+    report.staged_to_json(staged, command)  what was brought here as a JSON value
     report.failure(record, path)       the error that tells of a new record's failed attempts
     report.explain_tryout(tryout)      the error that tells of a trial that was not kept
 
@@ -25,22 +29,28 @@ from capsule.report.documents.evidence import evidence_to_json
 from capsule.report.documents.preview import preview_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
+from capsule.report.documents.staged import staged_to_json
 from capsule.report.documents.tryout import tryout_to_json
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
+from capsule.report.terminal.site import draw_findings, draw_site
+from capsule.report.terminal.staged import draw_staging
 from capsule.report.terminal.tryout import draw_tryout, explain_tryout
 from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
     "draw_evidence",
+    "draw_findings",
     "draw_inventory",
     "draw_preview",
     "draw_record",
     "draw_sealed",
     "draw_several",
+    "draw_site",
+    "draw_staging",
     "draw_tryout",
     "draw_verdict",
     "evidence_to_json",
@@ -49,6 +59,7 @@ __all__ = [
     "preview_to_json",
     "record_to_json",
     "several_to_json",
+    "staged_to_json",
     "tryout_to_json",
     "verdict_to_json",
 ]

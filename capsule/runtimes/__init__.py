@@ -40,6 +40,11 @@ def available_all() -> dict[str, Availability]:
     return {name: _make(name).available() for name in NAMES}
 
 
+def engines() -> list[Runtime]:
+    """Every engine that starts images, whether it is usable here or not."""
+    return [_make(name) for name in _ENGINES]
+
+
 def _first() -> Runtime:
     reasons = []
     for name in _ENGINES:

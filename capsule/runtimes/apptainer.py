@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from capsule import process
+from capsule import offline, places, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.image.reference import parse
@@ -104,6 +104,26 @@ class Apptainer:
             open_network=refused,
             hashing_seconds=sif.hashing_seconds,
         )
+
+    def rehearse(self) -> str | None:
+        """Start a container of this machine's own files; why it has a network, None for none.
+
+        Raises:
+            CannotRunError: Apptainer cannot be used, or start a container here.
+        """
+        _usable(self.available())
+        with places.scratch() as folder:
+            for name in ("dev", "etc", "proc", "root", "sys", "tmp", "usr", "var/tmp"):
+                (folder / name).mkdir(parents=True)
+            shown = []
+            for name in ("usr", "bin", "lib", "lib64"):
+                here = Path("/") / name
+                if here.is_symlink():
+                    (folder / name).symlink_to(here.readlink())
+                elif here.is_dir():
+                    (folder / name).mkdir(exist_ok=True)
+                    shown += ["--mount", _bind(Mount(source=here, target=str(here)))]
+            return _refused_isolation(folder, tuple(shown))
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
         """Whether a SIF that this user made of it lies in the cache."""
@@ -223,6 +243,7 @@ def _make(image: Image, target: Path) -> None:
 
 
 def _pull(pinned: str, target: Path) -> None:
+    offline.require_network("the image", where=pinned)
     # without the cache: a hit would keep the label of whatever tag the layers first came by
     variables = {"DISABLE_CACHE": "1"}
     if parse(f"docker://{pinned}").is_loopback:
@@ -279,10 +300,10 @@ def _build(image: Image, target: Path) -> None:
         )
 
 
-def _refused_isolation(sif: Path) -> str | None:
+def _refused_isolation(sif: Path, shown: tuple[str, ...] = ()) -> str | None:
     """Start a container once, without a network; why this user may not, None when they may."""
-    refusal = _try(sif, _ISOLATED)
-    if refusal is None or (without := _try(sif, ())) is None:
+    refusal = _try(sif, _ISOLATED, shown)
+    if refusal is None or (without := _try(sif, (), shown)) is None:
         return refusal
     raise CannotRunError(
         f"Apptainer is installed but cannot start a container here: {without}",
@@ -290,10 +311,10 @@ def _refused_isolation(sif: Path) -> str | None:
     )
 
 
-def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
+def _try(sif: Path, flags: tuple[str, ...], shown: tuple[str, ...]) -> str | None:
     """None when a container starts, else what the engine said."""
     home = "/tmp"  # noqa: S108 - the container's own
-    options = [*_FLAGS, *_guards(bool(flags)), *flags, "--home", home, "--pwd", "/"]
+    options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, "--home", home, "--pwd", "/"]
     answer = _spython().execute(str(sif), ["true"], options=options, return_result=True)
     message = "".join(answer["message"])
     # an image without `true` got as far as looking for it

@@ -116,12 +116,17 @@ class Prepared:
         open_network: Why the engine cannot keep workloads off the network here, None where it can.
         hashing_seconds: What it took to know that its copy is the one that was made here, 0 where
             the engine keeps its copies itself.
+        python: What starts our own program there.
+        programs: Where each of this machine's own programs lies that runs without a container, by
+            name; sealed nowhere.
     """
 
     handle: str
     observations: Mapping[str, str] = field(default_factory=dict)
     open_network: str | None = None
     hashing_seconds: float = 0.0
+    python: str = "python3"
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +191,18 @@ class Wraps(Protocol):
 
         Raises:
             CannotRunError: The engine is gone, or something that it needs.
+        """
+
+
+@runtime_checkable
+class Rehearses(Protocol):
+    """An engine that can try, without any image, whether it starts a container here."""
+
+    def rehearse(self) -> str | None:
+        """Start one of this machine's own files; why it has a network, None where it has none.
+
+        Raises:
+            CannotRunError: No container can be started here.
         """
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capsule import process
+from capsule import offline, process
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.image.reference import parse
@@ -298,14 +298,10 @@ def _inspect(api: Any, image: Image) -> Any:
 
 
 def _pull(api: Any, image: Image) -> None:
+    offline.require_network("the image", where=str(image.pinned))
     reference = parse(f"docker://{image.pinned}")
-    lines = api.pull(
-        f"{reference.registry}/{reference.repository}",
-        tag=str(reference.digest),
-        stream=True,
-        decode=True,
-    )
-    for line in lines:
+    name = f"{reference.registry}/{reference.repository}"
+    for line in api.pull(name, tag=str(reference.digest), stream=True, decode=True):
         if "error" in line:
             raise CannotRunError(
                 f"Docker cannot pull the image: {line['error']}", where=image.reference

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from pathlib import Path
 
 from capsule import process
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -103,15 +102,13 @@ def _judge(process_exit: Exit) -> Ended:
 
 
 def _environment(invocation: Invocation) -> dict[str, str]:
-    # capsule's own interpreter first: `.venv/bin/capsule` must find what was installed beside it
-    own = str(Path(sys.executable).parent)
-    path = {"PATH": os.pathsep.join((own, os.environ.get("PATH", os.defpath)))}
     devices = dict(_NO_DEVICES)
     if invocation.devices:
         names = ",".join(invocation.devices)
         devices = {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
     return {
-        **path,
+        # as the caller's own shell finds programs, wherever capsule itself is installed
+        "PATH": programs.search_path(),
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
         **devices,
         **invocation.environment,

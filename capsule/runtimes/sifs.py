@@ -28,10 +28,10 @@ from pathlib import Path
 from capsule import site as sites
 from capsule.digest import Digest, of_file
 from capsule.errors import CannotRunError
+from capsule.places import weak_spot
 from capsule.runtimes import ledger
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,28 +85,6 @@ def is_kept(image: Digest, cache: Path) -> bool:
 
 def _places(cache: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((cache / "sif", sites.own_cache_folder() / "sif")))
-
-
-def weak_spot(path: Path) -> Path | None:
-    """The first part of a path, from the root on, that others may exchange; None without one."""
-    own = (0, os.geteuid())
-    # which says nothing of a circle of links, and leaves it to be seen as one
-    path = Path(os.path.realpath(path))
-    for part in (*reversed(path.parents), path):
-        try:
-            status = part.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError:
-            return part
-        mode = status.st_mode
-        is_sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
-        if status.st_uid not in own or (mode & _OTHERS_WRITE and not is_sticky):
-            return part
-        if stat.S_ISDIR(mode) and status.st_uid == own[1] and not mode & _OTHERS_ENTER:
-            # nobody else gets below it
-            return None
-    return None
 
 
 def _look(image: Digest, places: Sequence[Path], known: frozenset[Digest]) -> Sif | None:

@@ -2,8 +2,8 @@
 
     run      run                      read      check, show
     verify   verify                   author    init, lint
-    pair     pair                     machine   inventory
-    diff     diff
+    pair     pair                     machine   inventory, doctor, site
+    diff     diff                      stage     stage
     data     data hash, generate      image     image resolve, build
 
 Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
@@ -13,6 +13,7 @@ and what an action needs when it runs: `capsule --help` must not wait.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,63 +30,32 @@ TABLE: Mapping[str, str] = {
     "show": "show what a capsule holds",
     "init": "write a manifest to start from",
     "lint": "check a manifest, and say what its number of seeds can confirm",
+    "stage": "fetch what a run or verification will need where there is no network",
     "inventory": "print what this machine is",
+    "doctor": "try what works on this machine, and say what to ask its site for",
+    "site": "write or show the settings of this machine",
     "data": "name or make datasets",
     "image": "resolve or build images",
 }
 """Every verb, and what it is for."""
+# where that is not the verb's own name; there it is a constant by its name
+_MODULES = {
+    "check": "read",
+    "show": "read",
+    "init": "author",
+    "lint": "author",
+    "inventory": "machine",
+    "doctor": "machine",
+    "site": "machine",
+}
 
 
 def load(name: str) -> Verb | Family:
     """The verb of that name, or the family of verbs.
 
-    Raises:
-        KeyError: There is none.
+    Args:
+        name: One of `TABLE`.
     """
-    match name:
-        case "run":
-            from capsule.verbs.run import RUN
-
-            return RUN
-        case "verify":
-            from capsule.verbs.verify import VERIFY
-
-            return VERIFY
-        case "pair":
-            from capsule.verbs.pair import PAIR
-
-            return PAIR
-        case "diff":
-            from capsule.verbs.diff import DIFF
-
-            return DIFF
-        case "check":
-            from capsule.verbs.read import CHECK
-
-            return CHECK
-        case "show":
-            from capsule.verbs.read import SHOW
-
-            return SHOW
-        case "init":
-            from capsule.verbs.author import INIT
-
-            return INIT
-        case "lint":
-            from capsule.verbs.author import LINT
-
-            return LINT
-        case "inventory":
-            from capsule.verbs.machine import INVENTORY
-
-            return INVENTORY
-        case "data":
-            from capsule.verbs.data import DATA
-
-            return DATA
-        case "image":
-            from capsule.verbs.image import IMAGE
-
-            return IMAGE
-        case _:
-            raise KeyError(name)
+    module = import_module(f"capsule.verbs.{_MODULES.get(name, name)}")
+    entry: Verb | Family = getattr(module, name.upper())
+    return entry

@@ -42,11 +42,13 @@ def _add_resolve(parser: ArgumentParser) -> None:
 
 
 def _resolve(arguments: ResolveArguments, console: Console) -> int:
-    from capsule import image
+    from capsule import image, site
+    from capsule.image.mirrors import Access
     from capsule.manifest import ImageSpec
 
+    access = Access(mirrors=site.load().mirrors)
     spec = ImageSpec(reference=arguments.reference)
-    return _print(image.resolve(spec, folder=None, override=None), arguments.json, console)
+    return _print(image.resolve(spec, folder=None, access=access), arguments.json, console)
 
 
 def _add_build(parser: ArgumentParser) -> None:

@@ -1,14 +1,15 @@
-"""`capsule inventory`: what this machine is, as a run on it would record it."""
+"""`capsule inventory`, `doctor`, `site`: what this machine is, what works on it, its settings."""
 
 from __future__ import annotations
 
 import uuid
 from argparse import ArgumentParser
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.verbs import verb
-from capsule.verbs.verb import Verb
+from capsule.verbs.verb import Family, Verb
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -45,4 +46,122 @@ INVENTORY = Verb(
     examples=("capsule inventory --json",),
     add=_add,
     act=verb.door(Arguments, _inventory),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorArguments:
+    """What was typed after `doctor`."""
+
+    image: str | None = None
+    json: bool = False
+
+
+def _add_doctor(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "image",
+        nargs="?",
+        default=None,
+        metavar="IMAGE",
+        help="ask its registry too: docker://HOST/NAME:TAG",
+    )
+    verb.add_json(parser)
+
+
+def _doctor(arguments: DoctorArguments, console: Console) -> int:
+    from capsule import doctor, report
+    from capsule.errors import CannotRunError
+
+    findings = doctor.examine(arguments.image)
+    if arguments.json:
+        console.document({"findings": [asdict(finding) for finding in findings]})
+    else:
+        console.show(*report.draw_findings(findings))
+    if any(finding.word == "missing" for finding in findings):
+        return CannotRunError.exit_code
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitArguments:
+    """What was typed after `site init`."""
+
+    file: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArguments:
+    """What was typed after `site show`."""
+
+    json: bool = False
+
+
+def _add_init(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="by default your own; /etc/capsule/site.json is everybody's",
+    )
+
+
+def _init(arguments: InitArguments, console: Console) -> int:
+    from capsule import runtimes, site
+
+    engines = runtimes.engines()
+    usable = (engine.name for engine in engines if engine.available().usable)
+    own = site.own_file()
+    file = arguments.file or own
+    cache = site.cache_folder(site.load()) if file == own else None
+    site.write(file, runtime=next(usable, "auto"), cache=cache)
+    console.data(f"wrote {file}")
+    console.data("null sets nothing; `capsule site show` tells what holds, docs/sites.md what fits")
+    return 0
+
+
+def _show(arguments: ShowArguments, console: Console) -> int:
+    from capsule import report, site
+
+    wide, own = site.wide_file(), site.own_file()
+    settings = site.describe(site.load())
+    if arguments.json:
+        console.document(
+            {
+                "files": {"site": str(wide), "own": str(own)},
+                "settings": [asdict(setting) for setting in settings],
+            }
+        )
+    else:
+        console.show(*report.draw_site(settings, wide, own))
+    return 0
+
+
+DOCTOR = Verb(
+    name="doctor",
+    examples=("capsule doctor", "capsule doctor docker://registry.example/torch:1 --json"),
+    add=_add_doctor,
+    act=verb.door(DoctorArguments, _doctor),
+)
+SITE = Family(
+    name="site",
+    examples=("capsule site show",),
+    verbs=(
+        Verb(
+            name="init",
+            purpose="write a complete site file for this machine",
+            examples=("capsule site init", "capsule site init /etc/capsule/site.json"),
+            one="file",
+            add=_add_init,
+            act=verb.door(InitArguments, _init),
+        ),
+        Verb(
+            name="show",
+            purpose="print every setting that holds here, and where it comes from",
+            examples=("capsule site show",),
+            add=verb.add_json,
+            act=verb.door(ShowArguments, _show),
+        ),
+    ),
 )

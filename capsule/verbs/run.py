@@ -71,6 +71,7 @@ def _run(arguments: Arguments, console: Console) -> int:
             trust=arguments.trust,
             allow_host=arguments.allow_host,
             keep_going=arguments.keep_going,
+            offline=arguments.offline,
         )
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
@@ -116,6 +117,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--strict-privacy": arguments.strict_privacy,
         "--follow": arguments.follow,
         "--keep-going": arguments.keep_going,
+        "--offline": arguments.offline,
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }
@@ -151,9 +153,10 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
 
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:
     """Print what would run, and in which order."""
-    from capsule import manifest, preview, report
+    from capsule import manifest, offline, preview, report
 
-    planned = preview.preview(manifest.load(path, arguments.frameworks), arguments)
+    with offline.enforce(arguments.offline):
+        planned = preview.preview(manifest.load(path, arguments.frameworks), arguments)
     if arguments.json:
         console.document(report.preview_to_json(planned))
         return 0

@@ -95,8 +95,8 @@ def add_frameworks(parser: ArgumentParser) -> None:
     )
 
 
-def add_execution(parser: ArgumentParser) -> None:
-    """Add what `run` and `verify` have in common."""
+def add_runtime(parser: ArgumentParser) -> None:
+    """Add what starts a run, and in which image."""
     parser.add_argument(
         "--runtime",
         choices=("auto", "apptainer", "docker", "host"),
@@ -104,6 +104,11 @@ def add_execution(parser: ArgumentParser) -> None:
         " Docker; host without an image",
     )
     parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
+
+
+def add_execution(parser: ArgumentParser) -> None:
+    """Add what `run` and `verify` have in common."""
+    add_runtime(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
@@ -114,6 +119,11 @@ def add_execution(parser: ArgumentParser) -> None:
         help="print what the workload prints while it runs; else a terminal shows its last line",
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="connect to nothing: `capsule stage` brings here what it takes",
+    )
     add_privacy(parser)
 
 

@@ -86,6 +86,7 @@ def _verify(arguments: Arguments, console: Console) -> int:
             trust=arguments.trust,
             allow_host=arguments.allow_host,
             until_decided=arguments.until_decided,
+            offline=arguments.offline,
         )
         verification = api.resume_verification(arguments.capsule, arguments.resume, options, watch)
     judged, rerun = verification.verdict, verification.rerun
@@ -115,6 +116,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         "--until-decided": arguments.until_decided,
         "--strict-privacy": arguments.strict_privacy,
         "--follow": arguments.follow,
+        "--offline": arguments.offline,
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }

@@ -35,6 +35,7 @@ def attempt(trial: str, outcome: Outcome = "completed") -> Attempt:
 
 
 HEADER = Header(
+    programs={},
     setup=Setup(
         uuid="6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c11",
         origin=Verification(of="a" * 64, runs=3),

@@ -5,10 +5,8 @@ A command that is shown and has no entry below fails; so does an entry that noth
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import site
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -251,6 +249,38 @@ COMMANDS: dict[str, Here | There] = {
         says="pinned: ",
         needs=("engines",),
     ),
+    # docs/sites.md; a machine of the tests has no engine where they run without one
+    "capsule doctor": Here(codes=(0, 6), says="good    ledger"),
+    **{
+        f"capsule doctor docker://registry.example/torch:1{more}": Here(
+            command=f"capsule doctor docker://127.0.0.1:1/torch:1{more}",
+            codes=(6,),
+            says="does not answer",
+        )
+        for more in ("", " --json")
+    },
+    "capsule site init": Here(says="wrote "),
+    "capsule site init /etc/capsule/site.json": Here(
+        command="capsule site init etc/capsule/site.json", says="wrote etc/capsule/site.json"
+    ),
+    "capsule site show": Here(says="by default"),
+    **dict.fromkeys(
+        (
+            "capsule stage manifest.json --runtime apptainer",
+            "capsule run manifest.json --runtime apptainer --offline",
+        ),
+        There(
+            test="journeys/test_stage.py::test_what_was_staged_runs_and_verifies_without_a_network"
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "capsule stage stranger.capsule.zip --runtime apptainer --trust",
+            "capsule stage stranger.capsule.zip --trust",
+            "capsule verify stranger.capsule.zip --runtime apptainer --trust --offline",
+        ),
+        There(test="journeys/test_stage.py::test_a_strangers_capsule_is_staged_with_trust_alone"),
+    ),
 }
 
 
@@ -288,17 +318,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = user.folder / "small" / "recipe"
     recipe.mkdir(parents=True)
     (recipe / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /content\n")
-    write_small_operators(user.folder / "small" / "operators.json")
+    documented.write_small_operators(user.folder / "small" / "operators.json")
     return user.folder
-
-
-def write_small_operators(path: Path) -> None:
-    """The example's first benchmark, with three seeds and two calls."""
-    whole = json.loads((ROOT / "manifests" / "operators.json").read_text())
-    benchmark = {**whole["benchmarks"][0], "repetitions": 2}
-    claims = [claim for claim in whole["claims"] if claim["metric"].split("/")[0] in ("*", "gemm")]
-    changes = {"seeds": [1, 2, 3], "benchmarks": [benchmark], "claims": claims}
-    path.write_text(json.dumps({**whole, **changes}))
 
 
 @pytest.fixture
@@ -307,23 +328,10 @@ def reader(sealed: Path, tmp_path: Path) -> User:
     user = User.make(tmp_path)
     shutil.copytree(sealed, user.folder, dirs_exist_ok=True)
     for name in COPIED:
-        copy = shutil.copy if (ROOT / name).is_file() else copy_folder
+        copy = shutil.copy if (ROOT / name).is_file() else documented.copy_folder
         copy(ROOT / name, user.folder / name)
     (user.folder / "tests").symlink_to(ROOT / "tests")
     return user
-
-
-def copy_folder(source: Path, target: Path) -> None:
-    """All of it but for what Python keeps beside its modules."""
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-
-
-def read_package(user: User) -> None:
-    """The package itself, and an environment that has what it depends on: nothing is fetched."""
-    copy_folder(ROOT / "capsule", user.folder / "capsule")
-    subprocess.run([sys.executable, "-m", "venv", user.folder / ".venv"], check=True)
-    (packages,) = (user.folder / ".venv").glob("lib/*/site-packages")
-    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
 
 
 def execute(user: User, entry: Here, command: str) -> subprocess.CompletedProcess[str]:
@@ -364,7 +372,7 @@ def test_a_shown_command_does_what_it_should(
     if "engines" in entry.needs:
         monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     if ".venv/" in command:
-        read_package(reader)
+        documented.read_package(reader)
     for one in (*entry.before, command):
         ended = execute(reader, EXECUTED[one], one)
         assert ended.returncode in EXECUTED[one].codes, ended.stdout + ended.stderr

@@ -88,8 +88,9 @@ def _act(user: User, words: list[str], tally: Path, at: int, strike: Strike) -> 
     for source, target in ((nothing, 0), (talk, 1), (talk, 2)):
         os.dup2(source, target)
     counter = _Counter(at, strike)
-    # a Python that answers at once: the host runtime looks for it beside capsule's own
+    # a Python that answers at once, for the author's commands and for our own program
     sys.executable = str(user.home / "bin" / "python3")
+    os.environ["PATH"] = os.pathsep.join((str(user.home / "bin"), os.environ["PATH"]))
     sys.addaudithook(counter.audit)
     sys.setprofile(counter.profile)
     status: object = 0

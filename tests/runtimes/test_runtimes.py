@@ -377,10 +377,14 @@ def test_auto_prefers_apptainer() -> None:
     assert all(engine.usable and engine.version for engine in runtimes.available_all().values())
 
 
-def test_host_finds_what_lies_beside_its_own_interpreter(
+def test_host_finds_programs_as_the_caller_does_and_not_beside_its_own_interpreter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\necho mine\n")
+    (folder / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     engine = Engine(runtime=Host(), prepared=Host().prepare(None, cache=tmp_path))
-    assert python(engine, tmp_path, "import sys; print(sys.prefix)").exit_code == 0
-    assert (tmp_path / "stdout").read_text().strip() == sys.prefix
+    assert python(engine, tmp_path, "").exit_code == 0
+    assert (tmp_path / "stdout").read_text().strip() == "mine"

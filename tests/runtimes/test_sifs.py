@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule import places
 from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError
 from capsule.runtimes import ledger, sifs
@@ -187,7 +188,7 @@ def open_mask() -> Iterator[None]:
 def test_no_mask_lets_others_write_what_is_made(open_mask: None, home: Path, make: Maker) -> None:
     sif = sifs.obtain(IMAGE, home / "new/cache", make)
     assert sif.path == home / "new/cache/sif" / NAME
-    assert sifs.weak_spot(sif.path) is None
+    assert places.weak_spot(sif.path) is None
     assert stat.S_IMODE(ledger.path().stat().st_mode) == 0o700
 
 
@@ -266,6 +267,6 @@ def test_a_folder_that_nobody_else_enters_shields_all_below(home: Path) -> None:
     inner = home / "closed/open"
     inner.mkdir(parents=True)
     inner.chmod(0o777)
-    assert sifs.weak_spot(inner / "file") == inner
+    assert places.weak_spot(inner / "file") == inner
     inner.parent.chmod(0o700)
-    assert sifs.weak_spot(inner / "file") is None
+    assert places.weak_spot(inner / "file") is None

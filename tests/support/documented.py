@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import site
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from tests.support.command import User
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -80,3 +85,25 @@ def usage(*words: str) -> str:
     """What `capsule WORDS --help` prints."""
     command = [sys.executable, "-m", "capsule", *words, "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def write_small_operators(path: Path) -> None:
+    """The example's first benchmark, with three seeds and two calls."""
+    whole = json.loads((ROOT / "manifests" / "operators.json").read_text())
+    benchmark = {**whole["benchmarks"][0], "repetitions": 2}
+    claims = [claim for claim in whole["claims"] if claim["metric"].split("/")[0] in ("*", "gemm")]
+    changes = {"seeds": [1, 2, 3], "benchmarks": [benchmark], "claims": claims}
+    path.write_text(json.dumps({**whole, **changes}))
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """All of it but for what Python keeps beside its modules."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def read_package(user: User) -> None:
+    """The package itself, and an environment that has what it depends on: nothing is fetched."""
+    copy_folder(ROOT / "capsule", user.folder / "capsule")
+    subprocess.run([sys.executable, "-m", "venv", user.folder / ".venv"], check=True)
+    (packages,) = (user.folder / ".venv").glob("lib/*/site-packages")
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))

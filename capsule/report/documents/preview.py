@@ -33,6 +33,9 @@ def preview_to_json(preview: Preview) -> JsonObject:
             "image": preview.image.pinned if preview.image else None,
             "recipe": preview.recipe,
             "kept": preview.is_kept,
+            "programs": {
+                name: str(place) if place else None for name, place in preview.programs.items()
+            },
             "inputs": dict(preview.input_bytes),
             "walltime": preview.walltime_seconds,
         },

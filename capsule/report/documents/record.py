@@ -11,6 +11,7 @@ from capsule import stats, summary
 from capsule.jsons import Json
 from capsule.record import Record
 from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
+from capsule.runtimes.programs import PREFIX
 
 FORMAT = "capsule-show/1"
 _LEVEL = 0.95
@@ -33,6 +34,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "runtime": record.runtime,
         "contained": record.contained,
         "image": _image(record),
+        "programs": _programs(record),
         "seeds": list(record.manifest.seeds),
         "plan_digest": record.plan_digest,
         "levels": dict(record.levels),
@@ -80,6 +82,15 @@ def _image(record: Record) -> dict[str, Json] | None:
         "diff_ids": [str(layer.diff_id) for layer in image.layers],
         "override": record.image_override,
         "observations": dict(record.image_observations),
+    }
+
+
+def _programs(record: Record) -> dict[str, Json]:
+    """Which of the machine's own programs ran where nothing was contained."""
+    return {
+        name.removeprefix(PREFIX): program
+        for name, program in record.image_observations.items()
+        if name.startswith(PREFIX)
     }
 
 

@@ -14,6 +14,7 @@ from capsule.record import FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
+from capsule.runtimes.programs import PREFIX
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import count, number
@@ -30,7 +31,7 @@ _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
 _SOURCES = 10
-_INPUTS = 5
+_INPUTS = _PROGRAMS = 5
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -87,6 +88,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "pair", f"side {record.origin.side.upper()} of {record.origin.pair}, run by turns"
     yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
+    for program in programs(record)[:_PROGRAMS]:
+        yield "program", program
     if record.image is None:
         yield "image", "none"
     else:
@@ -120,6 +123,15 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(record.datasets) - _DATASETS} more"
     if manifest.paper_doi:
         yield "paper", f"https://doi.org/{manifest.paper_doi}"
+
+
+def programs(record: Record) -> list[str]:
+    """Which of the machine's own programs ran where nothing was contained."""
+    return [
+        f"{name.removeprefix(PREFIX)}: {program}"
+        for name, program in sorted(record.image_observations.items())
+        if name.startswith(PREFIX) and not record.contained
+    ]
 
 
 def _source(source: Source) -> str:

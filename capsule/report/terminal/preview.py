@@ -56,6 +56,8 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     if preview.fault:
         yield "", preview.fault
     yield "image", _name_image(preview)
+    for name, place in preview.programs.items():
+        yield name, "not on this machine" if place is None else str(place)
     trials = sum(len(group.trials) for group in plan.groups)
     starts = count(len(plan.groups), "process start")
     yield "starts", f"{starts}, {count(trials, 'trial')}; the first is {plan.groups[0].id}"

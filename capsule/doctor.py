@@ -1,0 +1,268 @@
+"""What works on this machine, tried where that is cheap, and what to ask its site for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import Literal
+
+from capsule import image as images
+from capsule import runtimes
+from capsule import site as sites
+from capsule.errors import CapsuleError
+from capsule.execute.limits import size
+from capsule.image.mirrors import Access
+from capsule.levels.catalog import FRAMEWORKS
+from capsule.manifest import ImageSpec
+from capsule.places import weak_spot
+from capsule.runtimes import gpus, programs
+from capsule.runtimes.base import Rehearses, Runtime
+from capsule.site import Site
+from capsule.trust import ledger
+
+# an image of torch, while Apptainer converts it
+_ROOM_BYTES = 10 << 30
+_MOST_FILES = 10_000
+_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
+_LOCAL = ("tmpfs", "ramfs", "overlay", "rootfs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        area: What it is of.
+        word: Whether it works, is not there and need not be, is less than it might be, or is
+            missing.
+        what: What was seen.
+        mend: What to do, or to ask the site for; empty where it works.
+    """
+
+    area: str
+    word: Literal["good", "absent", "limited", "missing"]
+    what: str
+    mend: str = ""
+
+
+def examine(reference: str | None = None) -> list[Finding]:
+    """Look at this machine; nothing of anybody's is executed but engines and this machine's `true`.
+
+    Args:
+        reference: An image to ask its registry for.
+
+    Returns:
+        One finding after the other; that one is `missing` means that capsule cannot do its work.
+    """
+    try:
+        site = sites.load()
+    except CapsuleError as error:
+        return [_fail("site file", error)]
+    own_files = dict.fromkeys(site.sources.values())
+    seen = ", ".join(map(str, own_files)) or "none, which is usual: defaults hold"
+    findings = [Finding(area="site file", word="good", what=seen)]
+    findings += _engines()
+    findings += _cache(site)
+    findings += _state()
+    findings += _devices()
+    findings += _host(site)
+    if reference is not None:
+        findings += _registry(reference, site)
+    return findings
+
+
+def _fail(area: str, error: CapsuleError) -> Finding:
+    where = f"{error.where}: " if error.where else ""
+    return Finding(area=area, word="missing", what=f"{where}{error.what}", mend=error.advice or "")
+
+
+def _engines() -> Iterator[Finding]:
+    """Every engine; that one is absent is of no account where another one works."""
+    usable = 0
+    absent: list[Finding] = []
+    for runtime in runtimes.engines():
+        availability = runtime.available()
+        if not availability.usable:
+            what = f"{runtime.name} is not usable: {availability.reason}"
+            absent.append(Finding(area="engine", word="absent", what=what))
+            continue
+        finding = _try(runtime, f"{runtime.name}: {availability.version}")
+        usable += finding.word != "missing"
+        yield finding
+    yield from absent
+    if not usable:
+        yield Finding(
+            area="engine",
+            word="missing",
+            what="no engine can start a container here, so images cannot be run",
+            mend="ask the site for Apptainer 1.1 or later, or rootless Podman; without an engine,"
+            " --runtime host measures the machine's own software",
+        )
+
+
+def _try(runtime: Runtime, name: str) -> Finding:
+    """Start a container, where the engine can without an image."""
+    if not isinstance(runtime, Rehearses):
+        return Finding(area="engine", word="good", what=f"{name}, answers; no container was tried")
+    try:
+        refusal = runtime.rehearse()
+    except CapsuleError as error:
+        return Finding(
+            area="engine",
+            word="missing",
+            what=f"{name}, but no container starts: {error.what}",
+            mend=f"ask the site for unprivileged user namespaces{_namespaces()}, or for the"
+            " engine's setuid helper (package apptainer-suid)",
+        )
+    if refusal is not None:
+        return Finding(
+            area="engine",
+            word="limited",
+            what=f"{name}, starts containers, but cannot keep them off the network: {refusal}",
+            mend="ask the site for network namespaces of ordinary users; until then a stranger's"
+            " capsule also wants --allow-host",
+        )
+    what = f"{name}, started a container without a network as user {os.geteuid()}"
+    return Finding(area="engine", word="good", what=what)
+
+
+def _namespaces() -> str:
+    try:
+        return f" (user.max_user_namespaces is {_NAMESPACES.read_text().strip()})"
+    except OSError:
+        return " (this kernel has no user.max_user_namespaces)"
+
+
+def _cache(site: Site) -> Iterator[Finding]:
+    folder = sites.cache_folder(site)
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        yield Finding(
+            area="cache",
+            word="missing",
+            what=f"{folder} cannot be written",
+            mend="name another folder with CAPSULE_CACHE, or `cache` in the site file",
+        )
+        return
+    free, kind = shutil.disk_usage(existing).free, _file_system(existing)
+    what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
+    faults = []
+    if spot := weak_spot(folder):
+        faults.append(f"others may write {spot}, so your images lie in {sites.own_cache_folder()}")
+    if kind in _LOCAL:
+        faults.append("other nodes do not see it, and it may not outlive this one")
+    if free < _ROOM_BYTES:
+        faults.append(f"an image may take {size(_ROOM_BYTES)}")
+    mend = "name a folder of yours on scratch with CAPSULE_CACHE, or `cache` in the site file"
+    yield _judge("cache", what, faults, mend)
+    temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
+    try:
+        free = shutil.disk_usage(temporary).free
+    except OSError as error:
+        fault = f"{temporary}: {error.strerror}"
+        yield Finding(area="temporary", word="missing", what=fault, mend="set TMPDIR to a folder")
+        return
+    faults = [f"Apptainer unpacks images there, of {size(_ROOM_BYTES)} and more"]
+    mend = "name a larger one with APPTAINER_TMPDIR, on a disk of the node's own"
+    what = f"{temporary}, {size(free)} free on {_file_system(temporary)}"
+    yield _judge("temporary", what, faults if free < _ROOM_BYTES else [], mend)
+
+
+def _judge(area: str, what: str, faults: list[str], mend: str) -> Finding:
+    if not faults:
+        return Finding(area=area, word="good", what=what)
+    return Finding(area=area, word="limited", what=f"{what}; {'; '.join(faults)}", mend=mend)
+
+
+def _content(folder: Path) -> str:
+    """How much lies in the cache, of at most so many files."""
+    count = total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            count += 1
+            if count > _MOST_FILES:
+                return f"more than {size(total)} in more than {_MOST_FILES} files"
+            try:
+                total += (Path(parent) / name).lstat().st_size
+            except OSError:
+                continue
+    return f"{size(total)} in {count} files"
+
+
+def _file_system(path: Path) -> str:
+    """The kind of file system that a path is on, as the kernel calls it."""
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return "an unknown file system"
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split()[2] == wanted:
+            return after.split()[0]
+    return "an unknown file system"
+
+
+def _state() -> Iterator[Finding]:
+    folder = sites.state_folder()
+    if fault := ledger.fault():
+        yield Finding(
+            area="ledger",
+            word="missing",
+            what=fault,
+            mend=f"let {folder} be yours alone: chmod -R go-w",
+        )
+    else:
+        yield Finding(area="ledger", word="good", what=f"{folder} knows what you sealed")
+
+
+def _devices() -> Iterator[Finding]:
+    devices = gpus.find()
+    if devices is None:
+        yield Finding(area="GPU", word="good", what="none that a driver knows")
+        return
+    what = f"{devices.count} of {devices.vendor}, driver {devices.driver or 'of unknown version'}"
+    yield Finding(area="GPU", word="good", what=what)
+
+
+def _host(site: Site) -> Iterator[Finding]:
+    """What runs without a container: for the author's commands, and for our own program."""
+    path = programs.find("python3")
+    what = programs.describe(path) if path else "there is none on the PATH"
+    yield Finding(area="host", word="good", what=f"python3 of commands: {what}")
+    chosen, where = sites.interpreter(site)
+    try:
+        python = programs.interpreter(chosen, where=where)
+    except CapsuleError as error:
+        yield _fail("host", error)
+        return
+    what = f"python of levels: {programs.describe(Path(python))}"
+    if chosen is not None:
+        yield Finding(area="host", word="good", what=what)
+        return
+    names = [name for name, facts in FRAMEWORKS.items() if util.find_spec(facts.package)]
+    if names:
+        yield Finding(area="host", word="good", what=f"{what}, with {', '.join(names)}")
+    else:
+        yield Finding(
+            area="host",
+            word="limited",
+            what=f"{what}, with no framework",
+            mend="install numpy beside capsule, or name another Python with CAPSULE_PYTHON",
+        )
+
+
+def _registry(reference: str, site: Site) -> Iterator[Finding]:
+    access = Access(mirrors=site.mirrors)
+    try:
+        image = images.resolve(ImageSpec(reference=reference), folder=None, access=access)
+    except CapsuleError as error:
+        yield _fail("registry", error)
+        return
+    yield Finding(area="registry", word="good", what=f"has {image.pinned} for {image.platform}")

@@ -1,0 +1,45 @@
+"""Connect to nothing: where `--offline` was said, whatever would be fetched is an error instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from capsule.errors import CannotRunError
+
+_IS_OFFLINE = ContextVar("capsule-offline", default=False)
+
+
+@contextmanager
+def enforce(offline: bool) -> Iterator[None]:
+    """Hold for as long as it lasts, in this thread; inside of itself it is never undone."""
+    token = _IS_OFFLINE.set(offline or _IS_OFFLINE.get())
+    try:
+        yield
+    finally:
+        _IS_OFFLINE.reset(token)
+
+
+def is_on() -> bool:
+    """Whether nothing may be connected to."""
+    return _IS_OFFLINE.get()
+
+
+def require_network(what: str, *, where: str) -> None:
+    """Stop where something would be fetched, and nothing may be.
+
+    Args:
+        what: Is missing here, as the subject of a sentence.
+        where: Its name.
+
+    Raises:
+        CannotRunError: Says how it gets here.
+    """
+    if is_on():
+        raise CannotRunError(
+            f"{what} is not on this machine, and --offline connects to nothing",
+            where=where,
+            advice="where there is a network, with the same cache and home:"
+            " `capsule stage` and the same manifest or capsule",
+        )

@@ -1,0 +1,25 @@
+"""What `capsule stage` brought here, as a JSON value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capsule.jsons import JsonObject
+
+if TYPE_CHECKING:
+    from capsule.staging import Staged
+
+
+def staged_to_json(staged: Staged, command: str) -> JsonObject:
+    """Image and data with their places, and the command that needs no network now."""
+    return {
+        "runtime": staged.runtime,
+        "image": staged.image.pinned if staged.image else None,
+        "handle": staged.handle or None,
+        "data": {
+            one.name: {"digest": one.digest, "path": str(staged.data[one.name])}
+            for one in staged.datasets
+        },
+        "cache": str(staged.cache),
+        "command": command,
+    }

@@ -1,0 +1,158 @@
+"""Which of this machine's own programs run where nothing is contained, and what is said of them.
+
+A record names them by a class of paths: a folder of the system as it is, else the place that it is
+below, since the rest of a path is its owner's business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from capsule import process
+from capsule.errors import CannotRunError, CapsuleError
+from capsule.localpaths import LocalPaths
+
+PREFIX = "program "
+"""Of the names of what is observed of programs."""
+LEVELS = "python of levels"
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
+_ASK_SECONDS = 60.0  # a first start from a cold network disk
+_OLDEST = (3, 9)
+_MOST_LETTERS = 1000
+_FACTS = (
+    "import os, platform, sys; print(platform.python_implementation(), platform.python_version(),"
+    " 'conda environment' if os.path.isdir(os.path.join(sys.prefix, 'conda-meta')) else"
+    " 'virtual environment' if sys.prefix != sys.base_prefix else '-', sys.executable or '-',"
+    " sep='\\n')"
+)
+
+
+def search_path() -> str:
+    """The folders where the caller finds programs, in the caller's order.
+
+    A relative one is meant from where the caller is, not from where a workload will be.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
+
+
+def is_python(word: str) -> bool:
+    """Whether a program is a Python by its name.
+
+    >>> is_python("/opt/py/bin/python3.12"), is_python("bash")
+    (True, False)
+    """
+    return _PYTHON.fullmatch(Path(word).name) is not None
+
+
+def find(word: str) -> Path | None:
+    """What a command that begins with this word starts here, None for nothing."""
+    place = shutil.which(word, path=search_path())
+    return Path(place) if place and Path(place).is_absolute() else None
+
+
+def interpreter(chosen: str | None, *, where: str) -> str:
+    """What runs our own program on this machine.
+
+    Args:
+        chosen: A path, or a name that is looked for as the caller's shell would; None for the
+            interpreter that runs now.
+        where: Who chose it.
+
+    Raises:
+        CannotRunError: It is not there, is no Python or too old a one.
+    """
+    if chosen is None:
+        return sys.executable or "python3"
+    path = find(chosen)
+    if path is None:
+        raise CannotRunError(
+            f"there is no program {chosen}", where=where, advice="name a Python of 3.9 or later"
+        )
+    facts = _ask(path)
+    if facts is None or tuple(map(int, re.findall(r"\d+", facts[1])[:2])) < _OLDEST:
+        raise CannotRunError(
+            f"{path} is no Python of 3.9 or later", where=where, advice="name another one"
+        )
+    return str(path)
+
+
+def locate(words: Iterable[str]) -> dict[str, str]:
+    """Where the programs lie that these words start here; empty for what is not there."""
+    return {word: str(find(word) or "") for word in dict.fromkeys(words) if _is_plain(word)}
+
+
+def observe(places: Mapping[str, str]) -> dict[str, str]:
+    """What is recorded of programs, by name: `program python3` and so on.
+
+    Args:
+        places: As `locate` gives them.
+    """
+    return {
+        f"{PREFIX}{word}": describe(Path(place)) if place else "not there"
+        for word, place in places.items()
+    }
+
+
+def describe(path: Path) -> str:
+    """A program in a few words: for a Python its version and kind, and the class of its path."""
+    facts = _ask(path) if is_python(path.name) else None
+    if facts is None:
+        return _classify(path)
+    kind, version, environment, executable = facts
+    # a shim stands for another one
+    place = _classify(path if executable == "-" else Path(executable))
+    return f"{kind} {version}{'' if environment == '-' else f' of a {environment}'}, {place}"
+
+
+def _ask(path: Path) -> list[str] | None:
+    """Implementation, version, kind of environment and path of a Python; None for what is none."""
+    if str(path) == sys.executable:
+        return _own_facts()
+    try:
+        environment = {**os.environ, "PATH": search_path()}
+        command = [str(path), "-I", "-c", _FACTS]
+        answer = process.run(command, env=environment, timeout_seconds=_ASK_SECONDS)
+    except CapsuleError:
+        return None
+    facts = answer.stdout.decode(errors="replace").splitlines()
+    is_one = answer.exit_code == 0 and len(facts) == 4 and re.match(r"\d+\.\d+", facts[1])
+    # what is sealed holds no control characters
+    return facts if is_one and all(map(_is_plain, facts)) else None
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and len(text) <= _MOST_LETTERS
+
+
+def _own_facts() -> list[str]:
+    import platform
+
+    kind = "virtual environment" if sys.prefix != sys.base_prefix else "-"
+    if (Path(sys.prefix) / "conda-meta").is_dir():
+        kind = "conda environment"
+    version = platform.python_version()
+    return [platform.python_implementation(), version, kind, sys.executable]
+
+
+def _classify(path: Path) -> str:
+    """The class of a path.
+
+    >>> _classify(Path("/usr/bin/python3")), _classify(Path("/apps/torch/2.1/bin/python"))
+    ('/usr/bin/python3', 'below /apps')
+    """
+    text = LocalPaths().clean_text(str(path))
+    if text.startswith("$HOME"):
+        return "below $HOME"
+    is_system = any(text.startswith(f"{folder}/") for folder in _SYSTEM)
+    if is_system and len(path.parts) <= 5 and _is_plain(text):
+        return text
+    if not _is_plain(path.parts[1]):
+        return "elsewhere"
+    return f"below /{path.parts[1]}" if len(path.parts) > 2 else "in /"

@@ -1,0 +1,78 @@
+"""`capsule stage`: bring here, while there is a network, what a run without one will need."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.errors import UsageError
+from capsule.options import StageOptions
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(StageOptions):
+    """What was typed."""
+
+    source: Path
+    frameworks: tuple[str, ...] = ()
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument("source", type=Path, metavar="CAPSULE|MANIFEST")
+    verb.add_frameworks(parser)
+    verb.add_runtime(parser)
+    verb.add_permission(parser, "a stranger's capsule")
+    verb.add_json(parser)
+
+
+def _stage(arguments: Arguments, console: Console) -> int:
+    from capsule import api, manifest, report
+
+    source, is_manifest = arguments.source, _is_manifest(arguments.source)
+    if arguments.frameworks and not is_manifest:
+        raise UsageError("--frameworks goes with a manifest: a capsule is verified as a whole")
+    wanted = manifest.load(source, arguments.frameworks) if is_manifest else source
+    staged = api.stage(wanted, arguments, console.watch(lambda _: "", follow=False))
+    flags = {
+        "--frameworks": ",".join(arguments.frameworks),
+        "--runtime": staged.runtime if staged.image else None,
+        "--image": arguments.image,
+        "--trust": not is_manifest and arguments.trust,
+        "--allow-host": not is_manifest and arguments.allow_host,
+        "--offline": True,
+    }
+    line = verb.command("run" if is_manifest else "verify", source, flags=flags)
+    if arguments.json:
+        console.document(report.staged_to_json(staged, line))
+    else:
+        console.show(*report.draw_staging(staged))
+        console.data(line)
+    return 0
+
+
+def _is_manifest(path: Path) -> bool:
+    """Whether it is a file that is no archive; what is neither is for whoever opens a capsule."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(2) != b"PK"
+
+
+STAGE = Verb(
+    name="stage",
+    examples=(
+        "capsule stage manifest.json --runtime apptainer",
+        "capsule stage stranger.capsule.zip --trust",
+    ),
+    one="manifest or capsule",
+    add=_add,
+    act=verb.door(Arguments, _stage),
+)
