@@ -25,7 +25,7 @@ from capsule.trust import ledger
 from capsule.watch import SILENT, Watch
 
 _INPUTS = "inputs/"
-_SHOWN_FILES = 12
+_SHOWN_FILES = _SHOWN_DATASETS = 12
 _SHOWN_BENCHMARKS = 40
 
 
@@ -178,7 +178,13 @@ def _refusal(code: Code, flags: str) -> UntrustedError:
 def _announce(
     code: Code, request: Request, engine: list[str], limits: Limits, watch: Watch
 ) -> None:
-    lines = [*engine, *_limits(limits), *_files(code), *_benchmarks(request.manifest.benchmarks)]
+    lines = [
+        *engine,
+        *_limits(limits),
+        *_files(code),
+        *_data(request),
+        *_benchmarks(request.manifest.benchmarks),
+    ]
     if fault := ledger.fault():
         lines.append(f"what you sealed and began is not known: {fault}")
     watch.stranger(code.whose, lines)
@@ -213,6 +219,17 @@ def _files(code: Code) -> Iterator[str]:
         yield f"{name}, {size_bytes} bytes"
     if (more := len(code.inputs) - _SHOWN_FILES) > 0:
         yield f"and {more} more files: `unzip -l` lists those of a capsule"
+
+
+def _data(request: Request) -> Iterator[str]:
+    """The datasets that would be read."""
+    sizes = {one.name: one.bytes for one in request.used.datasets} if request.used else {}
+    specs = request.manifest.datasets
+    for spec in specs[:_SHOWN_DATASETS]:
+        known = f"{size(sizes[spec.name])}, " if spec.name in sizes else ""
+        yield f"data {spec.name}, {known}{spec.provenance}"
+    if (more := len(specs) - _SHOWN_DATASETS) > 0:
+        yield f"and {more} more datasets: `capsule show` lists them"
 
 
 def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:

@@ -114,8 +114,13 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "command", f"{benchmark.id}: {shlex.join(benchmark.subject.words)}"
     if len(commands) > _COMMANDS:
         yield "", f"and {len(commands) - _COMMANDS} more"
+    specs = {spec.name: spec for spec in manifest.datasets}
     for dataset in record.datasets[:_DATASETS]:
+        spec = specs[dataset.name]
         yield "data", f"{dataset.name}: {dataset.bytes} bytes, {dataset.digest}"
+        yield "", spec.provenance
+        if spec.description:
+            yield "", spec.description
     if len(record.datasets) > _DATASETS:
         yield "", f"and {len(record.datasets) - _DATASETS} more"
     if manifest.paper_doi:
