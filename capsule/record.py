@@ -185,7 +185,7 @@ class Dataset:
     digest: str
     bytes: int
     files: int
-    source: Literal["generator", "path", "site"]
+    source: Literal["generator", "path", "site", "fetched"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ TABLE: Mapping[str, str] = {
     "init": "write a manifest to start from",
     "lint": "check a manifest, and say what its number of seeds can confirm",
     "inventory": "print what this machine is",
-    "data": "name or make datasets",
+    "data": "name, fetch or make datasets",
     "image": "resolve or build images",
 }
 """Every verb, and what it is for."""
