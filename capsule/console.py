@@ -239,6 +239,9 @@ class _Follower(Watch):
     def omissions(self, sentence: str) -> None:
         self._display.say(sentence)
 
+    def embedding(self, sentence: str) -> None:
+        self._display.say(sentence)
+
     def private(self, findings: Sequence[str]) -> None:
         self._display.say("this may be private, and is sealed as it is:")
         for finding in findings[:_SHOWN]:

@@ -39,6 +39,7 @@ class CutOff:
             runtime=self.setup.runtime,
             levels=self.workspace.levels,
             inputs=self.workspace.inputs,
+            data=self.workspace.datasets,
         )
 
 

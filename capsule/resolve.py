@@ -18,7 +18,8 @@ from capsule import datasets, launch, notes, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
-from capsule.execute import inputs, payload
+from capsule.execute import embedding, inputs, payload
+from capsule.execute.embedding import Embedded
 from capsule.execute.inputs import Inputs
 from capsule.image import Image, platforms
 from capsule.launch.base import Launcher
@@ -58,6 +59,7 @@ class Request:
         image: Reference that takes the place of the image, None for that one.
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
+        data: Folder of the datasets that an earlier run carries.
         launcher: What starts the ranks, None for what suits their number.
     """
 
@@ -67,6 +69,7 @@ class Request:
     image: str | None = None
     levels: Path = payload.OWN_LEVELS
     inputs: Path | None
+    data: Path | None = None
     launcher: Launcher | None = None
 
     @property
@@ -87,6 +90,7 @@ class Resolved:
         datasets: What they are, with digests.
         data: Where each dataset lies.
         inputs: Every input file: its path below `inputs/`, and where it lies.
+        embedded: Every file of the datasets that are carried: its path below `datasets/`, likewise.
         sources: The git checkouts that they are of.
         levels: Folder of the measuring program.
         threads: Threads that a workload may use.
@@ -101,12 +105,18 @@ class Resolved:
     datasets: tuple[Dataset, ...]
     data: Mapping[str, Path]
     inputs: Mapping[str, Path]
+    embedded: Mapping[str, Path]
     sources: tuple[Source, ...]
     levels: Path
     threads: int
     devices: tuple[tuple[str, ...], ...]
     launcher: Launcher
     notes: tuple[Note, ...]
+
+    @property
+    def carried(self) -> Mapping[str, Path]:
+        """Every file of others that the run carries: its path below `data/`, and where it lies."""
+        return dict(embedding.carried(self.inputs, self.embedded))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,14 +168,16 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     if carried.left_out is not None:
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
+    embedded = _embed(request, records, data, watch)
     prepared = _prepare(runtime, image, request, site, watch)
     return Resolved(
         runtime=runtime,
         image=image,
         prepared=prepared,
-        datasets=records,
+        datasets=embedded.datasets,
         data=data,
         inputs=carried.files,
+        embedded=embedded.files,
         sources=carried.sources,
         levels=request.levels,
         threads=threads(manifest),
@@ -220,20 +232,43 @@ def _datasets(
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
     """Every dataset of the manifest; one that was used before must be the same bytes again."""
     manifest, used = request.manifest, request.used
-    digests = {dataset.name: dataset.digest for dataset in used.datasets} if used else {}
+    before = {dataset.name: dataset for dataset in used.datasets} if used else {}
+    cache = sites.cache_folder(site)
     records: list[Dataset] = []
     paths: dict[str, Path] = {}
     for spec in manifest.datasets:
-        dataset, path = datasets.obtain(
-            replace(spec, digest=digests.get(spec.name, spec.digest)),
-            folder=manifest.folder,
-            site=site,
-            cache=sites.cache_folder(site),
-            progress=partial(watch.dataset, spec.name),
-        )
+        known = before.get(spec.name)
+        if known is not None and known.embedded and request.data is not None:
+            dataset, path = datasets.take_copy(known, request.data / spec.name, cache=cache)
+        else:
+            dataset, path = datasets.obtain(
+                replace(spec, digest=known.digest if known else spec.digest),
+                folder=manifest.folder,
+                site=site,
+                cache=cache,
+                progress=partial(watch.dataset, spec.name),
+            )
         records.append(dataset)
         paths[spec.name] = path
     return tuple(records), paths
+
+
+def _embed(
+    request: Request, records: tuple[Dataset, ...], places: Mapping[str, Path], watch: Watch
+) -> Embedded:
+    """What of the datasets is carried: as before in a run of one that there was before."""
+    if request.used is None:
+        embedded = embedding.choose(request.manifest, records, places)
+        for sentence in embedded.sentences:
+            watch.embedding(sentence)
+        return embedded
+    files = {
+        name: path
+        for dataset in records
+        if dataset.embedded
+        for name, path in embedding.files_of(dataset, places[dataset.name]).items()
+    }
+    return Embedded(datasets=records, files=files)
 
 
 def _prepare(

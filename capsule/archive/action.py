@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from capsule import averages, summary
-from capsule.archive import hardware, people
+from capsule.archive import hardware, media, people
 from capsule.image import Image
 from capsule.manifest import DatasetSpec
 from capsule.record import Dataset, Record
@@ -32,7 +32,7 @@ def entities(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
         record: What is described.
         paths: Every file of the payload but the crate, as the crate calls it.
     """
-    objects = [*_seeds(record), *_datasets(record), *_original(record)]
+    objects = [*_seeds(record), *_datasets(record, paths), *_original(record)]
     usage, variables = _resources(record), _variables(record)
     results = (f"#metric-{n}" for n, _ in enumerate(_claimed_paths(record), 1))
     inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
@@ -142,15 +142,18 @@ def _seeds(record: Record) -> list[Entity]:
     return [_property(f"seed-{seed}", "seed", seed) for seed in sorted(seeds, key=int)]
 
 
-def _datasets(record: Record) -> Iterator[Entity]:
+def _datasets(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
     specs = {spec.name: spec for spec in record.manifest.datasets}
     for dataset in record.datasets:
-        yield _dataset(dataset, specs[dataset.name])
+        top = media.identifier(f"datasets/{dataset.name}/")
+        files = [path for path in paths if path.startswith(top)] if dataset.embedded else []
+        parts = {"hasPart": references(files)} if files else {}
+        yield _dataset(dataset, specs[dataset.name]) | parts
 
 
 def _dataset(dataset: Dataset, spec: DatasetSpec) -> Entity:
     size = f"{dataset.files} files, {dataset.bytes} bytes; sha256 is its tree digest"
-    # no File or Dataset: its bytes are not in the crate, and validators would look for them
+    # no File or Dataset: validators would look for its bytes, and the crate may have none of them
     entity: Entity = {
         "@id": f"#dataset-{dataset.name}",
         "@type": "CreativeWork",

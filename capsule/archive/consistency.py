@@ -15,6 +15,7 @@ from capsule.manifest import Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
+DATASETS = "datasets/"
 # what samples and their metric say alike
 _meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
 _AS_WRITTEN = ("type", "alpha", "primary", "paired", "resolution")
@@ -58,6 +59,32 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     if tree != record.levels["digest"]:
         return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
     return None
+
+
+def dataset_faults(
+    record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
+) -> Iterator[str]:
+    """Where datasets are said to be carried and are not those, or are carried unsaid."""
+    carried: dict[str, dict[str, Digest]] = {}
+    totals: Counter[str] = Counter()
+    for path, file_digest in payload.items():
+        if path.startswith(DATASETS):
+            name, _, rest = path.removeprefix(DATASETS).partition("/")
+            carried.setdefault(name, {})[rest] = file_digest
+            totals[name] += sizes[path]
+    for dataset in record.datasets:
+        files = carried.pop(dataset.name, {})
+        if not dataset.embedded:
+            if files:
+                yield f"it carries the dataset {dataset.name}, and the record says that it does not"
+            continue
+        # a dataset is a folder, or the one file in it
+        digests = {str(digest.of_tree(files))} if files else set()
+        digests |= set(map(str, files.values())) if len(files) == 1 else set()
+        stated = dataset.bytes, dataset.files
+        if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
+            yield f"the files of the dataset {dataset.name} are not those that its digest names"
+    yield from (f"it carries {DATASETS}{name}, which is no dataset of its" for name in carried)
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:

@@ -113,7 +113,9 @@ def _data(record: Record) -> Iterator[str]:
         if spec.description:
             yield f"  {_plain(spec.description)}"
         yield f"  {_plain(spec.provenance)}"
-    if any(spec.url for spec in specs.values()):
+        if dataset.embedded:
+            yield f"  It is in here: `datasets/{dataset.name}/`"
+    if any(specs[one.name].url for one in record.datasets if not one.embedded):
         yield ""
         yield "What has an address is fetched, and checked by its digest, by"
         yield ""
@@ -133,6 +135,7 @@ def _contents(_: Record) -> Iterator[str]:
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
         ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
         ("inputs/", "the files that the benchmark read"),
+        ("datasets/", "the small data that it carries, where there is any"),
         ("levels/", "the program that measured"),
         ("logs/", "what the workload printed"),
         ("evidence/", "files that trials left behind, where any are kept"),

@@ -31,7 +31,7 @@ _ENTRY_BYTES, _SPARE_BYTES = 4096, 1 << 20
 _MOST_GAIN, _FREE_GAIN_BYTES = 200, 1 << 30
 _PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,99}")
 
-State = Literal["here", "fetched", "generated", "missing"]
+State = Literal["here", "fetched", "carried", "generated", "missing"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +85,8 @@ def fetch(
     """
     if spec.generator is not None:
         return Fetched(name=spec.name, state="generated")
+    if used is not None and used.embedded:
+        return Fetched(name=spec.name, state="carried", digest=used.digest, bytes=used.bytes)
     spec = replace(spec, digest=used.digest if used else spec.digest)
     if (here := _look(spec, folder, site, cache)) is not None:
         return here

@@ -7,7 +7,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -63,6 +63,35 @@ def obtain(
     if made is not None:
         return _dataset(spec, made)
     raise _not_here(spec, folder, site)
+
+
+def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, Path]:
+    """The copy of a dataset that a capsule, or the folder of a run, carries.
+
+    Args:
+        dataset: As it is recorded.
+        folder: Where its files were laid out.
+        cache: As for `obtain`.
+
+    Returns:
+        It, and the file or folder where it is.
+
+    Raises:
+        DamagedError: It is not there, or something else.
+    """
+    try:
+        entries = list(folder.iterdir())
+        # the digest tells whether it is the folder, or the one file in it
+        for path in (*entries[:1], folder) if len(entries) == 1 else (folder,):
+            if str(hashing.digest(path, cache=cache).digest) == dataset.digest:
+                return replace(dataset, source="capsule"), path.resolve()
+    except (OSError, UsageError, CannotRunError):
+        pass
+    raise DamagedError(
+        f"the copy of the dataset {dataset.name!r} is gone, or is not {dataset.digest}",
+        where=str(folder),
+        advice="it was changed; begin anew",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

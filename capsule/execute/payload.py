@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from capsule import __version__, archive, reading
 from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
+from capsule.execute import embedding
 from capsule.execute import inputs as input_files
 from capsule.execute.workspace import Workspace, read_file
 from capsule.manifest import Manifest
-from capsule.record import File
+from capsule.record import Dataset, File
 
 OWN_LEVELS = reading.OWN_LEVELS
 _LEVELS = "levels/"
@@ -21,12 +22,19 @@ _CHUNK_BYTES = 1 << 20
 
 
 def fill(
-    workspace: Workspace, manifest: Manifest, inputs: Mapping[str, Path], levels: Path
+    workspace: Workspace, manifest: Manifest, carried: Mapping[str, Path], levels: Path
 ) -> None:
-    """Copy into the run folder what must not change while the run is under way, and hash it."""
+    """Copy into the run folder what must not change while the run is under way, and hash it.
+
+    Args:
+        workspace: The run folder.
+        manifest: What runs.
+        carried: Inputs and small data, by their paths below `data/`.
+        levels: Folder of the measuring program.
+    """
     workspace.manifest.write_bytes(manifest.source)
     workspace.inputs.mkdir()
-    copies = {f"inputs/{name}": source for name, source in inputs.items()}
+    copies = dict(carried)
     for path in _sources(levels):
         copies[f"levels/{path.relative_to(levels).as_posix()}"] = path
     digests = {
@@ -35,6 +43,42 @@ def fill(
     }
     lines = [f"{file_digest.hex}  {name}\n" for name, file_digest in sorted(digests.items())]
     workspace.digests.write_text("".join(lines))
+
+
+def check_datasets(workspace: Workspace, datasets: Sequence[Dataset]) -> None:
+    """Stop before a run begins with copies of data that changed while it was copied.
+
+    Raises:
+        DamagedError: Names the dataset.
+    """
+    digests = _digests(workspace)
+    for dataset in datasets:
+        top = f"{embedding.FOLDER}{dataset.name}/"
+        files = {name.removeprefix(top): digests[name] for name in digests if name.startswith(top)}
+        one = {str(next(iter(files.values())))} if len(files) == 1 else set()
+        if dataset.embedded and dataset.digest not in {str(of_tree(files)), *one}:
+            raise DamagedError(
+                f"dataset {dataset.name!r} changed while it was copied",
+                where=f"/datasets/{dataset.name}",
+                advice="try again when nothing writes to it",
+            )
+
+
+def place_datasets(
+    workspace: Workspace, datasets: Sequence[Dataset], places: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Where the copies of the datasets lie that a run carries.
+
+    Args:
+        workspace: The run folder.
+        datasets: All that it uses.
+        places: Where each lay when it was copied.
+    """
+    return {
+        one.name: embedding.within(workspace.datasets, one, places[one.name])
+        for one in datasets
+        if one.embedded
+    }
 
 
 def _copy(source: Path, target: Path, *, follow: bool) -> Digest:
@@ -102,7 +146,7 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
         digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):
         raise _list_error(workspace) from None
-    if not all(name.startswith(("inputs/", _LEVELS)) for name in digests):
+    if not all(name.startswith(("inputs/", embedding.FOLDER, _LEVELS)) for name in digests):
         raise _list_error(workspace)
     return digests
 

@@ -223,11 +223,13 @@ def _files(code: Code) -> Iterator[str]:
 
 def _data(request: Request) -> Iterator[str]:
     """The datasets that would be read."""
-    sizes = {one.name: one.bytes for one in request.used.datasets} if request.used else {}
+    used = {one.name: one for one in request.used.datasets} if request.used else {}
     specs = request.manifest.datasets
     for spec in specs[:_SHOWN_DATASETS]:
-        known = f"{size(sizes[spec.name])}, " if spec.name in sizes else ""
-        yield f"data {spec.name}, {known}{spec.provenance}"
+        known = used.get(spec.name)
+        taken = f"{size(known.bytes)}, " if known else ""
+        carried = "in the capsule, " if known and known.embedded else ""
+        yield f"data {spec.name}, {taken}{carried}{spec.provenance}"
     if (more := len(specs) - _SHOWN_DATASETS) > 0:
         yield f"and {more} more datasets: `capsule show` lists them"
 
