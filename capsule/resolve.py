@@ -114,9 +114,10 @@ class Resolved:
     notes: tuple[Note, ...]
 
     @property
-    def carried(self) -> Mapping[str, Path]:
-        """Every file of others that the run carries: its path below `data/`, and where it lies."""
-        return dict(embedding.carried(self.inputs, self.embedded))
+    def copies(self) -> Mapping[str, Path]:
+        """Every file that the run will copy: its path below `data/`, and where it lies."""
+        inputs = {f"inputs/{name}": path for name, path in self.inputs.items()}
+        return inputs | {f"{embedding.FOLDER}{name}": path for name, path in self.embedded.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

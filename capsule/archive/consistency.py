@@ -79,8 +79,8 @@ def dataset_faults(
                 yield f"it carries the dataset {dataset.name}, and the record says that it does not"
             continue
         # a dataset is a folder, or the one file in it
-        digests = {str(digest.of_tree(files))} if files else set()
-        digests |= set(map(str, files.values())) if len(files) == 1 else set()
+        digests = {str(digest.of_tree(files))} if files and "" not in files else set()
+        digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
         stated = dataset.bytes, dataset.files
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
             yield f"the files of the dataset {dataset.name} are not those that its digest names"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,11 +51,11 @@ def choose(manifest: Manifest, datasets: Iterable[Dataset], places: Mapping[str,
     sentences: list[str] = []
     for dataset in datasets:
         spec = specs[dataset.name]
-        found = _files(dataset, spec, places[dataset.name], files)
-        if found is not None:
-            files |= found
+        own = _files(dataset, spec, places[dataset.name], files)
+        if own is not None:
+            files |= own
             sentences.append(_describe(dataset, spec))
-        chosen.append(replace(dataset, embedded=found is not None))
+        chosen.append(replace(dataset, embedded=own is not None))
     return Embedded(datasets=tuple(chosen), files=files, sentences=tuple(sentences))
 
 
@@ -112,9 +112,3 @@ def _describe(dataset: Dataset, spec: DatasetSpec) -> str:
         f"data {dataset.name} ({size(dataset.bytes)}, {licence}) comes along in the capsule, and is"
         ' published with it; "embed": false keeps it out'
     )
-
-
-def carried(inputs: Mapping[str, Path], embedded: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
-    """Everything that a run carries, by its path below `data/`."""
-    yield from ((f"inputs/{name}", path) for name, path in inputs.items())
-    yield from ((f"{FOLDER}{name}", path) for name, path in embedded.items())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
+from capsule import reading
 from capsule import resolve as resolving
 from capsule.archive import Capsule
 from capsule.durations import duration
@@ -73,7 +74,9 @@ def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
         own=ledger.holds(opened.id),
         whose=f"{opened.id} was not sealed by you",
         inputs={name: sizes[name] for name in sizes if name.startswith(_INPUTS)},
-        program=payload.own_program() if own_levels else opened.record.levels["digest"],
+        program=reading.own_program(opened.record.manifest)
+        if own_levels
+        else opened.record.levels["digest"],
     )
 
 
@@ -181,7 +184,7 @@ def _announce(
     lines = [
         *engine,
         *_limits(limits),
-        *_files(code),
+        *_files(code, request.manifest),
         *_data(request),
         *_benchmarks(request.manifest.benchmarks),
     ]
@@ -212,8 +215,8 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"with at most {limits.pids} processes and threads in each (--pids)"
 
 
-def _files(code: Code) -> Iterator[str]:
-    own = code.program == payload.own_program()
+def _files(code: Code, manifest: Manifest) -> Iterator[str]:
+    own = code.program == reading.own_program(manifest)
     yield "measured by this version's program" if own else "measured by a program of its own"
     for name, size_bytes in islice(code.inputs.items(), _SHOWN_FILES):
         yield f"{name}, {size_bytes} bytes"

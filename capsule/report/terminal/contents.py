@@ -142,8 +142,8 @@ def _seconds(record: Record) -> str:
     if not known:
         return ""
     shortest, longest = number(min(known), 3), number(max(known), 3)
-    each = f", {shortest} to {longest} each" if len(known) > 1 else ""
-    return f"{number(sum(known), 4)} for {count(len(known), 'attempt')}{each}"
+    spread = f", {shortest} to {longest} each" if len(known) > 1 else ""
+    return f"{number(sum(known), 4)} for {count(len(known), 'attempt')}{spread}"
 
 
 def _source(source: Source) -> str:
