@@ -35,12 +35,12 @@ def faults(record: Record) -> Iterator[str]:
         yield from _claim_faults(claim, paths)
         if claim.looks != looks.of(claim.pattern, planned):
             yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
-    known = {dataset.name for dataset in record.manifest.datasets}
-    yield from (
-        f"dataset {dataset.name} is none of the manifest's"
-        for dataset in record.datasets
-        if dataset.name not in known
-    )
+    known = {spec.name: spec.digest for spec in record.manifest.datasets}
+    for dataset in record.datasets:
+        if dataset.name not in known:
+            yield f"dataset {dataset.name} is none of the manifest's"
+        elif known[dataset.name] not in (None, dataset.digest):
+            yield f"dataset {dataset.name} is not the one whose digest the manifest has"
     if record.contained and record.image is None:
         yield "a contained run without an image"
     if record.image is not None and not record.contained:

@@ -104,10 +104,13 @@ def download(
             came = transfer.content_bytes()
             pause = next(pauses, None) if came - before < _STALL_BYTES else 0.0
             if pause is None:
+                what = f"the download broke off after {came} bytes" if came else "cannot be fetched"
                 raise CannotRunError(
-                    f"the download broke off after {came} bytes: {error}",
+                    f"{what}: {error}",
                     where=url,
-                    advice="try again later: it goes on where it ended",
+                    advice="try again later: it goes on where it ended"
+                    if came
+                    else "try again later, or look whether the address is right",
                 ) from None
             time.sleep(pause)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -155,7 +154,7 @@ def _fetch(
             # whatever it is, more of it helps nobody
             shutil.rmtree(work, ignore_errors=True)
             raise
-        return actual, _keep(made, spec, actual, cache)
+        return actual, _keep(made, spec, actual, work, cache)
 
 
 def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path:
@@ -198,19 +197,18 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
     )
 
 
-def _keep(made: Path, spec: DatasetSpec, actual: DatasetDigest, cache: Path) -> Path:
+def _keep(made: Path, spec: DatasetSpec, actual: DatasetDigest, work: Path, cache: Path) -> Path:
     """Put what came under its digest, whole or not at all."""
-    place = find.fetched_folder(actual.digest, cache)
-    new = place.with_name(f".new-{uuid.uuid4().hex}")
+    place, new = find.fetched_folder(actual.digest, cache), work / "kept"
     try:
-        new.mkdir(parents=True)
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
         made.rename(new / _name(spec))
+        place.parent.mkdir(parents=True, exist_ok=True)
         find.put(new, place, replaces=False)
         (kept,) = place.iterdir()
     except (OSError, ValueError) as error:
         raise _unwritable(place, error) from None
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     return kept
 
 

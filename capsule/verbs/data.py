@@ -125,10 +125,11 @@ def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset]]:
     from capsule import reading
 
     try:
-        with path.open("rb") as stream:
-            is_capsule = stream.read(2) == b"PK"
-    except IsADirectoryError:
-        is_capsule = True
+        is_capsule = path.is_dir()
+        # no pipe is waited for
+        if path.is_file():
+            with path.open("rb") as stream:
+                is_capsule = stream.read(2) == b"PK"
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
     if not is_capsule:

@@ -171,17 +171,6 @@ def image_layer(field: str) -> Forge:
             for looks in ([], [3, 6])
         ),
         (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
-        (
-            forge_json("data/capsule.json", set_in("datasets", 0, "embedded", to=True)),
-            "the files of the dataset ramp are not those",
-        ),
-        *(
-            (lambda files, name=name: rehash(files | {name: b"x"}), words)
-            for name, words in {
-                "data/datasets/ramp/x": "carries the dataset ramp, and the record says",
-                "data/datasets/other/x": "carries datasets/other, which is no dataset of its",
-            }.items()
-        ),
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
         (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
         (forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'), "no such trial"),

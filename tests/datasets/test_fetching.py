@@ -230,7 +230,11 @@ def test_a_redirect_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("404 Not Found", "answers 404"), ("403 Forbidden", "answers 403"), ("503 Busy", "broke off")],
+    [
+        ("404 Not Found", "answers 404"),
+        ("403 Forbidden", "answers 403"),
+        ("503 Busy", "cannot be fetched: the server answers 503"),
+    ],
 )
 def test_what_is_not_served_is_told(tmp_path: Path, status: str, words: str) -> None:
     with (

@@ -83,7 +83,7 @@ def test_what_cannot_be_fetched_is_told(author: User) -> None:
     ended = author.run("data", "fetch", "mine.json")
     assert (ended.returncode, DIGEST in ended.stdout) == (0, True)
     ended = author.run("data", "fetch", "nothing.json")
-    assert (ended.returncode, "No such file" in ended.stderr) == (2, True)
+    assert (ended.returncode, "no such file" in ended.stderr) == (2, True)
 
 
 def carry(user: User, **source: object) -> str:
