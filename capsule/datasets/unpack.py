@@ -34,6 +34,12 @@ _ENCRYPTED = 0x1
 _BAD_NAMES = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 _LONGEST_MAGIC = 6
+_UNREAD = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf": "7-Zip",
+    b"Rar!": "RAR",
+    b"\x1f\x9d": "compress",
+}
 # what readers of archives end in when one is broken or made to break them
 _FAULTS = (
     tarfile.TarError,
@@ -215,7 +221,11 @@ class _Writer:
 def _unpack_tar(stream: _Forward, writer: _Writer) -> None:
     stream.allow(_MOST_HEADER_BYTES)
     # not as a stream of tarfile's own: what that reads at once has no limit
-    with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r:") as tar:
+    try:
+        tar = tarfile.open(fileobj=cast("BinaryIO", stream), mode="r:")  # noqa: SIM115 - below
+    except tarfile.ReadError:
+        raise DamagedError("is neither a tar nor a zip archive") from None
+    with tar:
         while True:
             stream.allow(_MOST_HEADER_BYTES)
             member = tar.next()
@@ -333,6 +343,10 @@ class _Forward:
 @contextmanager
 def _open_tar(stream: BinaryIO, head: bytes) -> Iterator[_Forward]:
     """What a tar is compressed from."""
+    for magic, name in _UNREAD.items():
+        if head.startswith(magic):
+            what = f"is packed by {name}, which is not read: zip and tar are, by gzip, bzip2 or xz"
+            raise DamagedError(what)
     kind = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
     match kind:
         case "gzip":

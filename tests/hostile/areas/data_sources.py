@@ -182,7 +182,9 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zip-link": (_zip_link, "is a link that leads out of it"),
     "zip-above": (lambda: _zip("../owned"), "would lie elsewhere"),
     "zip-backslash": (lambda: _zip("..\\owned"), "would lie elsewhere"),
-    "no-archive": (lambda: b"hello" * 1000, "cannot be unpacked"),
+    "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
+    "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, which is not read"),
+    "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
     "cut-short": (lambda: gzip.compress(_file("a"))[:40], "cannot be unpacked"),
 }
 
