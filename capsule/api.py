@@ -124,7 +124,7 @@ def run(
     )
     with offline.enforce(options.offline):
         resolved = resolve(request, watch)
-    sealing.check_inputs(resolved.inputs, options, watch)
+    sealing.check_inputs(resolved.copies, options, watch)
     trying.end_leftovers(resolved.runtime, watch)
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
@@ -174,7 +174,7 @@ def resume(
             choice = trust.require_consent(code, cut_off.request, options, watch)
             resolved = resolve(cut_off.request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
-        sealing.check_inputs(resolved.inputs, options, watch)
+        sealing.check_inputs(resolved.copies, options, watch)
         session = sessions.take_up(cut_off, resolved, watch, own=code.own)
         session = sessions.limit(session, options)
         return _finish(session, options, watch)
@@ -334,7 +334,7 @@ def pair(
         for side, runtime, image in zip(planned, runtimes, images, strict=True)
     )
     for side in (first, second):
-        sealing.check_inputs(side.inputs, options, watch)
+        sealing.check_inputs(side.copies, options, watch)
     sides = pairing.begin(planned, (first, second), options)
     with pairing.lock(sides.both):
         return _finish_pair(sides, options, watch)

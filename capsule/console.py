@@ -128,6 +128,19 @@ class Console:
         """Print what one trial prints, of which no folder stays."""
         return _Listener(_Lines(self._err, self._clock), str, self._clock, follow=True)
 
+    def transfer(self, name: str) -> Callable[[int, int], None]:
+        """Tell now and then how much of something has come: (bytes done, in all or 0)."""
+        told_at = self._clock()
+
+        def tell(done_bytes: int, total_bytes: int) -> None:
+            nonlocal told_at
+            if self._clock() - told_at >= _LINE_EVERY_SECONDS:
+                told_at = self._clock()
+                whole = f" of {total_bytes / 1e6:.1f}" if total_bytes else ""
+                self.say(f"{name}: {done_bytes / 1e6:.1f}{whole} MB")
+
+        return tell
+
     @property
     def way_on(self) -> str | None:
         """The command that goes on with the run that was followed, None when no folder is left."""
@@ -224,6 +237,9 @@ class _Follower(Watch):
             self._display.say(f"dataset {name}: {done:.1f} of {total:.1f} GB")
 
     def omissions(self, sentence: str) -> None:
+        self._display.say(sentence)
+
+    def embedding(self, sentence: str) -> None:
         self._display.say(sentence)
 
     def private(self, findings: Sequence[str]) -> None:

@@ -115,8 +115,12 @@ def of_tree(files: Mapping[str, Digest]) -> Digest:
     return of_bytes(b"".join(hex_.encode() + b"  " + path + b"\n" for path, hex_ in ordered))
 
 
-def of_sources(folder: Path) -> Digest:
+def of_sources(folder: Path, parts: tuple[str, ...] = ("",)) -> Digest:
     """The tree digest of the Python files below a folder.
+
+    Args:
+        folder: The folder.
+        parts: Those alone whose paths below it begin with one of these.
 
     Raises:
         OSError: One cannot be read.
@@ -127,7 +131,7 @@ def of_sources(folder: Path) -> Digest:
     for parent, _, names in os.walk(folder):
         for name in names:
             path = f"{parent}/{name}"
-            if name.endswith(".py"):
+            if name.endswith(".py") and path.startswith(parts, top):
                 with open(path, "rb", buffering=0) as stream:  # noqa: PTH123
                     digests[path[top:]] = of_bytes(stream.read())
     return of_tree(digests)

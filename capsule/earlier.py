@@ -141,7 +141,7 @@ def require_same(earlier: Earlier, resolved: Resolved) -> None:
             if override
             else "add to it in the image and with the kind of runtime that it ran with",
         )
-    if payload.levels_facts(resolved.levels)["digest"] != record.levels["digest"]:
+    if payload.levels_facts(resolved.levels, record.manifest)["digest"] != record.levels["digest"]:
         release = record.levels["release"]
         raise UsageError(
             "its runs were measured by another release of levels"

@@ -40,6 +40,7 @@ class CutOff:
             runtime=self.setup.runtime,
             levels=self.workspace.levels,
             inputs=self.workspace.inputs,
+            data=self.workspace.datasets,
         )
 
 
@@ -57,8 +58,7 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     """
     workspace = Workspace.open(folder)
     header = workspace.header
-    setup = replace(header.setup, levels=payload.drop_release(header.setup.levels))
-    if (verified := original_id(setup.origin)) != verifies:
+    if (verified := original_id(header.setup.origin)) != verifies:
         raise _other_run(folder, verified)
     manifest = manifests.read(
         read_file(workspace.manifest),
@@ -66,6 +66,8 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
         folder=header.folder,
         subjects=header.subjects,
     )
+    kept = payload.drop_release(header.setup.levels, manifest)
+    setup = replace(header.setup, levels=kept)
     nonce = setup.origin.nonce if isinstance(setup.origin, Verification) else None
     plan = planning.make(manifest, verifies=verified, runs=header.runs, nonce=nonce)
     if str(plan.digest) != header.plan:

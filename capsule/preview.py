@@ -142,6 +142,7 @@ def _first_start(
         datasets=(),
         data={spec.name: _lies(manifest, spec.path) for spec in manifest.datasets},
         inputs=inputs,
+        embedded={},
         sources=(),
         levels=payload.OWN_LEVELS,
         threads=resolving.threads(manifest),

@@ -17,12 +17,18 @@ from capsule import plan as plans
 from capsule.archive import Capsule
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
-from capsule.manifest import looks
+from capsule.manifest import Command, Manifest, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
 
 OWN_LEVELS = Path(levels.__file__).parent
+# what of the measuring program commands have any use for: what asks an image for its software, the
+# library of scripts, and what seeds them
+_FOR_COMMANDS = (
+    *("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py"),
+    *("library/", "seeding/"),
+)
 # logarithms and standard deviations differ in their last digits between machines
 _DIGITS = 1e-9
 _SHOWN = 20
@@ -298,8 +304,19 @@ def _may_be(note: Note, record: Record) -> bool:
     return not record.contained and note == notes.unused_image(verifies=True)
 
 
+def program_parts(manifest: Manifest) -> tuple[str, ...]:
+    """What of this version's measuring program a manifest's benchmarks need: how paths begin."""
+    commands = all(isinstance(one.subject, Command) for one in manifest.benchmarks)
+    return _FOR_COMMANDS if commands else ("",)
+
+
+def own_program(manifest: Manifest) -> str:
+    """The tree digest of this version's measuring program, as a manifest's capsule carries it."""
+    return str(digest.of_sources(OWN_LEVELS, program_parts(manifest)))
+
+
 def _release_faults(record: Record) -> Iterator[str]:
     """A measuring program that is said to be this release's, and is another."""
     stated = record.levels
-    if stated["release"] == __version__ and stated["digest"] != str(digest.of_sources(OWN_LEVELS)):
+    if stated["release"] == __version__ and stated["digest"] != own_program(record.manifest):
         yield f"levels/ is not the program of capsule-hpc {__version__}, as the record says"

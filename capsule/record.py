@@ -179,13 +179,23 @@ class FrozenClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A dataset that was used, named by what is in it."""
+    """A dataset that was used, named by what is in it.
+
+    Attributes:
+        name: As the manifest names it.
+        digest: Of its content.
+        bytes: Sum of its files' sizes.
+        files: Their number.
+        source: Where it was found.
+        embedded: Whether the capsule carries it, below `data/datasets/NAME/`.
+    """
 
     name: str
     digest: str
     bytes: int
     files: int
-    source: Literal["generator", "path", "site"]
+    source: Literal["generator", "path", "site", "fetched", "capsule"]
+    embedded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
         image=options.image,
         levels=payload.OWN_LEVELS if own else scratch / "levels",
         inputs=scratch / "inputs",
+        data=scratch / "datasets",
     )
 
 
@@ -78,8 +79,9 @@ def lay_out(original: Capsule, request: Request) -> None:
         DamagedError: The capsule was changed since it was read.
         ExecutionError: They cannot be written.
     """
-    assert request.inputs is not None
+    assert request.inputs is not None and request.data is not None
     original.extract("inputs", request.inputs)
+    original.extract("datasets", request.data)
     if request.levels != payload.OWN_LEVELS:
         original.extract("levels", request.levels)
 

@@ -18,7 +18,8 @@ from capsule import datasets, launch, notes, offline, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.errors import CannotRunError, UsageError
-from capsule.execute import inputs, payload
+from capsule.execute import embedding, inputs, payload
+from capsule.execute.embedding import Embedded
 from capsule.execute.inputs import Inputs
 from capsule.image import Image, mirrors, platforms
 from capsule.image.mirrors import Access
@@ -59,6 +60,7 @@ class Request:
         image: Reference that takes the place of the image, None for that one.
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
+        data: Folder of the datasets that an earlier run carries.
         launcher: What starts the ranks, None for what suits their number.
     """
 
@@ -68,6 +70,7 @@ class Request:
     image: str | None = None
     levels: Path = payload.OWN_LEVELS
     inputs: Path | None
+    data: Path | None = None
     launcher: Launcher | None = None
 
     @property
@@ -88,6 +91,7 @@ class Resolved:
         datasets: What they are, with digests.
         data: Where each dataset lies.
         inputs: Every input file: its path below `inputs/`, and where it lies.
+        embedded: Every file of the datasets that are carried: its path below `datasets/`, likewise.
         sources: The git checkouts that they are of.
         levels: Folder of the measuring program.
         threads: Threads that a workload may use.
@@ -102,12 +106,19 @@ class Resolved:
     datasets: tuple[Dataset, ...]
     data: Mapping[str, Path]
     inputs: Mapping[str, Path]
+    embedded: Mapping[str, Path]
     sources: tuple[Source, ...]
     levels: Path
     threads: int
     devices: tuple[tuple[str, ...], ...]
     launcher: Launcher
     notes: tuple[Note, ...]
+
+    @property
+    def copies(self) -> Mapping[str, Path]:
+        """Every file that the run will copy: its path below `data/`, and where it lies."""
+        inputs = {f"inputs/{name}": path for name, path in self.inputs.items()}
+        return inputs | {f"{embedding.FOLDER}{name}": path for name, path in self.embedded.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,14 +170,16 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     if carried.left_out is not None:
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
+    embedded = _embed(request, records, data, watch)
     prepared = _prepare(runtime, image, request, site, watch)
     return Resolved(
         runtime=runtime,
         image=image,
         prepared=prepared,
-        datasets=records,
+        datasets=embedded.datasets,
         data=data,
         inputs=carried.files,
+        embedded=embedded.files,
         sources=carried.sources,
         levels=request.levels,
         threads=threads(manifest),
@@ -235,15 +248,36 @@ def obtain_dataset(
     spec: DatasetSpec, request: Request, site: Site, watch: Watch
 ) -> tuple[Dataset, Path]:
     """A dataset, and where it lies; one that was used before must be the same bytes again."""
-    used = request.used
-    digests = {dataset.name: dataset.digest for dataset in used.datasets} if used else {}
+    used, cache = request.used, sites.cache_folder(site)
+    before = {dataset.name: dataset for dataset in used.datasets} if used else {}
+    known = before.get(spec.name)
+    if known is not None and known.embedded and request.data is not None:
+        return datasets.take_copy(known, request.data / spec.name, cache=cache)
     return datasets.obtain(
-        replace(spec, digest=digests.get(spec.name, spec.digest)),
+        replace(spec, digest=known.digest if known else spec.digest),
         folder=request.manifest.folder,
         site=site,
-        cache=sites.cache_folder(site),
+        cache=cache,
         progress=partial(watch.dataset, spec.name),
     )
+
+
+def _embed(
+    request: Request, records: tuple[Dataset, ...], places: Mapping[str, Path], watch: Watch
+) -> Embedded:
+    """What of the datasets is carried: as before in a run of one that there was before."""
+    if request.used is None:
+        embedded = embedding.choose(request.manifest, records, places)
+        for sentence in embedded.sentences:
+            watch.embedding(sentence)
+        return embedded
+    files = {
+        name: path
+        for dataset in records
+        if dataset.embedded
+        for name, path in embedding.files_of(dataset, places[dataset.name]).items()
+    }
+    return Embedded(datasets=records, files=files)
 
 
 def _prepare(

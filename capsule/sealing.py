@@ -50,7 +50,7 @@ def check_inputs(
     """Tell what may be private in the files that a run will carry, before it is begun.
 
     Args:
-        inputs: Path below `inputs/`, and where each lies.
+        inputs: Inputs and small data: path below `data/`, and where each lies.
         options: Say whether that is an error.
         watch: Is told.
 

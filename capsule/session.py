@@ -121,7 +121,7 @@ def set_up(
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
     """
-    archive.require_room(plan, carried=tuple(resolved.inputs.values()))
+    archive.require_room(plan, carried=tuple(resolved.copies.values()))
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
@@ -132,7 +132,7 @@ def set_up(
         image_observations=resolved.prepared.observations,
         variables={},
         threads=resolved.threads,
-        levels=payload.levels_facts(resolved.levels),
+        levels=payload.levels_facts(resolved.levels, plan.manifest),
         datasets=resolved.datasets,
         notes=resolved.notes,
         sources=resolved.sources,
@@ -164,7 +164,7 @@ def lay_out(
         ExecutionError: It cannot be written.
     """
     with Workspace.create(folder, _header(plan, setup, resolved, terms)) as workspace:
-        payload.fill(workspace, plan.manifest, resolved.inputs, resolved.levels)
+        payload.fill(workspace, plan.manifest, resolved.copies, resolved.levels, setup.datasets)
         _add_node(workspace)
         if earlier is not None:
             earlier_runs.keep(earlier, workspace.earlier)
@@ -343,7 +343,7 @@ def _session(
         runtime=resolved.runtime,
         prepared=resolved.prepared,
         launcher=resolved.launcher,
-        data=resolved.data,
+        data={**resolved.data, **payload.place_datasets(workspace, setup.datasets, resolved.data)},
         threads=setup.threads,
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,

@@ -55,6 +55,7 @@ def stage(
         UsageError: There is no such capsule, or engine and image do not fit together.
         DamagedError: What was fetched is not what its digest promises.
         UntrustedError: It is a stranger's, and nobody said that its image may be started.
+        ExecutionError: There is no room for what it carries.
         CannotRunError: Something cannot be had; all else was brought.
     """
     if isinstance(source, Manifest):
@@ -66,7 +67,9 @@ def stage(
         code = trust.of_capsule(original, own_levels=False)
         wanted = VerifyOptions(runtime=options.runtime, image=options.image)
         request = rerun.request(original, wanted, scratch)
-        return _bring(request, trust.require_consent(code, request, options, watch), watch)
+        choice = trust.require_consent(code, request, options, watch)
+        rerun.lay_out(original, request)
+        return _bring(request, choice, watch)
 
 
 def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:

@@ -48,6 +48,9 @@ class Watch:
     def omissions(self, sentence: str) -> None:
         """What of the folders among the inputs is not carried, and why."""
 
+    def embedding(self, sentence: str) -> None:
+        """Which dataset will be sealed in the capsule, and how large it is."""
+
     def private(self, findings: Sequence[str]) -> None:
         """What will be sealed and may be private: file and line, and what kind of thing it is."""
 

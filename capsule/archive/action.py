@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from capsule import averages, summary
-from capsule.archive import hardware, people
+from capsule.archive import hardware, media, people
 from capsule.image import Image
+from capsule.manifest import DatasetSpec
 from capsule.record import Dataset, Record
 
 _STATUS = "http://schema.org/{}ActionStatus"
@@ -30,7 +32,7 @@ def entities(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
         record: What is described.
         paths: Every file of the payload but the crate, as the crate calls it.
     """
-    objects = [*_seeds(record), *map(_dataset, record.datasets), *_original(record)]
+    objects = [*_seeds(record), *_datasets(record, paths), *_original(record)]
     usage, variables = _resources(record), _variables(record)
     results = (f"#metric-{n}" for n, _ in enumerate(_claimed_paths(record), 1))
     inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
@@ -140,15 +142,33 @@ def _seeds(record: Record) -> list[Entity]:
     return [_property(f"seed-{seed}", "seed", seed) for seed in sorted(seeds, key=int)]
 
 
-def _dataset(dataset: Dataset) -> Entity:
-    # no File or Dataset: its bytes are not in the crate, and validators would look for them
-    return {
+def _datasets(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
+    specs = {spec.name: spec for spec in record.manifest.datasets}
+    for dataset in record.datasets:
+        top = media.identifier(f"datasets/{dataset.name}/")
+        files = [path for path in paths if path.startswith(top)] if dataset.embedded else []
+        parts = {"hasPart": references(files)} if files else {}
+        yield _dataset(dataset, specs[dataset.name]) | parts
+
+
+def _dataset(dataset: Dataset, spec: DatasetSpec) -> Entity:
+    size = f"{dataset.files} files, {dataset.bytes} bytes; sha256 is its tree digest"
+    # no File or Dataset: validators would look for its bytes, and the crate may have none of them
+    entity: Entity = {
         "@id": f"#dataset-{dataset.name}",
         "@type": "CreativeWork",
         "name": dataset.name,
-        "description": f"{dataset.files} files, {dataset.bytes} bytes; sha256 is its tree digest",
+        "description": f"{spec.description} ({size})" if spec.description else size,
         "sha256": dataset.digest.removeprefix("sha256:"),
     }
+    doi = f"https://doi.org/{quote(spec.doi)}" if spec.doi else None
+    if address := spec.url or doi:
+        entity["url"] = address
+    if doi:
+        entity["identifier"] = doi
+    if spec.license:
+        entity["license"] = {"@id": people.license_entity(spec.license)["@id"]}
+    return entity
 
 
 def _original(record: Record) -> list[Entity]:

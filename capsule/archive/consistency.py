@@ -15,6 +15,7 @@ from capsule.manifest import Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
+DATASETS = "datasets/"
 # what samples and their metric say alike
 _meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
 _AS_WRITTEN = ("type", "alpha", "primary", "paired", "resolution")
@@ -34,12 +35,12 @@ def faults(record: Record) -> Iterator[str]:
         yield from _claim_faults(claim, paths)
         if claim.looks != looks.of(claim.pattern, planned):
             yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
-    known = {dataset.name for dataset in record.manifest.datasets}
-    yield from (
-        f"dataset {dataset.name} is none of the manifest's"
-        for dataset in record.datasets
-        if dataset.name not in known
-    )
+    known = {spec.name: spec.digest for spec in record.manifest.datasets}
+    for dataset in record.datasets:
+        if dataset.name not in known:
+            yield f"dataset {dataset.name} is none of the manifest's"
+        elif known[dataset.name] not in (None, dataset.digest):
+            yield f"dataset {dataset.name} is not the one whose digest the manifest has"
     if record.contained and record.image is None:
         yield "a contained run without an image"
     if record.image is not None and not record.contained:
@@ -58,6 +59,32 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     if tree != record.levels["digest"]:
         return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
     return None
+
+
+def dataset_faults(
+    record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
+) -> Iterator[str]:
+    """Where datasets are said to be carried and are not those, or are carried unsaid."""
+    carried: dict[str, dict[str, Digest]] = {}
+    totals: Counter[str] = Counter()
+    for path, file_digest in payload.items():
+        if path.startswith(DATASETS):
+            name, _, rest = path.removeprefix(DATASETS).partition("/")
+            carried.setdefault(name, {})[rest] = file_digest
+            totals[name] += sizes[path]
+    for dataset in record.datasets:
+        files = carried.pop(dataset.name, {})
+        if not dataset.embedded:
+            if files:
+                yield f"it carries the dataset {dataset.name}, and the record says that it does not"
+            continue
+        # a dataset is a folder, or the one file in it
+        digests = {str(digest.of_tree(files))} if files and "" not in files else set()
+        digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
+        stated = dataset.bytes, dataset.files
+        if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
+            yield f"the files of the dataset {dataset.name} are not those that its digest names"
+    yield from (f"it carries {DATASETS}{name}, which is no dataset of its" for name in carried)
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:

@@ -56,7 +56,9 @@ def _entities(record: Record, files: Sequence[Payload]) -> Iterator[Entity]:
     }
     yield _root(record, files)
     yield {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
-    yield people.license_entity(manifest.license)
+    licenses = [manifest.license, *(one.license for one in manifest.datasets if one.license)]
+    # two that differ in blanks alone are one entity
+    yield from {one["@id"]: one for one in map(people.license_entity, licenses)}.values()
     yield from people.entities(manifest.authors)
     yield from _paper(manifest.paper_doi)
     yield from action.entities(record, [media.identifier(file.path) for file in files])

@@ -30,7 +30,7 @@ from capsule.image import Image
 from capsule.record import Record
 
 # what a capsule carries besides what it states
-CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE)
+CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE, consistency.DATASETS)
 # so much of the documents is not read twice
 _KEPT_BYTES = 48 << 20
 # memory that two crates may take to be told in what they differ
@@ -292,6 +292,7 @@ def _derived_faults(
 ) -> list[str]:
     """What follows from the record and the files, and yet is not there as it follows."""
     faults: list[str | None] = [consistency.levels_fault(record, payload)]
+    faults += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
     evidence = list(consistency.evidence_faults(record, payload))
     faults += evidence or islice(texts.faults(record, load), _SHOWN)
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))

@@ -14,7 +14,7 @@ NAME = "README.md"
 
 def build(record: Record) -> Iterator[bytes]:
     """The text, in Markdown, a line at a time."""
-    for place, section in enumerate((_head, _verify, _claims, _contents, _by_hand)):
+    for place, section in enumerate((_head, _verify, _claims, _data, _contents, _by_hand)):
         if place:
             yield b"\n"
         yield from (f"{line}\n".encode() for line in section(record))
@@ -100,6 +100,28 @@ def _claims(record: Record) -> Iterator[str]:
     )
 
 
+def _data(record: Record) -> Iterator[str]:
+    yield "## Data"
+    yield ""
+    if not record.datasets:
+        yield "None: the benchmarks read no datasets."
+    specs = {spec.name: spec for spec in record.manifest.datasets}
+    for dataset in record.datasets:
+        spec = specs[dataset.name]
+        yield f"- `{dataset.name}`: {dataset.bytes} bytes in {_files(dataset.files)}"
+        yield f"  `{dataset.digest}`"
+        if spec.description:
+            yield f"  {_plain(spec.description)}"
+        yield f"  {_plain(spec.provenance)}"
+        if dataset.embedded:
+            yield f"  It is in here: `datasets/{dataset.name}/`"
+    if any(specs[one.name].url for one in record.datasets if not one.embedded):
+        yield ""
+        yield "What has an address is fetched, and checked by its digest, by"
+        yield ""
+        yield f"    capsule data fetch {record.manifest.name}.capsule.zip"
+
+
 def _contents(_: Record) -> Iterator[str]:
     yield "## What is in here"
     yield ""
@@ -113,6 +135,7 @@ def _contents(_: Record) -> Iterator[str]:
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
         ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
         ("inputs/", "the files that the benchmark read"),
+        ("datasets/", "the small data that it carries, where there is any"),
         ("levels/", "the program that measured"),
         ("logs/", "what the workload printed"),
         ("evidence/", "files that trials left behind, where any are kept"),
@@ -155,3 +178,7 @@ def _plain(text: str) -> str:
     """Text of a stranger that can neither end its line nor become markup."""
     words = plain.clean(" ".join(text.split()))
     return "".join(f"\\{char}" if char in "\\`*_[]<>|#!" else char for char in words)
+
+
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"

@@ -7,8 +7,9 @@ import json
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from capsule import schema
 from capsule.datasets import hashing
@@ -37,8 +38,8 @@ def obtain(
 
     Args:
         spec: What is wanted. A generator is run, once for each set of parameters; a path is looked
-            for below `folder`; else, or when it is not there, the site file and the cache are
-            asked for the digest.
+            for below `folder`; else, or when it is not there, the site file, what was fetched and
+            what was generated are asked for the digest.
         folder: Where relative paths start; None for a capsule of which only digests are known.
         site: This machine's settings.
         cache: Folder for generated data and for digests of files.
@@ -55,15 +56,78 @@ def obtain(
     """
     if spec.generator is not None:
         return _find_or_generate(spec, cache)
-    if spec.path is not None and folder is not None and (folder / spec.path).exists():
-        return _check_bytes(spec, folder / spec.path, "path", cache, progress, rehash)
-    known = site.data.get(spec.digest or "")
-    if known is not None:
-        return _check_bytes(spec, known, "site", cache, progress, rehash)
+    place = locate(spec, folder=folder, site=site, cache=cache)
+    if place is not None:
+        return _check_bytes(spec, place, cache, progress, rehash)
     made = _find_entry(spec.digest, cache)
     if made is not None:
         return _dataset(spec, made)
     raise _not_here(spec, folder, site)
+
+
+def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, Path]:
+    """The copy of a dataset that a capsule, or the folder of a run, carries.
+
+    Args:
+        dataset: As it is recorded.
+        folder: Where its files were laid out.
+        cache: As for `obtain`.
+
+    Returns:
+        It, and the file or folder where it is.
+
+    Raises:
+        DamagedError: It is not there, or something else.
+    """
+    try:
+        entries = list(folder.iterdir())
+        # the digest tells whether it is the folder, or the one file in it
+        for path in (*entries[:1], folder) if len(entries) == 1 else (folder,):
+            if str(hashing.digest(path, cache=cache).digest) == dataset.digest:
+                return replace(dataset, source="capsule"), path.resolve()
+    except (OSError, UsageError, CannotRunError):
+        pass
+    raise DamagedError(
+        f"the copy of the dataset {dataset.name!r} is gone, or is not {dataset.digest}",
+        where=str(folder),
+        advice="it was changed; begin anew",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a dataset should lie, not looked into yet."""
+
+    path: Path
+    source: Literal["path", "site", "fetched"]
+
+
+def locate(spec: DatasetSpec, *, folder: Path | None, site: Site, cache: Path) -> Place | None:
+    """Where a dataset that is not generated should lie; None where it is not to be found.
+
+    Args:
+        spec: What is wanted.
+        folder: As for `obtain`; so the others.
+        site: This machine's settings.
+        cache: Where fetched data is kept.
+    """
+    if spec.path is not None and folder is not None and (folder / spec.path).exists():
+        return Place(path=folder / spec.path, source="path")
+    if spec.digest is None:
+        return None
+    known = site.data.get(spec.digest)
+    if known is not None:
+        return Place(path=known, source="site")
+    try:
+        (kept,) = fetched_folder(Digest.parse(spec.digest), cache).iterdir()
+    except (OSError, ValueError):
+        return None
+    return Place(path=kept, source="fetched")
+
+
+def fetched_folder(digest: Digest, cache: Path) -> Path:
+    """The folder of a dataset that was fetched, which is the one entry in there."""
+    return cache / "fetched" / digest.hex
 
 
 def generate(generator: str, parameters: Mapping[str, object], target: Path) -> DatasetDigest:
@@ -90,12 +154,12 @@ def generate(generator: str, parameters: Mapping[str, object], target: Path) -> 
 
 def _check_bytes(
     spec: DatasetSpec,
-    path: Path,
-    source: str,
+    place: Place,
     cache: Path,
     progress: Progress | None,
     rehash: bool,
 ) -> tuple[Dataset, Path]:
+    path, source = place.path, place.source
     survey = hashing.survey(path, cache=cache, progress=progress, rehash=rehash)
     actual = survey.dataset
     if spec.digest is not None and str(actual.digest) != spec.digest:
@@ -107,14 +171,16 @@ def _check_bytes(
             f"{changed}{f' and {more} more' if more > 0 else ''}",
             where=str(path),
             advice="put the expected bytes there, or, if other data is meant, its digest into the"
-            f" {'manifest' if source == 'path' else 'site file'}",
+            f" {'manifest' if source == 'path' else 'site file'}"
+            if source != "fetched"
+            else "`capsule data fetch` fetches it again",
         )
     dataset = Dataset(
         name=spec.name,
         digest=str(actual.digest),
         bytes=actual.bytes,
         files=actual.files,
-        source="path" if source == "path" else "site",
+        source=source,
     )
     return dataset, path.resolve()
 
@@ -122,17 +188,27 @@ def _check_bytes(
 def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunError:
     where = str(folder / spec.path) if folder is not None and spec.path is not None else None
     if spec.digest is None:
+        way = "put it there, or" if where else "put it beside the manifest, with its path; or"
+        if spec.url:
+            way = "`capsule data fetch MANIFEST` fetches it and prints the digest:"
         return CannotRunError(
             f"dataset {spec.name!r} is not here, and without a digest it cannot be looked for",
             where=where,
-            advice=f"put it there, or give /datasets/{spec.name} a digest (capsule data hash PATH)",
+            advice=f"{way} give /datasets/{spec.name} a digest"
+            f"{'' if spec.url else ' (capsule data hash PATH)'}",
         )
-    entry = json.dumps({"data": {spec.digest: "/path/to/it"}})
+    fetch = "fetch it (`capsule data fetch` with the capsule or manifest), or " if spec.url else ""
     return CannotRunError(
         f"dataset {spec.name!r} with digest {spec.digest} is not on this machine",
         where=where,
-        advice=f"say where it is: add {entry} to {site.file}",
+        advice=f"{fetch}{say_where(spec.digest, site)}",
     )
+
+
+def say_where(digest: str, site: Site) -> str:
+    """How to tell where data of a digest lies."""
+    entry = json.dumps({"data": {digest: "/path/to/it"}})
+    return f"say where it is: add {entry} to {site.file}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +279,7 @@ def _make_entry(generator: str, parameters: Mapping[str, int], entry: Path) -> _
         tree = hashing.survey(new / _ARRAYS, cache=entry.parent.parent).dataset
         origin = {"generator": generator, "parameters": parameters, "digest": str(digest)}
         (new / _ORIGIN).write_text(json.dumps(origin | {"tree": str(tree.digest)}) + "\n")
-        _put(new, entry)
+        put(new, entry)
     except OSError as error:
         raise _unwritable(entry, error) from error
     finally:
@@ -211,9 +287,19 @@ def _make_entry(generator: str, parameters: Mapping[str, int], entry: Path) -> _
     return _Generated(digest=str(digest), arrays=entry / _ARRAYS, tree=tree)
 
 
-def _put(new: Path, entry: Path) -> None:
+def put(new: Path, entry: Path, *, replaces: bool = True) -> None:
+    """Give a whole folder its name.
+
+    Args:
+        new: Beside it.
+        entry: The name.
+        replaces: Whether what has the name already makes way.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     old = entry.with_name(f".old-{uuid.uuid4().hex}")
-    if entry.exists():
+    if replaces and entry.exists():
         entry.rename(old)
         shutil.rmtree(old, ignore_errors=True)
     try:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from capsule import __version__, archive, reading
 from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
+from capsule.execute import embedding
 from capsule.execute import inputs as input_files
 from capsule.execute.workspace import Workspace, read_file
 from capsule.manifest import Manifest
-from capsule.record import File
+from capsule.record import Dataset, File
 
 OWN_LEVELS = reading.OWN_LEVELS
 _LEVELS = "levels/"
@@ -21,13 +22,28 @@ _CHUNK_BYTES = 1 << 20
 
 
 def fill(
-    workspace: Workspace, manifest: Manifest, inputs: Mapping[str, Path], levels: Path
+    workspace: Workspace,
+    manifest: Manifest,
+    copied: Mapping[str, Path],
+    levels: Path,
+    datasets: Sequence[Dataset],
 ) -> None:
-    """Copy into the run folder what must not change while the run is under way, and hash it."""
+    """Copy into the run folder what must not change while the run is under way, and hash it.
+
+    Args:
+        workspace: The run folder.
+        manifest: What runs.
+        copied: Inputs and small data, by their paths below `data/`.
+        levels: Folder of the measuring program.
+        datasets: What the run uses.
+
+    Raises:
+        DamagedError: A dataset changed while it was copied.
+    """
     workspace.manifest.write_bytes(manifest.source)
     workspace.inputs.mkdir()
-    copies = {f"inputs/{name}": source for name, source in inputs.items()}
-    for path in _sources(levels):
+    copies = dict(copied)
+    for path in _sources(levels, manifest):
         copies[f"levels/{path.relative_to(levels).as_posix()}"] = path
     digests = {
         name: _copy(source, workspace.folder / name, follow=name.startswith("levels/"))
@@ -35,6 +51,42 @@ def fill(
     }
     lines = [f"{file_digest.hex}  {name}\n" for name, file_digest in sorted(digests.items())]
     workspace.digests.write_text("".join(lines))
+    _check_datasets(digests, datasets)
+
+
+def _check_datasets(digests: Mapping[str, Digest], datasets: Sequence[Dataset]) -> None:
+    """Stop before a run begins with copies of data that changed while it was copied.
+
+    Raises:
+        DamagedError: Names the dataset.
+    """
+    for dataset in datasets:
+        top = f"{embedding.FOLDER}{dataset.name}/"
+        files = {name.removeprefix(top): digests[name] for name in digests if name.startswith(top)}
+        one = {str(next(iter(files.values())))} if len(files) == 1 else set()
+        if dataset.embedded and dataset.digest not in {str(of_tree(files)), *one}:
+            raise DamagedError(
+                f"dataset {dataset.name!r} changed while it was copied",
+                where=f"/datasets/{dataset.name}",
+                advice="try again when nothing writes to it",
+            )
+
+
+def place_datasets(
+    workspace: Workspace, datasets: Sequence[Dataset], places: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Where the copies of the datasets lie that a run carries.
+
+    Args:
+        workspace: The run folder.
+        datasets: All that it uses.
+        places: Where each lay when it was copied.
+    """
+    return {
+        one.name: embedding.within(workspace.datasets, one, places[one.name])
+        for one in datasets
+        if one.embedded
+    }
 
 
 def _copy(source: Path, target: Path, *, follow: bool) -> Digest:
@@ -102,7 +154,7 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
         digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):
         raise _list_error(workspace) from None
-    if not all(name.startswith(("inputs/", _LEVELS)) for name in digests):
+    if not all(name.startswith(("inputs/", embedding.FOLDER, _LEVELS)) for name in digests):
         raise _list_error(workspace)
     return digests
 
@@ -115,15 +167,21 @@ def _list_error(workspace: Workspace) -> DamagedError:
     )
 
 
-def levels_facts(folder: Path) -> dict[str, str | None]:
-    """Which measuring program this is: its tree digest, and our release if it is our own."""
-    digest, own = of_sources(folder), of_sources(OWN_LEVELS)
-    return {"digest": str(digest), "release": __version__ if digest == own else None}
+def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
+    """Which measuring program this is: its tree digest, and our release if it is our own.
+
+    Args:
+        folder: Where it lies.
+        manifest: Whose benchmarks need it, of our own no more than they do.
+    """
+    own = reading.own_program(manifest)
+    digest = own if folder == OWN_LEVELS else str(of_sources(folder))
+    return {"digest": digest, "release": __version__ if digest == own else None}
 
 
-def drop_release(facts: Mapping[str, str | None]) -> dict[str, str | None]:
+def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[str, str | None]:
     """What is known of a measuring program that was our own, and may have been followed since."""
-    is_own = facts["digest"] == str(of_sources(OWN_LEVELS))
+    is_own = facts["digest"] == reading.own_program(manifest)
     outlived = facts["release"] == __version__ and not is_own
     return {**facts, "release": None if outlived else facts["release"]}
 
@@ -135,10 +193,11 @@ def program(folder: Path) -> str | None:
     return str(of_sources(folder))
 
 
-def own_program() -> str:
-    """The tree digest of this version's measuring program."""
-    return str(of_sources(OWN_LEVELS))
-
-
-def _sources(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*.py") if path.is_file())
+def _sources(folder: Path, manifest: Manifest) -> list[Path]:
+    # a capsule's own program is whatever its version says that it needs
+    parts = reading.program_parts(manifest) if folder == OWN_LEVELS else ("",)
+    return sorted(
+        path
+        for path in folder.rglob("*.py")
+        if path.is_file() and path.relative_to(folder).as_posix().startswith(parts)
+    )

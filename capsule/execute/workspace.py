@@ -4,8 +4,8 @@
       run.json        what was asked, and what it was resolved to; written last, of a whole folder
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
-      manifest.json   inputs/   levels/   nodes/
-      digests.txt     what the files of inputs/ and levels/ were when they were copied
+      manifest.json   inputs/   datasets/   levels/   nodes/
+      digests.txt     what the files of inputs/, datasets/ and levels/ were when they were copied
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
@@ -208,6 +208,11 @@ class Workspace:
     def inputs(self) -> Path:
         """Copies of the manifest's input files."""
         return self.folder / "inputs"
+
+    @property
+    def datasets(self) -> Path:
+        """Copies of the datasets that its capsule will carry."""
+        return self.folder / "datasets"
 
     @property
     def levels(self) -> Path:

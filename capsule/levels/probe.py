@@ -16,7 +16,8 @@ from importlib import import_module, metadata, util
 from pathlib import Path
 from typing import Callable
 
-from .catalog import FRAMEWORKS
+# not through `catalog` itself, which is not there where commands alone are measured
+from .catalog.frameworks import FRAMEWORKS
 
 _VARIABLE = re.compile(
     "(ATEN|BLIS|CUBLAS|CUDA|CUDNN|DNNL|GOMP|JAX|KMP|MALLOC|MKL|MPICH|NCCL|NPY|NVIDIA|OMP|OMPI"

@@ -123,7 +123,8 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
         )
     for dataset in manifest.datasets:
         if dataset.digest is None:
+            prints = "`capsule data fetch`" if dataset.url else "`capsule data hash`"
             yield (
                 f"dataset {dataset.name} has no digest, so a changed byte goes unseen; "
-                "`capsule data hash` prints it"
+                f"{prints} prints it"
             )

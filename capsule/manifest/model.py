@@ -90,13 +90,46 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """One dataset: made by a generator, or lying beside the manifest, or known by its digest."""
+    """One dataset: made by a generator, lying beside the manifest, fetched, or known by its digest.
+
+    Attributes:
+        name: Of it in the manifest.
+        digest: Which bytes it must be.
+        generator: What makes it.
+        parameters: Of the generator.
+        path: Where it lies beside the manifest.
+        url: Where anybody can fetch it.
+        doi: Of its publication.
+        license: SPDX identifier of the licence that it comes under.
+        description: One line for people.
+        unpack: Whether the address is of an archive, and the dataset what is inside.
+        embed: Whether the capsule carries its bytes; None for the rule of `datasets.embedding`.
+    """
 
     name: str
     digest: str | None = None
     generator: str | None = None
     parameters: Mapping[str, Scalar]
     path: str | None = None
+    url: str | None = None
+    doi: str | None = None
+    license: str | None = None
+    description: str | None = None
+    unpack: bool = False
+    embed: bool | None = None
+
+    @property
+    def provenance(self) -> str:
+        """Where it comes from and under which licence, in words.
+
+        >>> DatasetSpec(name="a", parameters={}, doi="10.1/2", license="MIT").provenance
+        'doi:10.1/2, licence MIT'
+        """
+        if self.generator is not None:
+            return f"made by the generator {self.generator}"
+        places = [self.url, self.doi and f"doi:{self.doi}"]
+        source = ", ".join(filter(None, places)) or "no source stated"
+        return f"{source}, {f'licence {self.license}' if self.license else 'no licence stated'}"
 
 
 @dataclass(frozen=True, kw_only=True)

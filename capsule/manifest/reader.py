@@ -279,11 +279,12 @@ def _resources(raw: Mapping[str, Any]) -> Resources:
 
 
 def _dataset(name: str, raw: Mapping[str, Any]) -> DatasetSpec:
-    own = {"generator", "digest", "path"}
-    return DatasetSpec(
-        name=name,
-        digest=raw.get("digest"),
-        generator=raw.get("generator"),
-        parameters={key: value for key, value in raw.items() if key not in own},
-        path=raw.get("path"),
-    )
+    if "generator" in raw:
+        own = {"generator", "digest"}
+        return DatasetSpec(
+            name=name,
+            digest=raw.get("digest"),
+            generator=raw["generator"],
+            parameters={key: value for key, value in raw.items() if key not in own},
+        )
+    return DatasetSpec(name=name, parameters={}, **raw)

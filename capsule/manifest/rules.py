@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from capsule import plain, schema
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
+_LOOPBACK = re.compile(r"http://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?:[:/]|$)")
 _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
 
 
@@ -24,8 +27,12 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     """
     _texts(raw, problems)
     _repeats(raw, problems)
+    for here, entry in entries(raw, "datasets"):
+        _check_address(here, entry, problems)
+    fetched = {f"{here}/path" for here, entry in entries(raw, "datasets") if "url" in entry}
     for here, path in _paths(raw):
-        message = _path_problem(path, folder)
+        is_due = here not in fetched or not folder or os.path.lexists(folder / path)
+        message = _path_problem(path, folder if is_due else None)
         if not message and here.endswith("/cwd") and folder and not (folder / path).is_dir():
             message = "is a file; a folder is due"
         if message:
@@ -117,6 +124,21 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for form, path in named.items() if isinstance(named, dict) else ():
                 if form in ENDINGS and isinstance(path, str):
                     yield f"{here}/{subject}/{form}", path
+
+
+def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> None:
+    """Note where the fields about a dataset's address do not go together."""
+    url, unpack = entry.get("url"), entry.get("unpack")
+    if unpack and url is None and "generator" not in entry:
+        problems.add(f"{here}/unpack", "says what the url is of, and there is no url")
+    if isinstance(url, str) and "digest" not in entry and _is_readable_by_others(url):
+        message = "over http anybody on the way can change what comes: it needs a digest"
+        problems.add(f"{here}/url", f"{message}, or an https address")
+
+
+def _is_readable_by_others(url: str) -> bool:
+    """Whether who is on the way can read and change what an address gives."""
+    return url.startswith("http://") and not _LOOPBACK.match(url)
 
 
 def _path_problem(path: str, folder: Path | None) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
+from capsule import reading
 from capsule import resolve as resolving
 from capsule.archive import Capsule
 from capsule.durations import duration
@@ -25,7 +26,7 @@ from capsule.trust import ledger
 from capsule.watch import SILENT, Watch
 
 _INPUTS = "inputs/"
-_SHOWN_FILES = 12
+_SHOWN_FILES = _SHOWN_DATASETS = 12
 _SHOWN_BENCHMARKS = 40
 
 
@@ -73,7 +74,9 @@ def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
         own=ledger.holds(opened.id),
         whose=f"{opened.id} was not sealed by you",
         inputs={name: sizes[name] for name in sizes if name.startswith(_INPUTS)},
-        program=payload.own_program() if own_levels else opened.record.levels["digest"],
+        program=reading.own_program(opened.record.manifest)
+        if own_levels
+        else opened.record.levels["digest"],
     )
 
 
@@ -178,7 +181,13 @@ def _refusal(code: Code, flags: str) -> UntrustedError:
 def _announce(
     code: Code, request: Request, engine: list[str], limits: Limits, watch: Watch
 ) -> None:
-    lines = [*engine, *_limits(limits), *_files(code), *_benchmarks(request.manifest.benchmarks)]
+    lines = [
+        *engine,
+        *_limits(limits),
+        *_files(code, request.manifest),
+        *_data(request),
+        *_benchmarks(request.manifest.benchmarks),
+    ]
     if fault := ledger.fault():
         lines.append(f"what you sealed and began is not known: {fault}")
     watch.stranger(code.whose, lines)
@@ -206,13 +215,26 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"with at most {limits.pids} processes and threads in each (--pids)"
 
 
-def _files(code: Code) -> Iterator[str]:
-    own = code.program == payload.own_program()
+def _files(code: Code, manifest: Manifest) -> Iterator[str]:
+    own = code.program == reading.own_program(manifest)
     yield "measured by this version's program" if own else "measured by a program of its own"
     for name, size_bytes in islice(code.inputs.items(), _SHOWN_FILES):
         yield f"{name}, {size_bytes} bytes"
     if (more := len(code.inputs) - _SHOWN_FILES) > 0:
         yield f"and {more} more files: `unzip -l` lists those of a capsule"
+
+
+def _data(request: Request) -> Iterator[str]:
+    """The datasets that would be read."""
+    used = {one.name: one for one in request.used.datasets} if request.used else {}
+    specs = request.manifest.datasets
+    for spec in specs[:_SHOWN_DATASETS]:
+        known = used.get(spec.name)
+        taken = f"{size(known.bytes)}, " if known else ""
+        carried = "in the capsule, " if known and known.embedded else ""
+        yield f"data {spec.name}, {taken}{carried}{spec.provenance}"
+    if (more := len(specs) - _SHOWN_DATASETS) > 0:
+        yield f"and {more} more datasets: `capsule show` lists them"
 
 
 def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:

@@ -134,7 +134,7 @@ class Privacy:
         return clean, findings[:_MOST]
 
     def scan_inputs(self, inputs: Mapping[str, Path]) -> list[Finding]:
-        """What stands in input files that are text.
+        """What stands in files that are text, of what a run carries: path below `data/`, and place.
 
         Raises:
             ExecutionError: One cannot be read.
@@ -148,7 +148,7 @@ class Privacy:
                 stream.seek(0)
                 for line, block in blocks(stream):
                     matchers = (*_KEYS, *self._names)
-                    findings += _lines(block, f"inputs/{name}", matchers, first_line=line)
+                    findings += _lines(block, name, matchers, first_line=line)
         return findings[:_MOST]
 
     def _clean_attempt(self, attempt: Attempt) -> Attempt:

@@ -34,7 +34,7 @@ TABLE: Mapping[str, str] = {
     "inventory": "print what this machine is",
     "doctor": "try what works on this machine, and say what to ask its site for",
     "site": "write or show the settings of this machine",
-    "data": "name or make datasets",
+    "data": "name, fetch or make datasets",
     "image": "resolve or build images",
 }
 """Every verb, and what it is for."""

@@ -14,7 +14,7 @@ from capsule import manifest as manifests
 from capsule.record import Record
 from tests.support import crate_cache
 from tests.support.capsules import pack, run, seal, unpack, write_folder
-from tests.support.records import make_record, manifest_document
+from tests.support.records import Document, make_record, manifest_document
 
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
@@ -25,10 +25,8 @@ Change = Callable[[Graph], None]
 Damage = Callable[[Path], None]
 
 
-def record_without_affiliations() -> Record:
-    record = make_record()
-    document = {**manifest_document(), "authors": [{"name": "Cleo Alone"}]}
-    del document["paper"]
+def change_manifest(record: Record, document: Document) -> Record:
+    """The same record of another manifest."""
     source = json.dumps(document).encode()
     manifest = manifests.read(source, where="manifest.json", folder=None)
     plan = {**record.plan, "manifest": str(digest.of_bytes(source))}
@@ -37,10 +35,28 @@ def record_without_affiliations() -> Record:
     )
 
 
+def record_without_affiliations() -> Record:
+    document = {**manifest_document(), "authors": [{"name": "Cleo Alone"}]}
+    del document["paper"]
+    return change_manifest(make_record(), document)
+
+
+def record_with_sources() -> Record:
+    document = manifest_document()
+    document["datasets"]["ramp"] |= {
+        "url": "https://example.org/ramp.bin?download=1",
+        "doi": "10.5281/zenodo.1234567",
+        "license": "CC0-1.0",
+        "description": "A ramp",
+    }
+    return change_manifest(make_record(), document)
+
+
 RECORDS = {
     "contained": make_record(),
     "host, with a failed trial": make_record(image=False, failed=(18,)),
     "verification": make_record(seeds=(1, 2, 3), fresh=(1, 2, 3), verifies="ab" * 32),
+    "data with a source": record_with_sources(),
     "no affiliation, no claim": dataclasses.replace(record_without_affiliations(), claims=()),
 }
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)

@@ -237,6 +237,12 @@ COMMANDS: dict[str, Here | There] = {
     "capsule init my-benchmark.json": Here(),
     "capsule lint manifests/quickstart.json": Here(),
     "capsule inventory --json": Here(says='"class"'),
+    "capsule data fetch mine.json": There(
+        test="journeys/test_data_fetch.py::test_data_goes_from_its_address_to_a_verdict"
+    ),
+    "capsule data fetch a.capsule.zip": There(
+        test="journeys/test_data_fetch.py::test_data_goes_from_its_address_to_a_verdict"
+    ),
     "capsule data hash corpus/": Here(says="sha256:"),
     "capsule data generate regression out/ samples=256 features=8 seed=7": Here(says="sha256:"),
     "capsule image resolve docker://registry.example/torch:1.0": Here(

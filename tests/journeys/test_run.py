@@ -40,7 +40,9 @@ def test_the_capsule_holds_the_script_its_logs_and_the_measuring_program(author:
     with zipfile.ZipFile(capsules(author)[0]) as capsule:
         names = set(capsule.namelist())
         assert capsule.read("data/logs/0001-stdout.txt") == b"seed 1\n"
-    assert {"data/inputs/tiny.py", "data/levels/run.py", "data/results/samples.jsonl"} <= names
+    assert {"data/inputs/tiny.py", "data/levels/probe.py", "data/results/samples.jsonl"} <= names
+    # what measures operators and networks is of no use to a command
+    assert not any("/levels/operators/" in name for name in names)
 
 
 CURVE = """import json, os, random

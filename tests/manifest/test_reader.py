@@ -171,7 +171,10 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     "no time": (variant(resources={"walltime": "00:00:00"}), ["/resources/walltime"]),
     "determinism": (variant(determinism="strikt"), ["did you mean 'strict'?"]),
     "dataset name": (command(datasets=["pionts"]), ["/0/datasets/0", "did you mean 'points'?"]),
-    "dataset of nothing": (variant(datasets={"points": {}}), ["a generator, a path or a digest"]),
+    "dataset of nothing": (
+        variant(datasets={"points": {}}),
+        ["a generator, a path, a url or a digest"],
+    ),
     "generator": (
         variant(datasets={"points": {"generator": "regresion"}}),
         ["/datasets/points/generator", "did you mean 'regression'?"],

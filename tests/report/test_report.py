@@ -255,7 +255,7 @@ def test_a_new_capsule_shows_the_means_that_a_verdict_will_show() -> None:
 
 def test_show_tells_what_ran_and_what_is_claimed() -> None:
     record = make_record()
-    shown = draw(report.draw_record(record, ID), 120)
+    shown = draw(report.draw_record(record, ID), 140)
     for words in (
         ID,
         image_digest(record),

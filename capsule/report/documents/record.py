@@ -15,6 +15,7 @@ from capsule.runtimes.programs import PREFIX
 
 FORMAT = "capsule-show/1"
 _LEVEL = 0.95
+_PROVENANCE = ("url", "doi", "license", "description")
 
 
 def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
@@ -38,7 +39,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "seeds": list(record.manifest.seeds),
         "plan_digest": record.plan_digest,
         "levels": dict(record.levels),
-        "datasets": [asdict(dataset) for dataset in record.datasets],
+        "datasets": _datasets(record),
         "sources": [asdict(source) for source in record.sources],
         "nodes": list(record.nodes),
         "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
@@ -66,6 +67,15 @@ def _calls(values: Sequence[float]) -> dict[str, Json]:
         "level": _LEVEL,
         "variation": round_digits(stats.variation(values)),
     }
+
+
+def _datasets(record: Record) -> list[dict[str, Json]]:
+    """What was used, and what the manifest says of where it comes from."""
+    specs = {spec.name: spec for spec in record.manifest.datasets}
+    return [
+        {**asdict(one), **{name: getattr(specs[one.name], name) for name in _PROVENANCE}}
+        for one in record.datasets
+    ]
 
 
 def _image(record: Record) -> dict[str, Json] | None:

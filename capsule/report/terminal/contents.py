@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from capsule import averages, inventory, stats, summary
 from capsule.manifest import Command
 from capsule.origin import Side
-from capsule.record import FrozenClaim, Record, Source
+from capsule.record import Dataset, FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
@@ -22,11 +22,13 @@ from capsule.verdict.wording import count, number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.measure import Measurement
     from rich.table import Table
 
 _METRIC_ROWS = 40
 _CLAIM_ROWS = 100
+_CLAIM_WIDTH = 28
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
@@ -45,16 +47,12 @@ def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType,
 
 
 def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
-    facts = head(record, capsule_id)
-    for name, value in _contents(record):
+    facts = grid()
+    for name, value in (*_subject(record, capsule_id), *_contents(record), *_execution(record)):
         facts.add_row(name, text(value))
     yield facts
     metrics = summary.run_values(record)
-    if record.claims:
-        yield _claims(record.claims[:_CLAIM_ROWS], metrics)
-        yield from draw_rest(len(record.claims) - _CLAIM_ROWS, "claims")
-    yield _metrics(metrics)
-    yield from draw_rest(len(metrics) - _METRIC_ROWS, "metrics")
+    yield from _draw_metrics(record, metrics)
     yield from draw_runs(record, metrics)
     yield from draw_notes(remarks(record))
 
@@ -69,12 +67,14 @@ def remarks(record: Record) -> list[str]:
 def head(record: Record, capsule_id: str | None) -> Table:
     """The facts of a record as names and values."""
     rows = grid()
-    for name, value in _head(record, capsule_id):
+    seeds = ("seeds", _seeds(record))
+    for name, value in (*_subject(record, capsule_id), *_execution(record), seeds):
         rows.add_row(name, text(value))
     return rows
 
 
-def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
+def _subject(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
+    """What it is, whose, and for the sake of which other one."""
     yield "capsule", capsule_id or "not sealed"
     yield "name", f"{record.manifest.name}: {record.manifest.title}"
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
@@ -86,6 +86,10 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "counts", f"{count(earlier.runs, 'run')} of {earlier.id}"
     if isinstance(record.origin, Side):
         yield "pair", f"side {record.origin.side.upper()} of {record.origin.pair}, run by turns"
+
+
+def _execution(record: Record) -> Iterator[tuple[str, str]]:
+    """When and on what it ran, and what became of it."""
     yield "run", f"{record.started} to {record.ended}, capsule-hpc {record.tool}"
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
     for program in programs(record)[:_PROGRAMS]:
@@ -103,14 +107,15 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
         yield "node", inventory.describe(node)
     if len(record.nodes) > _NODES:
         yield "", f"and {len(record.nodes) - _NODES} more"
-    yield "seeds", _seeds(record)
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
 
 
 def _contents(record: Record) -> Iterator[tuple[str, str]]:
-    """What was run, on which data, for which paper."""
+    """What was run, for which paper, on which data, and how long it took."""
     manifest = record.manifest
+    if manifest.paper_doi:
+        yield "paper", f"https://doi.org/{manifest.paper_doi}"
     commands = [one for one in manifest.benchmarks if isinstance(one.subject, Command)]
     for benchmark in commands[:_COMMANDS]:
         assert isinstance(benchmark.subject, Command)
@@ -118,11 +123,30 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
     if len(commands) > _COMMANDS:
         yield "", f"and {len(commands) - _COMMANDS} more"
     for dataset in record.datasets[:_DATASETS]:
-        yield "data", f"{dataset.name}: {dataset.bytes} bytes, {dataset.digest}"
+        yield from _dataset(record, dataset)
     if len(record.datasets) > _DATASETS:
         yield "", f"and {len(record.datasets) - _DATASETS} more"
-    if manifest.paper_doi:
-        yield "paper", f"https://doi.org/{manifest.paper_doi}"
+    yield "seeds", _seeds(record)
+    if seconds := _seconds(record):
+        yield "seconds", seconds
+
+
+def _dataset(record: Record, dataset: Dataset) -> Iterator[tuple[str, str]]:
+    (spec,) = (spec for spec in record.manifest.datasets if spec.name == dataset.name)
+    yield "data", f"{dataset.name}: {dataset.bytes} bytes, {dataset.digest}"
+    yield "", f"{spec.provenance}{', in the capsule' if dataset.embedded else ''}"
+    if spec.description:
+        yield "", spec.description
+
+
+def _seconds(record: Record) -> str:
+    """How long the attempts took together, and each of them."""
+    known = [one.seconds for one in record.attempts if one.seconds is not None]
+    if not known:
+        return ""
+    shortest, longest = number(min(known), 3), number(max(known), 3)
+    spread = f", {shortest} to {longest} each" if len(known) > 1 else ""
+    return f"{number(sum(known), 4)} for {count(len(known), 'attempt')}{spread}"
 
 
 def programs(record: Record) -> list[str]:
@@ -151,22 +175,6 @@ def _seeds(record: Record) -> str:
     )
 
 
-def _claims(claims: Sequence[FrozenClaim], metrics: Mapping[str, MetricRuns]) -> RenderableType:
-    rows = table(
-        ("claim", {"no_wrap": True}),
-        ("metric", {"overflow": "fold"}),
-        ("allowed", {"overflow": "fold"}),
-        title="Claims, as frozen at sealing",
-    )
-    for claim in claims:
-        primary = "" if claim.primary else " (secondary)"
-        metric = metrics.get(claim.metric)
-        runs = None if metric is None else summary.values_for(claim.pattern, metric)
-        allowed = wording.region(claim, runs)
-        rows.add_row(f"{claim.type}{primary}", name_claim(claim), text(allowed))
-    return rows
-
-
 def name_claim(claim: FrozenClaim) -> RenderableType:
     """The metric of a claim, with the value that is judged where it is not the runs' own."""
     from rich.console import Group
@@ -175,40 +183,91 @@ def name_claim(claim: FrozenClaim) -> RenderableType:
     return Group(Path(claim.metric), text(value, "dim")) if value else Path(claim.metric)
 
 
-def _metrics(metrics: Mapping[str, MetricRuns]) -> RenderableType:
+def _draw_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
+    """A line for each metric, those first of which something is claimed."""
+    claims: dict[str, list[FrozenClaim]] = {}
+    for claim in record.claims[:_CLAIM_ROWS]:
+        claims.setdefault(claim.metric, []).append(claim)
+    others = [path for path in sorted(metrics) if path not in claims]
+    shown = [*claims, *others[:_METRIC_ROWS]]
+    variations = {path: _variation(metrics[path]) for path in shown if path in metrics}
     right = {"justify": "right", "no_wrap": True}
     rows = table(
         ("metric", {"overflow": "fold"}),
         ("mean", right),
         ("smallest", right),
         ("largest", right),
-        ("cv of calls", right),
+        *([("cv of calls", right)] if any(variations.values()) else []),
         ("unit", {"no_wrap": True}),
         ("runs", right),
-        title="Metrics, one value a run",
+        *([("claim", {"min_width": _CLAIM_WIDTH})] if claims else []),
+        title="Metrics, one value a run" + (", and what is claimed of them" if claims else ""),
     )
-    for path in sorted(metrics)[:_METRIC_ROWS]:
-        metric = metrics[path]
-        values = metric.values
+    for path in shown:
+        metric = metrics.get(path)
+        cells = _values(metric, variations) if metric else ["", "", "", "", "", ""]
+        if not any(variations.values()):
+            del cells[3]
+        name = _with_order(metric) if metric else Path(path)
         rows.add_row(
-            _with_order(metric),
-            number(sides.counts(metric, all_count=False).mean, 4),
-            number(min(values, default=None), 4),
-            number(max(values, default=None), 4),
-            _variation(metric),
-            text(metric.unit),
-            f"{len(values)} of {len(metric.runs)}",
+            name, *cells, *([_list_claims(claims.get(path, ()), metric)] if claims else [])
         )
-    return rows
+    yield rows
+    yield from draw_rest(len(record.claims) - _CLAIM_ROWS, "claims")
+    yield from draw_rest(len(others) - _METRIC_ROWS, "metrics")
+
+
+def _values(metric: MetricRuns, variations: Mapping[str, str]) -> list[RenderableType]:
+    values = metric.values
+    return [
+        number(sides.counts(metric, all_count=False).mean, 4),
+        number(min(values, default=None), 4),
+        number(max(values, default=None), 4),
+        variations[metric.metric],
+        text(metric.unit),
+        f"{len(values)} of {len(metric.runs)}",
+    ]
+
+
+def _list_claims(claims: Sequence[FrozenClaim], metric: MetricRuns | None) -> RenderableType:
+    """What is claimed of one metric: each kind of claim, and below it what it allows."""
+    from rich.console import Group
+
+    return Group(*(text(line) for claim in claims for line in _word_claim(claim, metric)))
+
+
+def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> tuple[str, str]:
+    """A claim as it was frozen at sealing."""
+    runs = None if metric is None else summary.values_for(claim.pattern, metric)
+    of_what = f", {claim.pattern.value}" if claim.pattern.value else ""
+    secondary = "" if claim.primary else " (secondary)"
+    return f"{claim.type}{secondary}{of_what}", wording.region(claim, runs)
 
 
 def _with_order(metric: MetricRuns) -> RenderableType:
     """A metric's path, and below it its values in the order in which the runs started."""
     from rich.console import Group
 
-    order = in_time_order(metric)
-    below = [text(f"in time order: {order}", "dim")] if order else []
+    order = in_time_order(metric) if len(set(metric.values)) > 1 else ""
+    below = [_Below(f"in time order: {order}", len(metric.metric))] if order else []
     return Group(Path(metric.metric), *below)
+
+
+class _Below:
+    """A line that makes its column no wider than what stands above it."""
+
+    def __init__(self, line: str, width: int) -> None:
+        self._line = line
+        self._width = width
+
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
+        yield text(self._line, "dim")
+
+    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        width = min(self._width, options.max_width)
+        return Measurement(width, width)
 
 
 def _variation(metric: MetricRuns) -> str:

@@ -31,13 +31,16 @@ class _Row:
 
 
 def draw_runs(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
-    """The table, in the order of the plan.
+    """The table, in the order of the plan; none where all it could say is that all completed.
 
     Args:
         record: Of an original or a re-execution.
         metrics: Its values, as `summary.run_values` gives them.
     """
     shown = list(metrics.values()) if len(metrics) <= _MOST_METRICS else []
+    rows = _collect(record)
+    if not shown and all(map(_is_complete, rows.values())):
+        return
     right = {"justify": "right", "no_wrap": True}
     drawn = table(
         ("seed", {"no_wrap": True}),
@@ -48,7 +51,6 @@ def draw_runs(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Ren
     for metric in shown:
         drawn.add_column(Path(metric.metric), justify="right")
     values = [{run.seed: run.value for run in (*one.runs, *one.controls)} for one in shown]
-    rows = _collect(record)
     for (seed, source), row in list(rows.items())[:_ROWS]:
         numbers = ["" if (v := own.get(seed)) is None else number(v, 6) for own in values]
         drawn.add_row(
@@ -67,6 +69,11 @@ def _collect(record: Record) -> Mapping[tuple[int, str], _Row]:
         if trial["id"] in final:
             row.attempts.append(final[trial["id"]])
     return rows
+
+
+def _is_complete(row: _Row) -> bool:
+    done = [one for one in row.attempts if one.outcome == "completed"]
+    return len(done) == row.trials
 
 
 def _seconds(row: _Row) -> str:

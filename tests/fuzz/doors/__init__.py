@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz.campaign import Door
 from tests.fuzz.doors import (
+    archives,
     capsules,
     checkouts,
     images,
@@ -27,4 +28,5 @@ DOORS: tuple[Door, ...] = (
     images.REGISTRY,
     checkouts.CHECKOUT,
     sites.SITE,
+    archives.ARCHIVE,
 )

@@ -1,0 +1,379 @@
+"""Download one file: bounded, over a connection that stays as safe as it began, and resumable.
+
+A download lies in a folder of its own: `content`, what came so far; `state.json`, by which the next
+request can ask for the rest of the same file; `lock`, held by whoever writes there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from requests import PreparedRequest, Response
+from urllib3.exceptions import HTTPError
+
+from capsule import __version__, leavings
+from capsule.datasets.hashing import Progress
+from capsule.errors import CannotRunError, DamagedError
+from capsule.image.reference import is_loopback
+from capsule.schema import parse
+
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 30
+_TICK_SECONDS = 0.1
+# slower than this for so long, nobody waits to the end
+_STALL_SECONDS, _STALL_BYTES = 60.0, 64 << 10
+_PAUSES_SECONDS = (1.0, 5.0)
+_MAX_REDIRECTS = 10
+_CHUNK_BYTES = 1 << 16
+_SPARE_BYTES = 64 << 20
+_MOST_STATE_BYTES = 1 << 14
+_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)")
+# of whatever may go wrong on the way, `requests` wraps only a part
+_FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
+
+
+class _BrokenOff(Exception):
+    """The connection ended before the file did: whoever asks again goes on."""
+
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: Response) -> None:
+        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
+
+
+@dataclass(kw_only=True)
+class _Work:
+    """What the thread that downloads and the one that waits share.
+
+    Attributes:
+        done_bytes: Of the file, so far.
+        total_bytes: Of the whole file, 0 while that is not known.
+        stop: Nobody waits any longer.
+    """
+
+    done_bytes: int = 0
+    total_bytes: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+def download(
+    url: str, folder: Path, *, most_bytes: int, trusts_bytes: bool, progress: Progress | None = None
+) -> Path:
+    """Download a file, or the rest of it.
+
+    Args:
+        url: Its address, https, or http.
+        folder: Of this download alone, locked by whoever calls.
+        most_bytes: That it may have.
+        trusts_bytes: Whether a digest is held against the whole afterwards, so that the rest may be
+            asked for even where the server cannot say that its file is the same as before.
+        progress: Called in this thread with (bytes done, bytes in all or 0).
+
+    Returns:
+        The whole file, in the folder.
+
+    Raises:
+        CannotRunError: No server, no such file, no space, a redirect that is not followed, or it
+            broke off; what came is kept.
+        DamagedError: It is larger than it may be.
+    """
+    _require_address(url)
+    pauses = iter(_PAUSES_SECONDS)
+    transfer = _Transfer(url, folder, most_bytes, trusts_bytes=trusts_bytes)
+    while True:
+        before = transfer.content_bytes()
+        try:
+            transfer.run(progress)
+            return transfer.content
+        except _BrokenOff as error:
+            came = transfer.content_bytes()
+            pause = next(pauses, None) if came - before < _STALL_BYTES else 0.0
+            if pause is None:
+                what = f"the download broke off after {came} bytes" if came else "cannot be fetched"
+                raise CannotRunError(
+                    f"{what}: {error}",
+                    where=url,
+                    advice="try again later: it goes on where it ended"
+                    if came
+                    else "try again later, or look whether the address is right",
+                ) from None
+            time.sleep(pause)
+
+
+class _Transfer:
+    """One file on its way into one folder."""
+
+    def __init__(self, url: str, folder: Path, most_bytes: int, *, trusts_bytes: bool) -> None:
+        self.content = folder / "content"
+        self._state = folder / "state.json"
+        self._url = url
+        self._most_bytes = most_bytes
+        self._trusts_bytes = trusts_bytes
+
+    def content_bytes(self) -> int:
+        """How much of it is there."""
+        return leavings.size_bytes(self.content)
+
+    def run(self, progress: Progress | None) -> None:
+        """One connection's worth of it.
+
+        Raises:
+            _BrokenOff: It ended before the file did.
+            CannotRunError: Next to nothing comes.
+        """
+        work, done = _Work(), Future[None]()
+        # a limit of each read bounds neither a drip of bytes nor headers without end; this bounds
+        # whoever waits, and the thread ends with its connection
+        threading.Thread(
+            target=_settle, args=(done, lambda: self._run(work)), name="capsule-data", daemon=True
+        ).start()
+        try:
+            self._wait(work, done, progress)
+        finally:
+            work.stop.set()
+
+    def _wait(self, work: _Work, done: Future[None], progress: Progress | None) -> None:
+        looked_at, seen = time.monotonic(), work.done_bytes
+        while True:
+            try:
+                done.result(_TICK_SECONDS)
+            except TimeoutError:
+                if done.done():
+                    raise
+                if progress:
+                    progress(work.done_bytes, work.total_bytes)
+                if time.monotonic() - looked_at > _STALL_SECONDS:
+                    if work.done_bytes - seen < _STALL_BYTES:
+                        raise self._stall_error() from None
+                    looked_at, seen = time.monotonic(), work.done_bytes
+                continue
+            if progress:
+                progress(work.done_bytes, work.done_bytes)
+            return
+
+    def _run(self, work: _Work) -> None:
+        with _open_session(self._url) as session:
+            start, validator = self._resumption()
+            with self._request(session, start, validator) as response:
+                if start and response.headers.get("Content-Range") == f"bytes */{start}":
+                    return  # killed when all had come
+                start = self._begin(response, start)
+                self._receive(response, start, work)
+
+    def _resumption(self) -> tuple[int, str | None]:
+        """From which byte on the rest is asked for, and by which sign that it is the same file."""
+        stream = leavings.open_file(self._state)
+        if stream is None:
+            return 0, None
+        with stream:
+            data = stream.read(_MOST_STATE_BYTES)
+        with suppress(DamagedError):
+            match parse(data, where=str(self._state)):
+                case {"url": self._url, "validator": str(validator)} if validator.isprintable():
+                    return self.content_bytes(), validator
+                case {"url": self._url, "validator": None} if self._trusts_bytes:
+                    return self.content_bytes(), None
+        return 0, None
+
+    def _request(self, session: _Session, start: int, validator: str | None) -> Response:
+        """Ask, and follow redirects."""
+        url = self._url
+        headers = {"Accept": "*/*"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+            if validator is not None:
+                headers["If-Range"] = validator
+        for _ in range(_MAX_REDIRECTS):
+            try:
+                response = session.get(
+                    url, headers=headers, stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
+                )
+            except _FAULTS as error:
+                raise _BrokenOff(_reason(error)) from None
+            if not response.is_redirect:
+                return response
+            response.close()
+            url = self._target(response)
+        raise CannotRunError(f"redirects more than {_MAX_REDIRECTS} times", where=self._url)
+
+    def _target(self, response: Response) -> str:
+        """Where a redirect leads, unless that is a worse place than where it came from."""
+        try:
+            target = urljoin(response.url, response.headers["Location"])
+            before, after = urlsplit(response.url), urlsplit(target)
+            host = after.hostname or ""
+        except ValueError:
+            raise self._refusal("no address") from None
+        if after.scheme != "https" and (after.scheme, before.scheme) != ("http", "http"):
+            raise self._refusal(f"{target}, which is not https")
+        if not host or after.username is not None or after.password is not None:
+            raise self._refusal(target)
+        if is_loopback(host) and not is_loopback(before.hostname or ""):
+            raise self._refusal(f"{target}, which is this machine itself")
+        _require_address(target)
+        return target
+
+    def _refusal(self, target: str) -> CannotRunError:
+        return CannotRunError(f"redirects to {target}", where=self._url)
+
+    def _begin(self, response: Response, start: int) -> int:
+        """Which byte of the file comes first; the state says what it is of.
+
+        Raises:
+            CannotRunError: It is not served.
+            _BrokenOff: It may be, when it is asked for anew.
+        """
+        status = response.status_code
+        if status == 206 and start:
+            first = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+            if first and int(first[1]) == start:
+                return start
+            self._forget()
+            raise _BrokenOff("the server sends another part of the file than was asked for")
+        if status == 416 and start:
+            self._forget()
+            raise _BrokenOff("the server has no more of the file than came before")
+        if status != 200:
+            raise self._status_error(status)
+        self._forget()
+        tag = response.headers.get("ETag", "")
+        validator = tag if tag and not tag.startswith("W/") else None
+        validator = validator or response.headers.get("Last-Modified")
+        self._state.write_text(json.dumps({"url": self._url, "validator": validator}))
+        return 0
+
+    def _forget(self) -> None:
+        self._state.unlink(missing_ok=True)
+        self.content.unlink(missing_ok=True)
+
+    def _status_error(self, status: int) -> Exception:
+        if status in (429, 500, 502, 503, 504):
+            return _BrokenOff(f"the server answers {status}")
+        advice = "look whether the address has changed"
+        if status in (401, 403):
+            advice = "fetch it by hand, and say in the site file where it lies"
+        return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
+
+    def _receive(self, response: Response, start: int, work: _Work) -> None:
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() and len(length) < 19 else 0
+        if total > self._most_bytes:
+            raise self._size_error(f"{total} bytes")
+        self._require_space(total - start)
+        work.done_bytes, work.total_bytes = start, total
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.content, flags, 0o666), "ab", buffering=0) as stream:
+            while piece := self._read(response):
+                if work.stop.is_set():
+                    return
+                if work.done_bytes + len(piece) > self._most_bytes:
+                    raise self._size_error("more")
+                stream.write(piece)
+                work.done_bytes += len(piece)
+            os.fsync(stream.fileno())
+        if work.done_bytes < total:
+            raise _BrokenOff(f"of {total} bytes")
+
+    def _read(self, response: Response) -> bytes:
+        try:
+            # as it is: what a server calls its encoding is often the file's own, as of a .gz
+            piece: bytes = response.raw.read(_CHUNK_BYTES, decode_content=False)
+        except _FAULTS as error:
+            raise _BrokenOff(_reason(error)) from None
+        return piece
+
+    def _stall_error(self) -> CannotRunError:
+        # not tried again at once: the thread that hangs could still write
+        return CannotRunError(
+            f"next to nothing came for {_STALL_SECONDS:g} s",
+            where=self._url,
+            advice="try again later: it goes on where it ended",
+        )
+
+    def _size_error(self, size: str) -> DamagedError:
+        self._forget()
+        return DamagedError(
+            f"has {size}, and {self._most_bytes} are the most that may come",
+            where=self._url,
+            advice="--most says otherwise, where no capsule says how large the data is",
+        )
+
+    def _require_space(self, wanted_bytes: int) -> None:
+        free = shutil.disk_usage(self.content.parent).free
+        if wanted_bytes + _SPARE_BYTES > free:
+            raise CannotRunError(
+                f"{wanted_bytes} bytes would come, and {free} are free",
+                where=str(self.content.parent),
+                advice="free some space, or name another folder with CAPSULE_CACHE",
+            )
+
+
+def _require_address(url: str) -> None:
+    """Stop at what only a machine's own provider serves, such as a cloud's keys.
+
+    Raises:
+        CannotRunError: It is such an address.
+    """
+    host = urlsplit(url).hostname or ""
+    with suppress(OSError, ValueError):
+        # an address may be written as one number, too
+        address = host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
+        if ipaddress.ip_address(address).is_link_local:
+            raise CannotRunError("an address that is this machine's own is not asked", where=url)
+
+
+def _open_session(url: str) -> _Session:
+    session = _Session()
+    session.headers["Accept-Encoding"] = "identity"  # digests are of the bytes as they are
+    session.headers["User-Agent"] = f"capsule-hpc/{__version__}"
+    # requests would send what ~/.netrc has for the host
+    session.auth = _no_login
+    # a proxy of the environment cannot reach our own loopback
+    session.trust_env = not is_loopback(urlsplit(url).hostname or "")
+    return session
+
+
+def _no_login(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
+def _settle(done: Future[None], work: Callable[[], None]) -> None:
+    try:
+        work()
+        done.set_result(None)
+    except OSError as error:
+        wrapped = CannotRunError(
+            f"cannot be written: {error.strerror}",
+            where=error.filename,
+            advice="free some space, or name another folder with CAPSULE_CACHE",
+        )
+        done.set_exception(wrapped)
+    except BaseException as error:
+        done.set_exception(error)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause: requests wraps the one useful sentence three times."""
+    while inner := _cause(error):
+        error = inner
+    return str(error).rpartition(": ")[2][:200] or type(error).__name__
+
+
+def _cause(error: BaseException) -> Exception | None:
+    candidates = (getattr(error, "reason", None), *error.args[:1])
+    return next((one for one in candidates if isinstance(one, Exception)), None)

@@ -1,0 +1,258 @@
+"""Fetch datasets by their addresses, and keep them where a run finds data by its digest."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from capsule import leavings, places
+from capsule.datasets import find, hashing
+from capsule.datasets.download import download
+from capsule.datasets.hashing import DatasetDigest, Progress
+from capsule.datasets.unpack import unpack
+from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.manifest import DatasetSpec
+from capsule.record import Dataset
+from capsule.site import Site
+
+MOST_BYTES = 100 << 30
+_MOST_FILES = 2_000_000
+# an archive of a dataset of known size has names and headers besides
+_ENTRY_BYTES, _SPARE_BYTES = 4096, 1 << 20
+# nothing but a bomb gains more by being packed
+_MOST_GAIN, _FREE_GAIN_BYTES = 200, 1 << 30
+_PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,99}")
+
+State = Literal["here", "fetched", "carried", "generated", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """What became of one dataset.
+
+    Attributes:
+        name: In the manifest.
+        state: Whether it was here, came, needs nothing, or is missing.
+        digest: Of what is here, None where nothing is.
+        bytes: Of all its files, None where nothing is here.
+        path: Where it is, None where nothing is or a capsule carries it.
+        url: Its address.
+        sentence: What is to be done, None for nothing.
+    """
+
+    name: str
+    state: State
+    digest: str | None = None
+    bytes: int | None = None
+    path: Path | None = None
+    url: str | None = None
+    sentence: str | None = None
+
+
+def fetch(
+    spec: DatasetSpec,
+    *,
+    used: Dataset | None,
+    folder: Path | None,
+    site: Site,
+    cache: Path,
+    most_bytes: int = MOST_BYTES,
+    progress: Progress | None = None,
+) -> Fetched:
+    """Have a dataset here: look for it, and fetch it where it is not.
+
+    Args:
+        spec: What the manifest says of it.
+        used: What a capsule says of it, None for a manifest's.
+        folder: Where relative paths start; None for a capsule.
+        site: This machine's settings.
+        cache: Folder that it is kept in.
+        most_bytes: That may come, and be unpacked, where nobody says how large it is.
+        progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
+
+    Raises:
+        DamagedError: What lies here or came is something else than the digest says, larger than it
+            may be, or no archive that can be unpacked.
+        CannotRunError: It cannot be fetched or written; what came is kept for the next call.
+    """
+    if spec.generator is not None:
+        return Fetched(name=spec.name, state="generated")
+    if used is not None and used.embedded:
+        return Fetched(name=spec.name, state="carried", digest=used.digest, bytes=used.bytes)
+    spec = replace(spec, digest=used.digest if used else spec.digest)
+    if (here := _look(spec, folder, site, cache)) is not None:
+        return here
+    if spec.url is None:
+        return Fetched(name=spec.name, state="missing", sentence=_by_hand(spec, site))
+    limit = _Limit.of(used, most_bytes, unpacks=spec.unpack)
+    actual, path = _fetch(spec, cache, limit, progress)
+    fetched = _describe(spec, "fetched", path, str(actual.digest), actual.bytes)
+    if spec.digest is None:
+        return replace(fetched, sentence=f'write down "digest": "{actual.digest}"')
+    return fetched
+
+
+def _look(spec: DatasetSpec, folder: Path | None, site: Site, cache: Path) -> Fetched | None:
+    """What is here already; a fetched copy that was changed makes place for another one."""
+    place = find.locate(spec, folder=folder, site=site, cache=cache)
+    if place is None:
+        return None
+    try:
+        dataset, path = find.obtain(spec, folder=folder, site=site, cache=cache)
+    except DamagedError:
+        if place.source != "fetched":
+            raise
+        shutil.rmtree(place.path.parent, ignore_errors=True)
+        return None
+    return _describe(spec, "here", path, dataset.digest, dataset.bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Limit:
+    """How much may come and be unpacked."""
+
+    download_bytes: int
+    bytes: int
+    files: int
+
+    @classmethod
+    def of(cls, used: Dataset | None, most_bytes: int, *, unpacks: bool) -> _Limit:
+        if used is None:
+            return cls(download_bytes=most_bytes, bytes=most_bytes, files=_MOST_FILES)
+        headers = used.files * _ENTRY_BYTES + _SPARE_BYTES if unpacks else 0
+        # what lies beside the one folder that counts, such as a licence, comes too
+        return cls(
+            download_bytes=used.bytes + headers,
+            bytes=used.bytes + headers,
+            files=2 * used.files + _MOST_FILES // 1000,
+        )
+
+
+def _fetch(
+    spec: DatasetSpec, cache: Path, limit: _Limit, progress: Progress | None
+) -> tuple[DatasetDigest, Path]:
+    assert spec.url is not None
+    with _work_folder(spec.url, cache) as work:
+        content = download(
+            spec.url,
+            work,
+            most_bytes=limit.download_bytes,
+            trusts_bytes=spec.digest is not None,
+            progress=progress,
+        )
+        try:
+            made = _unpack(content, spec, work, limit) if spec.unpack else content
+            actual, made = _check(made, spec, cache)
+        except DamagedError:
+            # whatever it is, more of it helps nobody
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+        return actual, _keep(made, spec, actual, work, cache)
+
+
+def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path:
+    assert spec.url is not None
+    target = work / "unpacked"
+    if target.exists():
+        leavings.remove(target)
+    gained = _MOST_GAIN * leavings.size_bytes(archive) + _FREE_GAIN_BYTES
+    unpack(
+        archive,
+        target,
+        most_bytes=min(limit.bytes, gained),
+        most_files=limit.files,
+        where=spec.url,
+    )
+    return target
+
+
+def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, Path]:
+    """What came, and where it lies: of an archive its one folder, else all of it."""
+    candidates = [made]
+    if made.is_dir():
+        entries = list(made.iterdir())
+        if len(entries) == 1 and entries[0].is_dir() and not entries[0].is_symlink():
+            candidates.insert(0, entries[0])
+    digests = []
+    for candidate in candidates:
+        try:
+            dataset = hashing.digest(candidate, cache=cache)
+        except UsageError as error:
+            raise DamagedError(error.what, where=spec.url) from None
+        if spec.digest in (None, str(dataset.digest)):
+            return dataset, candidate
+        digests.append(str(dataset.digest))
+    raise DamagedError(
+        f"dataset {spec.name!r} as fetched is {' or '.join(digests)}, expected {spec.digest}",
+        where=spec.url,
+        advice="its owner has changed it, or the digest is of something else"
+        + (" (a URL of an archive needs unpack)" if not spec.unpack else ""),
+    )
+
+
+def _keep(made: Path, spec: DatasetSpec, actual: DatasetDigest, work: Path, cache: Path) -> Path:
+    """Put what came under its digest, whole or not at all."""
+    place, new = find.fetched_folder(actual.digest, cache), work / "kept"
+    try:
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        made.rename(new / _name(spec))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        find.put(new, place, replaces=False)
+        (kept,) = place.iterdir()
+    except (OSError, ValueError) as error:
+        raise _unwritable(place, error) from None
+    return kept
+
+
+def _name(spec: DatasetSpec) -> str:
+    """What the file or folder is called: programs look at endings."""
+    assert spec.url is not None
+    last = Path(spec.path or unquote(urlsplit(spec.url).path)).name
+    return last if _PLAIN.fullmatch(last) and not (spec.unpack and not spec.path) else spec.name
+
+
+@contextmanager
+def _work_folder(url: str, cache: Path) -> Iterator[Path]:
+    """A folder of one address, held, and removed when all went well.
+
+    Raises:
+        CannotRunError: Another process fetches the same, or it cannot be written.
+    """
+    folder = cache / "fetching" / sha256(url.encode()).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = places.hold(folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    if lock is None:
+        raise CannotRunError("another process fetches it already", where=url)
+    with lock:
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: int) -> Fetched:
+    return Fetched(name=spec.name, state=state, digest=digest, bytes=size, path=path, url=spec.url)
+
+
+def _by_hand(spec: DatasetSpec, site: Site) -> str:
+    if spec.digest is None:
+        return f"it has no url: put it at {spec.path}"
+    where = f"; it is published as https://doi.org/{spec.doi}" if spec.doi else ""
+    return f"it has no url{where}: get it, and {find.say_where(spec.digest, site)}"
+
+
+def _unwritable(folder: Path, error: OSError | ValueError) -> CannotRunError:
+    return CannotRunError(
+        f"cannot keep fetched data: {getattr(error, 'strerror', None) or error}",
+        where=str(folder),
+        advice="free some space, or name another folder with CAPSULE_CACHE",
+    )
