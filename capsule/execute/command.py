@@ -42,16 +42,12 @@ class CommandWorkload:
         files, inside = start.rank(rank), setting.runtime.inside
         out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
         values = {
-            **{name: commands.show(value) for name, value in trial.case.parameters.items()},
+            **commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank),
             **{commands.DATA + name: inside(mount) for name, mount in data.items()},
-            "seed": str(trial.seed),
-            "case": trial.case.name,
-            "trial": trial.id,
             "out": inside(out),
             "inputs": inside(inputs),
             "threads": str(setting.threads),
             "devices": ",".join(setting.devices[rank]),
-            "rank": str(rank),
             "ranks": str(group.ranks),
         }
         library = library_mounts(workspace)
