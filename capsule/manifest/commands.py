@@ -76,6 +76,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         problems.add(f"{here}/cwd", message)
     subject = Command(
         words=tuple(raw["command"]),
+        setup=tuple(raw.get("setup", ())),
         environment=environment,
         cwd=cwd,
         injects_seed=raw.get("seeding") == "inject",
@@ -125,7 +126,9 @@ def name_values(case: Case, *, trial: str, seed: int, rank: int) -> dict[str, st
 
 
 def _texts(raw: Raw) -> Iterator[tuple[str, str]]:
-    yield from ((f"/command/{index}", word) for index, word in enumerate(raw["command"]))
+    for field in ("setup", "command"):
+        for index, word in enumerate(raw.get(field, ())):
+            yield f"/{field}/{index}", word
     for name, value in raw.get("environment", {}).items():
         yield pointer("environment", name[:200]), value
 
