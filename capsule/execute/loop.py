@@ -12,6 +12,7 @@ from typing import Protocol
 
 from capsule import leavings, places
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
+from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
@@ -55,10 +56,10 @@ def run(
     for group in plan.groups:
         finish(workspace, group, setting, watch)
         if not keep_going:
-            _require_result(workspace)
+            _require_result(workspace, plan)
 
 
-def _require_result(workspace: Workspace) -> None:
+def _require_result(workspace: Workspace, plan: Plan) -> None:
     """Stop a run in which all that has an outcome failed."""
     log = workspace.log
     if any(attempt.outcome == "completed" for attempt in log.last.values()):
@@ -69,7 +70,13 @@ def _require_result(workspace: Workspace) -> None:
         f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
         f" sealed: {first.message.strip()}",
         where=first.trial,
-        advice=f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew",
+        advice="\n  ".join(
+            (
+                *_hint(workspace, first, plan.groups),
+                f"its logs are in {logs}; mend it, see with `run --try` that it works, and run"
+                " anew",
+            )
+        ),
     )
 
 
@@ -85,7 +92,7 @@ def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -
         stuck = _open_trials(workspace, group)
         tries = tries + 1 if stuck == trials else 0
         if tries == MAX_ATTEMPTS:
-            raise _gave_up(workspace, stuck[0])
+            raise _gave_up(workspace, stuck[0], group)
 
 
 def recover(workspace: Workspace, plan: Plan) -> None:
@@ -115,14 +122,25 @@ def _open_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
     return tuple(trial for trial in group.trials if not workspace.log.is_settled(trial.id))
 
 
-def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
+def _hint(workspace: Workspace, attempt: Attempt, groups: Sequence[Group]) -> list[str]:
+    """What would most likely mend a trial of these groups."""
+    trials = {trial.id: trial for group in groups for trial in group.trials}
+    return list(hint(attempt, trials[attempt.trial].benchmark, workspace.header.folder))
+
+
+def _gave_up(workspace: Workspace, trial: Trial, group: Group) -> CapsuleError:
     last = workspace.log.last[trial.id]
     message = f"interrupted {MAX_ATTEMPTS} times without getting further: {last.message.strip()}"
     kind = CannotRunError if last.reason == "engine" else ExecutionError
     return kind(
         message,
         where=trial.id,
-        advice=f"when the cause is gone, go on with the run folder {workspace.to_resume}",
+        advice="\n  ".join(
+            (
+                *_hint(workspace, last, [group]),
+                f"when the cause is gone, go on with the run folder {workspace.to_resume}",
+            )
+        ),
     )
 
 

@@ -150,6 +150,13 @@ class Workspace:
             UsageError: It is not a run folder, or another version of capsule began it.
         """
         path = folder / "run.json"
+        if not os.path.lexists(folder):
+            raise UsageError(
+                "there is no such run folder",
+                where=str(folder),
+                advice="name the folder that the interrupted run printed; one that was sealed is"
+                " gone, and its capsule is there in its place",
+            )
         if not leavings.is_file(path):
             raise UsageError(
                 "not a run folder: it has no run.json",
