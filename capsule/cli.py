@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import sys
 from argparse import (
@@ -36,6 +37,7 @@ exit codes:
   130, 143 interrupted; go on with --resume
 """
 _BROKEN_PIPE = 141
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
 class _Terminated(KeyboardInterrupt):
@@ -152,8 +154,24 @@ def _parse(argv: Sequence[str] | None) -> _Command:
 
     assert isinstance(verb, Verb)
     if surplus and (not verb.one or any(word.startswith("-") for word in surplus)):
-        parser.error(f"unrecognized arguments: {' '.join(surplus)}")
+        meant = _suggest_option(surplus, verb)
+        parser.error(f"unrecognized arguments: {' '.join(surplus)}{meant}")
     return _Command(verb=verb, values=values, surplus=tuple(surplus), debug=bool(debug))
+
+
+def _suggest_option(surplus: Sequence[str], verb: Verb) -> str:
+    """The option of a verb that was probably meant, as the end of a sentence."""
+    parser = _Parser(prog="capsule", description="capsule")
+    verb.add(parser)
+    words = [word.partition("=")[0] for word in surplus if word.startswith("--")]
+    return _suggest(words[0], re.findall(r"--[a-z-]+", parser.format_help())) if words else ""
+
+
+def _suggest(word: str, names: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _split(
@@ -231,6 +249,9 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and what is wrong, then end; a typed word may come from a pattern."""
+        choice = _CHOICE.search(message)
+        if choice and not getattr(self, "suggest_on_error", False):
+            message += _suggest(choice[1], re.findall(r"[a-z]+", choice[2]))
         super().error(plain.clean(message))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from contextlib import suppress
-from itertools import count
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,19 +53,46 @@ def open_below(folder: Path, name: str) -> BinaryIO | None:
         name: Relative, its parts separated by `/`, none of them `..`.
     """
     *parents, last = name.split("/")
-    handles: list[int] = []
     try:
-        handles.append(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW))
-        for parent in parents:
-            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-            handles.append(os.open(parent, flags, dir_fd=handles[-1]))
-        # a handle of the folder itself, which a link in its path no longer leads elsewhere
-        return open_file(Path(f"/proc/self/fd/{handles[-1]}") / last)
+        with _enter(folder, parents) as path:
+            return open_file(path / last)
     except OSError:
         return None
-    finally:
-        for handle in handles:
+
+
+def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
+    """Names in a folder below a folder, and whether each is a folder; no link is followed.
+
+    Args:
+        folder: Ours.
+        name: Relative, as of `open_below`.
+        most: So many names at most.
+
+    Raises:
+        OSError: There is no such folder, or it cannot be read.
+    """
+    with _enter(folder, name.split("/")) as path, os.scandir(path) as listing:
+        entries = islice(listing, most)
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+
+
+@contextmanager
+def _enter(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """A path of a folder's own handle, which a link on the way to it no longer leads elsewhere.
+
+    Raises:
+        OSError: A part is no folder.
+    """
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+    handle = os.open(folder, flags)
+    try:
+        for part in parts:
+            inner = os.open(part, flags, dir_fd=handle)
             os.close(handle)
+            handle = inner
+        yield Path(f"/proc/self/fd/{handle}")
+    finally:
+        os.close(handle)
 
 
 def remove(folder: Path) -> None:

@@ -47,6 +47,7 @@ class Preview:
         is_kept: Whether the engine has the image here already.
         programs: Where each program that commands begin with lies, where nothing is contained.
         input_bytes: Size of each input file, by its path below `inputs/`.
+        setup: What runs before the first process start, None for nothing.
         invocation: The first process start; paths in the run's folder begin with `RUN`.
         walltime_seconds: After which the run is cut off, None for never.
     """
@@ -60,6 +61,7 @@ class Preview:
     is_kept: bool
     programs: Mapping[str, Path | None]
     input_bytes: Mapping[str, int]
+    setup: Invocation | None
     invocation: Invocation
     walltime_seconds: float | None
 
@@ -81,6 +83,8 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
     inputs = collect(manifest, manifest.folder).files
     limits = (manifest.resources.walltime_seconds, options.walltime)
     contained = runtime is None or runtime.contained
+    # every engine shows a workload the same
+    setup, invocation = _first_start(plan, runtime or Docker(), image, inputs, options)
     return Preview(
         plan=plan,
         engine=runtime.name if runtime else None,
@@ -91,8 +95,8 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         is_kept=bool(runtime and image and runtime.keeps(image, cache=_cache())),
         programs=_programs(manifest) if not contained else {},
         input_bytes={name: path.stat().st_size for name, path in inputs.items()},
-        # every engine shows a workload the same
-        invocation=_first_start(plan, runtime or Docker(), image, inputs, options),
+        setup=setup,
+        invocation=invocation,
         walltime_seconds=min((limit for limit in limits if limit), default=None),
     )
 
@@ -131,8 +135,8 @@ def _first_start(
     image: Image | None,
     inputs: Mapping[str, Path],
     options: RunOptions,
-) -> Invocation:
-    """How the first process would be started, by the code that starts it."""
+) -> tuple[Invocation | None, Invocation]:
+    """How the first process would be started, and what before it, by the code that starts it."""
     manifest, group = plan.manifest, plan.groups[0]
     resources = manifest.resources
     resolved = Resolved(
@@ -179,7 +183,10 @@ def _first_start(
     # a folder that is never made: what is asked of it is where things will lie
     workspace = Workspace(Path("/") / RUN, header)
     start = workspace.start(1, group.ranks)
-    return _abbreviate(workload_of(group).invocation(workspace, group, start, setting, 0))
+    workload = workload_of(group)
+    before = workload.setup(workspace, group, start, setting, 0)
+    invocation = workload.invocation(workspace, group, start, setting, 0)
+    return None if before is None else _abbreviate(before), _abbreviate(invocation)
 
 
 def _abbreviate(invocation: Invocation) -> Invocation:

@@ -70,7 +70,7 @@ def write(folder: Path, script: str = SCRIPT, **changes: Any) -> None:
 
 
 def values(record: Record) -> dict[int, tuple[float, ...]]:
-    return {one.seed: one.values for one in record.samples}
+    return {one.seed: tuple(one.values) for one in record.samples}
 
 
 def interrupt(*_: object) -> None:

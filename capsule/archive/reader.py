@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from capsule import __version__, digest
-from capsule.archive import bag, codec, consistency, crate, limits, readme, strict, texts
+from capsule.archive import bag, codec, consistency, crate, limits, readme, strangers, strict, texts
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
@@ -209,9 +209,13 @@ def _image_name(image: Image) -> str:
 def _source(path: Path) -> Source:
     try:
         if path.is_dir():
+            strangers.refuse_folder(path)
             return Folder(path)
         if not path.is_file():
-            raise UsageError("no such capsule", where=str(path))
+            raise UsageError(
+                "no such capsule", where=str(path), advice="name the file that its author published"
+            )
+        strangers.refuse_file(path)
         return Zip(path)
     except OSError as error:
         raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capsule.manifest import Benchmark
-from capsule.manifest.sources import Pointer, Source
+from capsule.manifest import Benchmark, commands
+from capsule.manifest.sources import EventTag, Pointer, Source
 from capsule.record import Attempt, Record, Samples
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Quotation:
         value: The number.
         step: Where on its way it was taken, None where that is not said.
         path: Of the text, below `data/`.
-        line: Where it stands, from 1; None in a JSON document.
-        words: The line; the pointer of a number in a JSON document.
+        line: Where it stands, from 1; None in what has no lines.
+        words: The line; in a JSON document the pointer, in event files step, time, tag and value.
     """
 
     metric: str
@@ -72,7 +72,12 @@ class Quotation:
 def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
     """The numbers of each metric, with their lines, in the order of the text."""
     attempt = reading.attempt
-    rows = {name: text.split(b"\n") for name, text in reading.texts.items()}
+    with_lines = {
+        reading.sources[name].text
+        for name in reading.extract.values
+        if not isinstance(reading.sources[name], Pointer | EventTag)
+    }
+    rows = {name: reading.texts[name].split(b"\n") for name in with_lines}
     for name, values in reading.extract.values.items():
         source = reading.sources[name]
         yield tuple(
@@ -86,17 +91,18 @@ def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
                 step=value.step,
                 path=reading.paths[source.text],
                 line=value.line,
-                words=_words(source, rows[source.text], value.line),
+                words=_words(source, rows.get(source.text, ()), value),
             )
             for value in values
         )
 
 
-def _words(source: Source, rows: Sequence[bytes], line: int | None) -> str:
+def _words(source: Source, rows: Sequence[bytes], value: Value) -> str:
     if isinstance(source, Pointer):
         return source.pointer
-    assert line is not None
-    return rows[line - 1][:_LONGEST_BYTES].decode(errors="replace").strip()
+    if value.line is None:
+        return value.words
+    return rows[value.line - 1][:_LONGEST_BYTES].decode(errors="replace").strip()
 
 
 def read_again(record: Record, load: Load) -> Iterator[Reading]:
@@ -155,8 +161,11 @@ def _of_attempt(benchmark: Benchmark, attempt: Attempt, load: Load) -> Iterator[
     # few capsules have such metrics, and every command that reads one would pay for it
     from capsule import extraction
 
+    _, name, *_ = attempt.trial.split("/")
+    case = next(case for case in benchmark.cases if case.name == name)
     for rank in range(attempt.ranks):
-        if sources := extraction.select(benchmark.metrics, rank):
+        values = commands.name_values(case, trial=attempt.trial, seed=attempt.seed, rank=rank)
+        if sources := extraction.select(benchmark.metrics, rank, values):
             yield _read(attempt, rank, sources, load)
 
 

@@ -169,7 +169,8 @@ def check_names(paths: Iterable[str]) -> None:
     if faults:
         raise UsageError(
             f"a capsule cannot hold files of these names: {'; '.join(faults[:10])}",
-            advice="rename them: ASCII letters, digits and most signs mean one thing everywhere",
+            advice="rename them, or `exclude` what the benchmark does not need: letters of ASCII,"
+            " digits and most signs mean one thing on every system",
         )
 
 

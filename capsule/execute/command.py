@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from capsule.execute import reports, results, seeding, texts
+from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
@@ -24,14 +25,37 @@ from capsule.jsons import JsonObject
 from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
-from capsule.runtimes.base import Invocation
+from capsule.runtimes.base import Invocation, Mount
 
 
 class CommandWorkload:
     """The command's words are started without a shell; each rank reports into a file of its own."""
 
-    def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
-        """All that a command is told, it is told by variables."""
+    def write(
+        self,
+        workspace: Workspace,  # noqa: ARG002 - the protocol's
+        group: Group,
+        start: Start,
+        setting: Setting,  # noqa: ARG002
+    ) -> None:
+        """All that a command is told, it is told by variables; its setup has logs of its own."""
+        (trial,) = group.trials
+        for files in start.rank_files() if _subject(trial).setup else ():
+            try:
+                files.setup.folder.mkdir()
+            except OSError as error:
+                raise cannot_write(files.setup.folder, error) from None
+
+    def setup(
+        self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+    ) -> Invocation | None:
+        """What the manifest has run before the command; it shares the command's out folder."""
+        (trial,) = group.trials
+        subject = _subject(trial)
+        if not subject.setup:
+            return None
+        surroundings = _surroundings(workspace, group, start, setting, rank)
+        return _invocation(subject.setup, surroundings, start.rank(rank).setup)
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
@@ -39,50 +63,21 @@ class CommandWorkload:
         """Its words, with placeholders filled and those replaced that name an input."""
         (trial,) = group.trials
         subject = _subject(trial)
-        files, inside = start.rank(rank), setting.runtime.inside
-        out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
-        values = {
-            **{name: commands.show(value) for name, value in trial.case.parameters.items()},
-            **{commands.DATA + name: inside(mount) for name, mount in data.items()},
-            "seed": str(trial.seed),
-            "case": trial.case.name,
-            "trial": trial.id,
-            "out": inside(out),
-            "inputs": inside(inputs),
-            "threads": str(setting.threads),
-            "devices": ",".join(setting.devices[rank]),
-            "rank": str(rank),
-            "ranks": str(group.ranks),
-        }
-        library = library_mounts(workspace)
-        seeding = (seeding_mount(workspace),) if subject.injects_seed else ()
-        return Invocation(
-            command=tuple(
-                _place(templates.fill(word, values), trial, workspace, inside(inputs))
-                for word in subject.words
-            ),
+        files = start.rank(rank)
+        surroundings = _surroundings(workspace, group, start, setting, rank)
+        invocation = _invocation(subject.words, surroundings, files)
+        if not subject.injects_seed:
+            return invocation
+        mount = seeding_mount(workspace)
+        path = python_path((mount,), library_mounts(workspace), setting)
+        return replace(
+            invocation,
             environment={
-                **{
-                    name: templates.fill(text, values) for name, text in subject.environment.items()
-                },
-                **rank_environment(group, files, setting, rank),
-                "CAPSULE_TRIAL": trial.id,
-                "CAPSULE_SEED": str(trial.seed),
-                "CAPSULE_OUT": inside(out),
-                "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
-                "CAPSULE_INPUTS": inside(inputs),
-                "PYTHONPATH": python_path(seeding, library, setting),
-                **data_variables(data, setting),
-                **(_seeding(files, setting) if subject.injects_seed else {}),
+                **invocation.environment,
+                "PYTHONPATH": path,
+                **_seeding(files, setting),
             },
-            mounts=(out, inputs, *seeding, *library, *data.values()),
-            cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
-            devices=setting.devices[rank],
-            network=trial.benchmark.online,
-            label=setting.label,
-            pids=setting.limits.pids,
-            stdout=files.stdout,
-            stderr=files.stderr,
+            mounts=(*invocation.mounts, mount),
         )
 
     def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
@@ -100,6 +95,92 @@ class CommandWorkload:
             for rank, files in enumerate(start.rank_files())
         ]
         return reports.merge(journals, group.trials)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Surroundings:
+    """What one rank's command, and its setup, see.
+
+    Attributes:
+        values: Of the placeholders.
+        inputs: Where the inputs lie for it.
+    """
+
+    workspace: Workspace
+    trial: Trial
+    setting: Setting
+    rank: int
+    values: Mapping[str, str]
+    environment: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    cwd: str
+    inputs: str
+
+
+def _surroundings(
+    workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+) -> _Surroundings:
+    (trial,) = group.trials
+    subject = _subject(trial)
+    files, inside = start.rank(rank), setting.runtime.inside
+    out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+    library = library_mounts(workspace)
+    values = {
+        **commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank),
+        **{commands.DATA + name: inside(mount) for name, mount in data.items()},
+        "out": inside(out),
+        "inputs": inside(inputs),
+        "threads": str(setting.threads),
+        "devices": ",".join(setting.devices[rank]),
+        "ranks": str(group.ranks),
+    }
+    return _Surroundings(
+        workspace=workspace,
+        trial=trial,
+        setting=setting,
+        rank=rank,
+        values=values,
+        environment={
+            **{name: templates.fill(text, values) for name, text in subject.environment.items()},
+            **rank_environment(group, files, setting, rank),
+            "CAPSULE_TRIAL": trial.id,
+            "CAPSULE_SEED": str(trial.seed),
+            "CAPSULE_OUT": inside(out),
+            "CAPSULE_RESULTS": f"{inside(out)}/results.jsonl",
+            "CAPSULE_INPUTS": inside(inputs),
+            "PYTHONPATH": python_path((), library, setting),
+            **data_variables(data, setting),
+        },
+        mounts=(out, inputs, *library, *data.values()),
+        cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
+        inputs=inside(inputs),
+    )
+
+
+def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -> Invocation:
+    """How to start a program of the trial's.
+
+    Args:
+        words: As the manifest has them.
+        around: What it sees.
+        files: Where what it prints goes.
+    """
+    trial, setting = around.trial, around.setting
+    return Invocation(
+        command=tuple(
+            _place(templates.fill(word, around.values), trial, around.workspace, around.inputs)
+            for word in words
+        ),
+        environment=around.environment,
+        mounts=around.mounts,
+        cwd=around.cwd,
+        devices=setting.devices[around.rank],
+        network=trial.benchmark.online,
+        label=setting.label,
+        pids=setting.limits.pids,
+        stdout=files.stdout,
+        stderr=files.stderr,
+    )
 
 
 class AtOnce:

@@ -138,9 +138,11 @@ class Gatherer:
         start = self._workspace.start(begun.number, begun.ranks)
         logs = []
         for rank, files in enumerate(start.rank_files()):
-            for path in (files.stdout, files.stderr):
-                if _holds_text(path):
-                    logs.append(File(path=_log_path(begun, rank, path.name), source=path))
+            for prefix, own in (("", files), ("setup-", files.setup)):
+                for path in (own.stdout, own.stderr):
+                    if _holds_text(path):
+                        name = _log_path(begun, rank, prefix + path.name)
+                        logs.append(File(path=name, source=path))
         return logs
 
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from capsule import leavings, places
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
+from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.workload import Setting
-from capsule.execute.workspace import Start, Workspace
+from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launched
 from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt
-from capsule.runtimes.base import Ended
+from capsule.runtimes.base import Ended, Invocation
 
 _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2000
@@ -54,27 +56,30 @@ def run(
     for group in plan.groups:
         finish(workspace, group, setting, watch)
         if not keep_going:
-            _require_result(workspace, setting)
+            _require_result(workspace, plan, setting)
 
 
-def _require_result(workspace: Workspace, setting: Setting) -> None:
+def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     """Stop a run in which all that has an outcome failed."""
     log = workspace.log
     if any(attempt.outcome == "completed" for attempt in log.last.values()):
         return
     number, first = next(one for one in log.attempts if one[1].outcome == "failed")
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
-    advice = f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew"
+    hints = _hint(workspace, first, plan.groups)
     python = setting.prepared.programs.get("python3")
     if python and "No module named" in first.message:
-        advice += (
-            f"\n  python3 is {python} here: put the one that has the module first on your PATH"
+        hints.append(
+            f"python3 is {python} here: put the one that has the module first on your PATH"
         )
+    hints.append(
+        f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew"
+    )
     raise FirstTrialError(
         f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
         f" sealed: {first.message.strip()}",
         where=first.trial,
-        advice=advice,
+        advice="\n  ".join(hints),
     )
 
 
@@ -90,7 +95,7 @@ def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -
         stuck = _open_trials(workspace, group)
         tries = tries + 1 if stuck == trials else 0
         if tries == MAX_ATTEMPTS:
-            raise _gave_up(workspace, stuck[0])
+            raise _gave_up(workspace, stuck[0], group)
 
 
 def recover(workspace: Workspace, plan: Plan) -> None:
@@ -120,14 +125,25 @@ def _open_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
     return tuple(trial for trial in group.trials if not workspace.log.is_settled(trial.id))
 
 
-def _gave_up(workspace: Workspace, trial: Trial) -> CapsuleError:
+def _hint(workspace: Workspace, attempt: Attempt, groups: Sequence[Group]) -> list[str]:
+    """What would most likely mend a trial of these groups."""
+    trials = {trial.id: trial for group in groups for trial in group.trials}
+    return list(hint(attempt, trials[attempt.trial].benchmark, workspace.header.folder))
+
+
+def _gave_up(workspace: Workspace, trial: Trial, group: Group) -> CapsuleError:
     last = workspace.log.last[trial.id]
     message = f"interrupted {MAX_ATTEMPTS} times without getting further: {last.message.strip()}"
     kind = CannotRunError if last.reason == "engine" else ExecutionError
     return kind(
         message,
         where=trial.id,
-        advice=f"when the cause is gone, go on with the run folder {workspace.to_resume}",
+        advice="\n  ".join(
+            (
+                *_hint(workspace, last, [group]),
+                f"when the cause is gone, go on with the run folder {workspace.to_resume}",
+            )
+        ),
     )
 
 
@@ -146,15 +162,61 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
         deaths=workspace.log.deaths,
     )
     workload.write(workspace, group, start, setting)
-    ranks = range(group.ranks)
-    first = start.rank(0)
-    progress = Progress(group, workload.follow(group, first), first)
+    ranks, files = range(group.ranks), start.rank_files()
+    before = [workload.setup(workspace, group, start, setting, rank) for rank in ranks]
+    main = [workload.invocation(workspace, group, start, setting, rank) for rank in ranks]
+    setups = [one for one in before if one is not None]
+    stages = [_Stage(invocations=main, files=files, is_told=bool(setups))]
+    if setups:
+        own = tuple(one.setup for one in files)
+        stages.insert(0, _Stage(invocations=setups, files=own, is_setup=True))
+    ends: list[ProcessEnd] = []
+    try:
+        for stage in stages:
+            ends.clear()
+            _run_stage(stage, workspace, group, start, setting, watch, ends)
+            if ends[-1].cut or not ends[-1].well:
+                break
+    finally:
+        # one that could not even be started is taken up as lost
+        attempts = _note_end(workspace, group, start, ends[-1], context) if ends else ()
+        for attempt in attempts:
+            watch.attempt(attempt)
+    _check_limits(workspace, attempts, ends[-1].fault or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stage:
+    """Programs that are started together, one a rank.
+
+    Attributes:
+        files: Where each prints to.
+        is_setup: Whether the workload itself comes after it.
+        is_told: Whether it comes after a setup, which the trial began with.
+    """
+
+    invocations: Sequence[Invocation]
+    files: Sequence[RankFiles]
+    is_setup: bool = False
+    is_told: bool = False
+
+
+def _run_stage(
+    stage: _Stage,
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    setting: Setting,
+    watch: Watch,
+    ends: list[ProcessEnd],
+) -> None:
+    """Start, follow and end it; how it ended is added to `ends`, whatever comes in between."""
+    first = stage.files[0]
+    # a setup belongs to the trial that comes after it, and has as much time
+    follower = workload_of(group).follow(group, first)
+    progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
-    launched = setting.launcher.start(
-        setting.runtime,
-        setting.prepared,
-        [workload.invocation(workspace, group, start, setting, rank) for rank in ranks],
-    )
+    launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
     guard = Guard(setting.limits, start.folder, launched.tasks)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
@@ -164,17 +226,16 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
     finally:
         if ended is None:
             launched.stop()
-        end = ProcessEnd(
-            ended=ended,
-            cut=cut,
-            seconds=time.monotonic() - began,
-            words=tuple(tail(files.stderr) for files in start.rank_files()),
-            fault=fault or "",
+        ends.append(
+            ProcessEnd(
+                ended=ended,
+                cut=cut,
+                seconds=time.monotonic() - began,
+                words=tuple(tail(files.stderr) for files in stage.files),
+                fault=fault or "",
+                of_setup=stage.is_setup,
+            )
         )
-        attempts = _note_end(workspace, group, start, end, context)
-        for attempt in attempts:
-            watch.attempt(attempt)
-    _check_limits(workspace, attempts, fault)
 
 
 def _note_end(

@@ -56,6 +56,16 @@ class LevelsWorkload:
         except OSError as error:
             raise cannot_write(start.job, error) from None
 
+    def setup(
+        self,
+        workspace: Workspace,
+        group: Group,
+        start: Start,
+        setting: Setting,
+        rank: int,
+    ) -> None:
+        """The program prepares itself what it measures."""
+
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:

@@ -31,6 +31,7 @@ class ProcessEnd:
         seconds: Duration of the process, None when nobody saw its end.
         words: The end of each rank's standard error.
         fault: What it took too much of, where that is why we ended it.
+        of_setup: Whether it is what was to run before the workload, which was then not started.
     """
 
     ended: tuple[Ended, ...] | None
@@ -38,6 +39,7 @@ class ProcessEnd:
     seconds: float | None
     words: tuple[str, ...]
     fault: str = ""
+    of_setup: bool = False
 
     @property
     def well(self) -> bool:
@@ -101,7 +103,9 @@ def settle(
         fate = _insist(trials[0], _end_fate(end, journal), context)
         concerned = trials if fate.outcome == "failed" else trials[:1]
         fates = [(trial, fate) for trial in concerned]
-    return tuple(_attempt(trial, _insist(trial, fate, context), context) for trial, fate in fates)
+    return tuple(
+        _attempt(trial, _insist(trial, fate, context), end, context) for trial, fate in fates
+    )
 
 
 def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
@@ -119,7 +123,9 @@ def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
     return replace(fate, outcome="failed", reason="signal", message=message)
 
 
-def _attempt(trial: Trial, fate: _Fate, context: Context) -> Attempt:
+def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> Attempt:
+    prefix = "the setup command: " if end.of_setup else ""
+    message = writable(fate.message)[-MAX_MESSAGE + len(prefix) :]
     before = context.earlier.get(trial.id)
     return Attempt(
         trial=trial.id,
@@ -129,7 +135,7 @@ def _attempt(trial: Trial, fate: _Fate, context: Context) -> Attempt:
         seed_source=trial.seed_source,
         outcome=fate.outcome,
         reason=fate.reason,
-        message=writable(fate.message)[-MAX_MESSAGE:],
+        message=f"{prefix}{message}",
         exit_code=fate.ended.exit_code if fate.ended else None,
         signal=fate.ended.signal if fate.ended else None,
         started=context.started,

@@ -24,10 +24,20 @@ class Listener(Protocol):
 
 
 class Progress:
-    """Follows the first rank: all of them run the same trials in the same order."""
+    """Follows the first rank: all of them run the same trials in the same order.
 
-    def __init__(self, group: Group, begins: Begins, files: RankFiles) -> None:
+    Args:
+        group: Its trials have limits of their time.
+        begins: Tells which trial begins.
+        files: Where the rank prints to.
+        is_told: Whether whoever is told has been told of the trials, when something ran before.
+    """
+
+    def __init__(
+        self, group: Group, begins: Begins, files: RankFiles, *, is_told: bool = False
+    ) -> None:
         self._begins = begins
+        self._is_told = is_told
         self._talk = Talk(files)
         self._limits = {trial.id: trial.benchmark.timeout_seconds for trial in group.trials}
         self._current: str | None = None
@@ -42,7 +52,8 @@ class Progress:
         """
         for trial in self._begins.new():
             self._current, self._since = trial, time.monotonic()
-            listener.trial(trial)
+            if not self._is_told:
+                listener.trial(trial)
         if listener.hears_output:
             for line in self._talk.new_lines(ended=ended):
                 listener.output(line)

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from capsule import extraction, leavings
+from capsule.execute import eventfiles
 from capsule.execute.reports import Series, Text, TrialReport, writable
 from capsule.execute.workspace import RankFiles
 from capsule.extraction import MOST_BYTES, Value
 from capsule.localpaths import LocalPaths
-from capsule.manifest.sources import OUT
+from capsule.manifest import commands
+from capsule.manifest.sources import OUT, SCALARS, Source
 from capsule.plan import Trial
 
 RESULTS = f"{OUT}results.jsonl"
 """The name of what a command reports by our protocol, as a text."""
 _STREAMS = ("stdout", "stderr")
-_NAMES = 10
+_NAMES, _LONGEST = 10, 80
 
 
 def read(
@@ -32,22 +34,34 @@ def read(
     """Read the metrics of a trial that say where they are.
 
     Args:
-        files: What one rank left.
+        files: What one rank left. The scalars of its event files are laid out beside it, as they
+            will be sealed.
         trial: The trial, whose benchmark declares the metrics.
         paths: Of this machine, which are not sealed.
         ended_well: Whether the command ended with exit code 0; of one that did not, nothing is
             read: what it would still have printed is not known.
         rank: Whose files.
     """
-    sources = extraction.select(trial.benchmark.due(trial.framework), rank)
+    sources = _select(trial, rank)
     if not ended_well or not sources:
         return TrialReport(trial=trial.id, outcome="completed" if ended_well else None)
-    texts = {}
+    texts: dict[str, bytes] = {}
+    absent: dict[str, str] = {}
     for name in {source.text for source in sources.values()}:
+        try:
+            if name.endswith(SCALARS):
+                eventfiles.lay_out(files.out, _folder(name), _path(files, name))
+        except eventfiles.NoEventsError as error:
+            absent[name] = str(error)
+            continue
         text = _load(files, name, paths)
         if text is not None:
             texts[name] = text
-    extract = extraction.extract(sources, texts, beside=_list(files.out))
+        elif name.startswith(OUT):
+            beside = ", ".join(_list(files.out)) or "nothing"
+            shown = extraction.describe(name)
+            absent[name] = f"there is no file {shown} in the out folder, which holds {beside}"
+    extract = extraction.extract(sources, texts, absent=absent)
     return TrialReport(
         trial=trial.id,
         outcome="failed" if extract.reason else "completed",
@@ -61,14 +75,13 @@ def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterat
     """The texts of one rank that a capsule keeps as evidence, as far as they are there.
 
     Args:
-        files: What the rank left.
+        files: What the rank left, after `read`.
         trial: The trial, whose benchmark declares the metrics.
         rank: Whose files.
         reported: Whether what it reported by our protocol is to be kept too.
     """
-    sources = extraction.select(trial.benchmark.due(trial.framework), rank)
-    names = {source.text for source in sources.values()} | ({RESULTS} if reported else set())
-    for name in sorted(names):
+    names = {source.text for source in _select(trial, rank).values()}
+    for name in sorted(names | ({RESULTS} if reported else set())):
         stream = _open(files, name)
         if stream is None:
             continue
@@ -77,6 +90,11 @@ def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterat
         # a stream is sealed whatever its size, where it holds anything
         if size_bytes > 0 if name in _STREAMS else size_bytes <= MOST_BYTES:
             yield Text(name=name, rank=rank, path=_path(files, name))
+
+
+def _select(trial: Trial, rank: int) -> dict[str, Source]:
+    values = commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank)
+    return extraction.select(trial.benchmark.due(trial.framework), rank, values)
 
 
 def _load(files: RankFiles, name: str, paths: LocalPaths) -> bytes | None:
@@ -88,23 +106,32 @@ def _load(files: RankFiles, name: str, paths: LocalPaths) -> bytes | None:
 
 
 def _open(files: RankFiles, name: str) -> BinaryIO | None:
-    if name in _STREAMS:
+    if name in _STREAMS or name.endswith(SCALARS):
         return leavings.open_file(_path(files, name))
     return leavings.open_below(files.out, name.removeprefix(OUT))
 
 
 def _path(files: RankFiles, name: str) -> Path:
+    if name.endswith(SCALARS):
+        # beside the out folder, where no workload is shown it
+        return files.folder / "scalars" / _folder(name).replace("/", "%")
     streams = {"stdout": files.stdout, "stderr": files.stderr}
     return streams.get(name, files.folder / name)
+
+
+def _folder(name: str) -> str:
+    """The path below the out folder of event files, by the name of their text."""
+    return name.removeprefix(OUT).removesuffix(SCALARS)
 
 
 def _list(folder: Path) -> list[str]:
     """Some names in a folder, which may hold any number."""
     try:
         with os.scandir(folder) as listing:
-            return sorted(writable(entry.name) for entry in islice(listing, _NAMES))
+            names = sorted(writable(entry.name) for entry in islice(listing, _NAMES))
     except OSError:
         return []
+    return [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names]
 
 
 def _series(name: str, values: tuple[Value, ...], rank: int) -> Series:

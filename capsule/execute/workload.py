@@ -63,6 +63,11 @@ class Workload(Protocol):
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
         """Put what the program is asked to do into the start's folder."""
 
+    def setup(
+        self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
+    ) -> Invocation | None:
+        """What is to be run for one rank before it is started, None for nothing."""
+
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:

@@ -9,7 +9,8 @@
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
-                      of several ranks each has the last three in a folder rank-RRRR/
+                      setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
+                      of several ranks each has all but the first in a folder rank-RRRR/
 
 It has no bagit.txt and is never a capsule: a capsule appears whole, by one rename, at the end.
 """
@@ -62,6 +63,11 @@ class RankFiles:
     def seeding(self) -> Path:
         """What seeds a program without its help says that it replaced."""
         return self.out / ".capsule-seeding.jsonl"
+
+    @property
+    def setup(self) -> RankFiles:
+        """The logs of what is run before the workload."""
+        return RankFiles(folder=self.folder / "setup")
 
     @property
     def stdout(self) -> Path:
@@ -144,6 +150,13 @@ class Workspace:
             UsageError: It is not a run folder, or another version of capsule began it.
         """
         path = folder / "run.json"
+        if not os.path.lexists(folder):
+            raise UsageError(
+                "there is no such run folder",
+                where=str(folder),
+                advice="name the folder that the interrupted run printed; one that was sealed is"
+                " gone, and its capsule is there in its place",
+            )
         if not leavings.is_file(path):
             raise UsageError(
                 "not a run folder: it has no run.json",

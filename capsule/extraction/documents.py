@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from capsule.extraction.values import (
     UnreadError,
@@ -116,14 +116,30 @@ def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
     head = text[: text.find(b"\n") if b"\n" in text else None].decode("utf-8-sig", "replace")
     separator = max(_SEPARATORS, key=head.count)
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", errors="replace", newline="")
-    reader = csv.reader(stream, delimiter=separator)
+    lines = _Lines(stream)
+    reader = csv.reader(lines, delimiter=separator)
     try:
         for row in reader:
             if any(row):
-                yield reader.line_num, row
+                yield lines.number, row
     except csv.Error as error:
-        message = f"line {reader.line_num} of {name} is none of a table: {error}"
+        message = f"line {lines.number} of {name} is none of a table: {error}"
         raise UnreadError("bad-result", message) from None
+
+
+class _Lines:
+    r"""The lines of a table, of which `\r` alone ends some: those of a text it does not."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.number = 1
+
+    def __iter__(self) -> Iterator[str]:
+        ends = 0
+        for line in self._lines:
+            self.number = ends + 1
+            ends += line.endswith("\n")
+            yield line
 
 
 def _place(header: Sequence[str], column: str, name: str) -> int:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import plain
-from capsule.extraction import documents, printed
-from capsule.extraction.values import UnreadError, Value, check_steps, cut
-from capsule.manifest import Metric
-from capsule.manifest.sources import OUT, Column, LogKey, Pattern, Pointer, Source
+from capsule.extraction import documents, events, printed
+from capsule.extraction.values import UnreadError, Value, check_steps
+from capsule.manifest import Metric, templates
+from capsule.manifest.sources import (
+    OUT,
+    SCALARS,
+    Column,
+    EventTag,
+    LogKey,
+    Pattern,
+    Pointer,
+    Source,
+)
 
 MOST_BYTES = 64 << 20
 """Of a text that numbers are read from."""
@@ -43,41 +52,51 @@ def take(pieces: Iterable[bytes]) -> bytes:
     return b"".join(taken)
 
 
-def select(metrics: Sequence[Metric], rank: int) -> dict[str, Source]:
+def select(metrics: Sequence[Metric], rank: int, values: Mapping[str, str]) -> dict[str, Source]:
     """Where the metrics are read that a rank's texts give: of all but the first what is per rank.
 
     Args:
         metrics: All that are due.
         rank: Whose texts.
+        values: Of the placeholders that the names of files may have.
     """
     return {
-        metric.name: metric.source
+        metric.name: replace(metric.source, text=templates.fill(metric.source.text, values))
         for metric in metrics
         if metric.source is not None and (rank == 0 or metric.per == "rank")
     }
 
 
 def extract(
-    sources: Mapping[str, Source], texts: Mapping[str, bytes], *, beside: Sequence[str] = ()
+    sources: Mapping[str, Source],
+    texts: Mapping[str, bytes],
+    *,
+    absent: Mapping[str, str] | None = None,
 ) -> Extract:
     """Read every metric.
 
     Args:
         sources: Where each is, by its name.
         texts: By the names that sources have for them; those that are not there are left out.
-        beside: Names in the out folder, for a message.
+        absent: Why those are not there, by their names, for a message.
     """
     values: dict[str, tuple[Value, ...]] = {}
     faults: list[tuple[str, UnreadError]] = []
+    logs = _read_logs(sources.values(), texts)
     for name, source in sources.items():
         try:
-            values[name] = _read(source, texts, beside)
+            text = _require_text(source.text, texts, absent or {})
+            values[name] = _read(source, text, logs)
         except UnreadError as error:
             faults.append((name, error))
     if not faults:
         return Extract(values=values)
     searched = dict.fromkeys(sources[name].text for name, _ in faults)
-    ends = [quote_end(text, texts[text]) for text in searched if texts.get(text)]
+    ends = [
+        quote_end(text, texts[text])
+        for text in searched
+        if texts.get(text) and not text.endswith(SCALARS)
+    ]
     sentences = [f"{name}: {error}" for name, error in faults]
     message = "\n".join((*ends[:1], *sentences[:_LINES]))
     return Extract(values=values, reason=faults[0][1].reason, message=message)
@@ -88,9 +107,13 @@ def describe(text: str) -> str:
 
     >>> describe("stdout"), describe("out/log.txt")
     ('standard output', 'log.txt')
+    >>> describe("out/runs/scalars.tfevents")
+    'the event files of runs'
     """
     if text.startswith(OUT):
-        return text.removeprefix(OUT)
+        name = text.removeprefix(OUT)
+        is_log = name.endswith(SCALARS)
+        return f"the event files of {name.removesuffix(SCALARS)}" if is_log else name
     return {"stdout": "standard output", "stderr": "standard error"}[text]
 
 
@@ -102,22 +125,44 @@ def quote_end(name: str, text: bytes) -> str:
     return "\n".join((f"{describe(name)} ends with", *quoted))
 
 
-def _read(source: Source, texts: Mapping[str, bytes], beside: Sequence[str]) -> tuple[Value, ...]:
+def _read_logs(sources: Iterable[Source], texts: Mapping[str, bytes]) -> dict[str, events.Log]:
+    """Event files, each read once for all tags that are due."""
+    tags: dict[str, list[str]] = {}
+    for source in sources:
+        if isinstance(source, EventTag):
+            tags.setdefault(source.text, []).append(source.tag)
+    return {
+        text: events.read_log(texts[text], own)
+        for text, own in tags.items()
+        if text in texts and len(texts[text]) <= MOST_BYTES
+    }
+
+
+def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, str]) -> bytes:
+    """A text that can be searched.
+
+    Raises:
+        UnreadError: It cannot.
+    """
+    text, shown = texts.get(name), describe(name)
+    if text is None and name.startswith(OUT):
+        message = absent.get(name, f"there is no file {shown} in the out folder")
+        raise UnreadError("no-result", message)
+    if not text:
+        raise UnreadError("no-result", f"{shown} {'are' if name.endswith(SCALARS) else 'is'} empty")
+    if len(text) > MOST_BYTES:
+        message = f"{shown} has more bytes than are searched, which are {MOST_BYTES}"
+        raise UnreadError("bad-result", message)
+    return text
+
+
+def _read(source: Source, text: bytes, logs: Mapping[str, events.Log]) -> tuple[Value, ...]:
     """The values of one metric.
 
     Raises:
         UnreadError: There are none, or something else is in their place.
     """
-    text, name = texts.get(source.text), describe(source.text)
-    if text is None and source.text.startswith(OUT):
-        names = ", ".join(map(cut, beside)) or "nothing"
-        message = f"there is no file {name} in the out folder, which holds {names}"
-        raise UnreadError("no-result", message)
-    if not text:
-        raise UnreadError("no-result", f"{name} is empty")
-    if len(text) > MOST_BYTES:
-        message = f"{name} has more bytes than are searched, which are {MOST_BYTES}"
-        raise UnreadError("bad-result", message)
+    name = describe(source.text)
     match source:
         case Pattern():
             values = printed.by_pattern(source, text, name)
@@ -127,5 +172,7 @@ def _read(source: Source, texts: Mapping[str, bytes], beside: Sequence[str]) -> 
             values = documents.of_column(source, text, name)
         case Pointer():
             values = documents.at_pointer(source, text, name)
+        case EventTag():
+            values = events.of_tag(source, logs[source.text], name)
     check_steps(values)
     return values

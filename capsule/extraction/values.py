@@ -36,12 +36,14 @@ class Value:
     Attributes:
         value: May be NaN or infinite.
         step: Where on its way it was taken, None where that is not said.
-        line: Where it stands, from 1; None in a JSON document.
+        line: Where it stands, from 1; None where there are no lines.
+        words: What is quoted of a text without lines.
     """
 
     value: float
     step: float | None = None
     line: int | None = None
+    words: str = ""
 
 
 def to_number(text: str, what: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from capsule import stats
 from capsule.lint import wording
 from capsule.lint.outlook import outlook, stands_alone
-from capsule.manifest import looks
+from capsule.manifest import find_pitfalls, looks
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.paths import matches
 
@@ -22,7 +22,17 @@ _RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 def warnings(manifest: Manifest) -> list[str]:
     """Warnings about a manifest that is valid, one sentence each; empty when there are none."""
-    return [*_seed_warnings(manifest), *_claim_warnings(manifest), *_name_warnings(manifest)]
+    return [
+        *_seed_warnings(manifest),
+        *_claim_warnings(manifest),
+        *_name_warnings(manifest),
+        *_command_warnings(manifest),
+    ]
+
+
+def _command_warnings(manifest: Manifest) -> Iterator[str]:
+    for benchmark in manifest.benchmarks:
+        yield from (f"{benchmark.id}: {one}" for one in find_pitfalls(benchmark, manifest.folder))
 
 
 def _seed_warnings(manifest: Manifest) -> Iterator[str]:

@@ -32,6 +32,7 @@ from capsule.manifest.model import (
     Scalar,
     Subject,
 )
+from capsule.manifest.pitfalls import find_pitfalls, name_interpreter
 from capsule.manifest.reader import load, read, with_seeds
 from capsule.manifest.starter import starter, starter_of
 
@@ -60,7 +61,9 @@ __all__ = [
     "Resources",
     "Scalar",
     "Subject",
+    "find_pitfalls",
     "load",
+    "name_interpreter",
     "read",
     "starter",
     "starter_of",

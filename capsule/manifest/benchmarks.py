@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, sources, subjects
+from capsule.manifest import commands, filenames, sources, subjects
 from capsule.manifest.model import Benchmark, Case, Metric, Network, Operator, Subject
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
@@ -108,6 +108,8 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """A benchmark that is any program, with the metrics that it promises."""
     subject, cases = commands.command(raw, here, problems)
     sources.check(raw["metrics"], f"{here}/metrics", problems)
+    if not problems.below(f"{here}/cases"):
+        filenames.check(raw["metrics"], cases, f"{here}/metrics", problems)
     if problems.below(here):
         return None
     return Benchmark(
@@ -146,7 +148,7 @@ def _metric(name: str, raw: Raw) -> Metric:
         resolution=float(raw.get("resolution", 0)),
         per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
-        source=sources.read(raw.get("from")),
+        source=sources.read(raw.get("from"), raw.get("per", "call")),
     )
 
 

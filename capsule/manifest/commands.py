@@ -18,6 +18,8 @@ Raw = Mapping[str, Any]
 # what stands for a thing of the trial, wherever the engine shows it
 PLACEHOLDERS = ("seed", "case", "trial", "out", "inputs", "threads", "devices", "rank", "ranks")
 DATA = "data:"
+# what the name of a file may hold that a metric is read from: what whoever reads it again knows
+NAME_PLACEHOLDERS = ("seed", "case", "trial", "rank")
 MOST_CASES = 1000
 _MOST_NAME = 64
 _NOT_IN_SEGMENTS = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -62,18 +64,19 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
             problems.add(here + pointer("environment", name[:200]), reason)
     datasets = raw.get("datasets", ())
     _variables_of_datasets(datasets, f"{here}/datasets", problems)
-    known = _placeholders(cases, datasets)
+    known = [*placeholders(cases, PLACEHOLDERS), *(DATA + name for name in datasets)]
     # of cases that are wrong it is not known which parameters they have
     for place, text in () if problems.below(f"{here}/cases") else _texts(raw):
         for name in templates.names(text):
             if name not in known:
-                problems.add(f"{here}{place}", _fault(name, known))
+                problems.add(f"{here}{place}", fault(name, known))
     cwd = raw.get("cwd")
     if cwd is not None and not is_below(cwd, raw.get("inputs", ())):
         message = f"{quote(cwd)} is not among this benchmark's inputs, nor below one"
         problems.add(f"{here}/cwd", message)
     subject = Command(
         words=tuple(raw["command"]),
+        setup=tuple(raw.get("setup", ())),
         environment=environment,
         cwd=cwd,
         injects_seed=raw.get("seeding") == "inject",
@@ -116,20 +119,41 @@ def show(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def name_values(case: Case, *, trial: str, seed: int, rank: int) -> dict[str, str]:
+    """The values of the placeholders that the name of a metric's file may have.
+
+    Args:
+        case: Whose parameters are among them.
+        trial: Id of the trial.
+        seed: The trial's.
+        rank: Who leaves the file.
+    """
+    return {
+        **{name: show(value) for name, value in case.parameters.items()},
+        "seed": str(seed),
+        "case": case.name,
+        "trial": trial,
+        "rank": str(rank),
+    }
+
+
 def _texts(raw: Raw) -> Iterator[tuple[str, str]]:
-    yield from ((f"/command/{index}", word) for index, word in enumerate(raw["command"]))
+    for field in ("setup", "command"):
+        for index, word in enumerate(raw.get(field, ())):
+            yield f"/{field}/{index}", word
     for name, value in raw.get("environment", {}).items():
         yield pointer("environment", name[:200]), value
 
 
-def _placeholders(cases: Sequence[Case], datasets: Iterable[str]) -> list[str]:
-    """What a placeholder may name: of parameters those that every case has."""
+def placeholders(cases: Sequence[Case], names: Iterable[str]) -> list[str]:
+    """What a placeholder may name: beside these names the parameters that every case has."""
     parameters = [set(case.parameters) for case in cases]
     common = set.intersection(*parameters) if parameters else set()
-    return [*sorted(common), *PLACEHOLDERS, *(DATA + name for name in datasets)]
+    return [*sorted(common), *names]
 
 
-def _fault(name: str, known: Sequence[str]) -> str:
+def fault(name: str, known: Sequence[str]) -> str:
+    """What is said of a placeholder that stands for nothing."""
     if name.startswith(DATA):
         data = [one for one in known if one.startswith(DATA)]
         if not data:

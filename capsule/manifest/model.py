@@ -183,12 +183,14 @@ class Command:
 
     Attributes:
         words: Argument list, run in the image; placeholders in braces as `templates` has them.
+        setup: Words of what is run before it in each process start, untimed; none for nothing.
         environment: Variables that it gets besides those of every workload; placeholders likewise.
         cwd: Where it starts, an input folder or one below; None for the folder that it may write.
         injects_seed: Whether it is a Python program whose own seeds are replaced.
     """
 
     words: tuple[str, ...]
+    setup: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     injects_seed: bool = False

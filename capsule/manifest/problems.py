@@ -13,6 +13,18 @@ from capsule.errors import ManifestError
 from capsule.manifest.lines import scan
 
 _AT_MOST = 25
+# words of other tools
+_MEANT = {
+    **dict.fromkeys(("percent", "percentage", "pct", "rtol"), "relative"),
+    **dict.fromkeys(("abs", "atol", "tolerance", "value"), "absolute"),
+    **dict.fromkeys(("cmd", "args", "argv", "run", "exec"), "command"),
+    **dict.fromkeys(("env", "variables"), "environment"),
+    **dict.fromkeys(("workdir", "working_dir", "dir"), "cwd"),
+    **dict.fromkeys(("files", "sources", "scripts"), "inputs"),
+    **dict.fromkeys(("flags", "parameters", "matrix", "grid"), "cases"),
+    **dict.fromkeys(("build", "prepare", "before"), "setup"),
+    **dict.fromkeys(("regex", "regexp", "capture"), "pattern"),
+}
 _MOST_NAMES = 200  # difflib takes about 20 microseconds a name
 _KINDS = {
     "object": "an object",
@@ -92,6 +104,8 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     'gemm'
     """
     known = {name.lower(): name for name in islice(names, _MOST_NAMES)}
+    if (meant := _MEANT.get(word.lower())) in known:
+        return meant
     close = difflib.get_close_matches(word.lower()[:64], known, n=1)
     return known[close[0]] if close else None
 

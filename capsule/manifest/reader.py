@@ -6,13 +6,14 @@ import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
 from capsule.levels.data import generators
-from capsule.manifest import claims, narrow, rules, syntax
+from capsule.manifest import claims, foreign, narrow, rules, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
@@ -25,13 +26,15 @@ from capsule.manifest.model import (
     Manifest,
     Resources,
 )
-from capsule.manifest.problems import Problems, instead, quote, report
+from capsule.manifest.problems import Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
 
 MOST_BYTES = 1 << 18
 MOST_TRIALS = 100_000
 # more than anybody trains beforehand, and within what small generators take (0 to 31328)
 LEAST_SEEDS = 10_000
+_KINDS = {"command", "operator", "network", "level"}
+_MOST_BESIDE = 1000
 
 
 def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
@@ -46,9 +49,11 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
             pointer, line and the nearest right name.
         UsageError: No benchmark uses one of `frameworks`.
     """
+    if path.is_dir():
+        advice = "name the manifest in it"
+        raise ManifestError("is a folder, and no manifest", where=str(path), advice=advice)
     if not path.is_file():
-        advice = "`capsule init` writes a manifest to start from"
-        raise ManifestError("no such file", where=str(path), advice=advice)
+        raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
     try:
         with path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
@@ -60,6 +65,12 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
         return whole
     part = read(data, where=str(path), folder=path.parent)
     return replace(part, narrowed_from=digest.of_bytes(whole.source))
+
+
+def _advise_missing(path: Path) -> str:
+    beside = [one.name for one in islice(path.parent.glob("*.json"), _MOST_BESIDE)]
+    near = nearest(path.name, beside)
+    return f"did you mean {near}?" if near else "`capsule init` writes a manifest to start from"
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
@@ -94,6 +105,7 @@ def read(
     """
     raw = _parse(data, where)
     problems = Problems()
+    raw = _put_right(raw, problems)
     problems.add_violations(raw, "manifest-1")
     benchmarks: tuple[Benchmark, ...] = ()
     if isinstance(raw, dict):
@@ -105,6 +117,9 @@ def read(
 
 
 def _parse(data: bytes, where: str) -> Any:
+    if other := foreign.recognize(data):
+        what, advice = other
+        raise ManifestError(what, where=where, advice=advice)
     if len(data) > MOST_BYTES:
         raise ManifestError(f"more than {MOST_BYTES} bytes is no manifest", where=where)
     try:
@@ -112,8 +127,32 @@ def _parse(data: bytes, where: str) -> Any:
     except DamagedError as error:
         refusals = _refusals(data.decode(errors="replace"))
         if not refusals or isinstance(error, NotJsonError):
-            raise ManifestError(error.what, where=where) from None
+            advice = foreign.advise(data)
+            raise ManifestError(error.what, where=where, advice=advice) from None
         raise report(refusals, where) from None
+
+
+def _put_right(raw: Any, problems: Problems) -> Any:
+    """The same with a command that is spelt otherwise as one, so that no operator is missed."""
+    benchmarks = raw.get("benchmarks") if isinstance(raw, dict) else None
+    if not isinstance(benchmarks, list):
+        return raw
+    entries: list[Any] = []
+    for index, entry in enumerate(benchmarks):
+        entries.append(entry)
+        if not isinstance(entry, dict) or not _KINDS.isdisjoint(entry):
+            continue
+        here = f"/benchmarks/{index}"
+        near = next((name for name in entry if nearest(name, ["command"])), None)
+        if near is not None:
+            message = f"unknown field {quote(near)}; did you mean 'command'?"
+            problems.add(here + schema.pointer(near[:200]), message)
+            rest = {name: value for name, value in entry.items() if name != near}
+            entries[-1] = {**rest, "command": entry[near]}
+        elif "metrics" in entry:
+            problems.add(here, "the field 'command' is missing")
+            entries[-1] = {**entry, "command": ["true"]}
+    return {**raw, "benchmarks": entries}
 
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
@@ -183,7 +222,8 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
         names = entry.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
-                message = f"no dataset {quote(name)}; {instead(name, known)}"
+                more = instead(name, known) if known else "declare it in the manifest's datasets"
+                message = f"no dataset {quote(name)}; {more}"
                 problems.add(f"{here}/datasets/{index}", message)
 
 

@@ -12,6 +12,8 @@ from capsule.patterns import PatternError, compile_pattern
 Occurrence = Literal["last", "only", "all"]
 OUT = "out/"
 """What the name of a text begins with that is a file of the trial's out folder."""
+SCALARS = "/scalars.tfevents"
+"""What the name of a text ends with that holds the scalars of event files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +73,31 @@ class LogKey:
     key: str
 
 
-Source = Pattern | Pointer | Column | LogKey
+@dataclass(frozen=True, kw_only=True)
+class EventTag:
+    """A tag of TensorFlow's event files.
+
+    Attributes:
+        text: `out/`, the path of a file or folder below the out folder, and `SCALARS`.
+        tag: Such as `train/loss`.
+        is_curve: Whether each of its numbers counts, with its step, or the last.
+    """
+
+    text: str
+    tag: str
+    is_curve: bool = False
 
 
-def read(raw: Mapping[str, Any] | None) -> Source | None:
-    """The source that a metric's `from`, which fits the schema, describes."""
+Source = Pattern | Pointer | Column | LogKey | EventTag
+
+
+def read(raw: Mapping[str, Any] | None, per: str = "call") -> Source | None:
+    """The source that a metric's `from` describes.
+
+    Args:
+        raw: It, which fits the schema.
+        per: What several values of the metric are.
+    """
     if raw is None:
         return None
     text = OUT + raw["file"] if "file" in raw else raw.get("stream", "stdout")
@@ -86,7 +108,9 @@ def read(raw: Mapping[str, Any] | None) -> Source | None:
         return Pointer(text=text, pointer=raw["json"])
     if "csv" in raw:
         return Column(text=text, column=raw["csv"], step=raw.get("step"))
-    return LogKey(text=text, key=raw["mllog"])
+    if "mllog" in raw:
+        return LogKey(text=text, key=raw["mllog"])
+    return EventTag(text=text + SCALARS, tag=raw["tensorboard"], is_curve=per == "step")
 
 
 def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
@@ -98,7 +122,7 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         problems: Collects what is wrong.
     """
     for name, metric in metrics.items():
-        source = read(metric.get("from"))
+        source = read(metric.get("from"), metric.get("per", "call"))
         if source is None:
             continue
         place = f"{here}/{name}/from"
@@ -118,6 +142,8 @@ def gives_steps(source: Source) -> bool:
             return source.step is not None
         case LogKey():
             return True
+        case EventTag():
+            return source.is_curve
         case Pointer():
             return False
 

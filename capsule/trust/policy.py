@@ -259,6 +259,8 @@ def _describe(benchmark: Benchmark) -> str:
 
 def _command(command: Command, cases: int) -> str:
     words = repr(" ".join(command.words))
+    if command.setup:
+        words = f"{' '.join(command.setup)!r}, and then {words}"
     where = f", started in {command.cwd}" if command.cwd else ""
     variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
     seeded = ", its seeds replaced" if command.injects_seed else ""

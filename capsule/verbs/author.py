@@ -114,6 +114,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
     from capsule import lint, manifest, reading
+    from capsule.execute import inputs
 
     path = arguments.manifest
     # a pipe has no end to look for a directory at
@@ -125,6 +126,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
     else:
         checked = manifest.load(path, arguments.frameworks)
+        inputs.collect(checked, checked.folder)
         hints = lint.hints(checked)
     warnings, outlook = lint.warnings(checked), lint.outlook(checked)
     if arguments.json:

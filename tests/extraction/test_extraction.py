@@ -148,15 +148,16 @@ def test_steps_of_mlperf_count_where_every_line_has_them() -> None:
 
 def test_every_fault_is_told_and_only_the_first_text_is_quoted() -> None:
     other = Pointer(text="out/a.json", pointer="/b")
+    absent = {"out/a.json": "there is no such file"}
     extract = extraction.extract(
-        {"loss": LOSS, "other": other}, {"stdout": b"nothing\n"}, beside=("b.json",)
+        {"loss": LOSS, "other": other}, {"stdout": b"nothing\n"}, absent=absent
     )
     assert extract.reason == "no-result"
     assert extract.message.splitlines() == [
         "standard output ends with",
         "  | nothing",
         "loss: no line of standard output fits loss: ([^ ]+)",
-        "other: there is no file a.json in the out folder, which holds b.json",
+        "other: there is no such file",
     ]
 
 

@@ -1,6 +1,7 @@
 """A script that nobody edited: its numbers are read where they are, from the run to a verdict."""
 
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -178,6 +179,109 @@ def test_show_tells_the_line_of_each_number(author: User) -> None:
     assert value["text"] == f"epoch 2 loss: {value['value']:.6f}"
     table = author.run("show", "a.capsule.zip", "--evidence").stdout
     assert f"logs/0001-stdout.txt:4: {value['text']}" in table
+
+
+WRITTEN = Path(__file__).parent.parent / "data" / "events"
+# what torch.utils.tensorboard wrote is as good as what it writes, and needs no TensorBoard
+LOG = """
+import os, shutil
+shutil.copytree(os.environ["CAPSULE_INPUTS"] + "/torch", "runs/Nov22_10-00-00_host")
+"""
+
+
+def write_logging(user: User, script: str = LOG, **metrics: Document) -> Path:
+    shutil.copytree(WRITTEN / "torch", user.folder / "torch", dirs_exist_ok=True)
+    write_script(user.folder, script)
+    benchmark: Document = {
+        "id": "tiny",
+        "command": ["python3", "tiny.py"],
+        "inputs": ["tiny.py", "torch"],
+        "metrics": metrics,
+    }
+    return write_manifest(user.folder, benchmarks=[benchmark], seeds=[1, 2], claims=[])
+
+
+def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
+    source = {"tensorboard": "train/loss", "file": "runs"}
+    manifest = write_logging(author, loss={"from": source}, curve={"per": "step", "from": source})
+    publish(author, manifest)
+    samples = {
+        line["metric"].rpartition("/")[2]: (line["values"], line["steps"])
+        for line in read_lines(author, "samples.jsonl")
+    }
+    assert samples["loss"] == ([14.0], None)
+    assert samples["curve"][0][3:] == [13.0, 14.0]
+    assert samples["curve"][1] == [0, 1, 2, 3, 4]
+    path = "evidence/0001/runs/scalars.tfevents"
+    (evidence,) = read_lines(author, "attempts.jsonl")[0]["evidence"]
+    assert evidence == {"name": "out/runs/scalars.tfevents", "path": path, "rank": 0}
+    with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
+        kept = opened.read(f"data/{path}")
+    # neither a histogram nor a text, which may hold paths and names
+    assert (b"train/loss" in kept, b"weights" in kept, b"hello" in kept) == (True, False, False)
+    facts = author.json("check", "a.capsule.zip")["checked"]
+    assert "4 series of samples are what the texts give that they were read from" in facts
+    shown = author.json("show", "a.capsule.zip", "--evidence")["evidence"]
+    assert [len(one["values"]) for one in shown[:2]] == [5, 1]
+    table = author.run("show", "a.capsule.zip", "--evidence").stdout
+    words = " ".join(table.split())
+    assert "step 4, 2026-11-22T" in words
+    assert "train/loss = 14.0" in words
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("", "there are no event files in the folder runs of the out folder"),
+        (
+            LOG + 'shutil.copytree("runs/Nov22_10-00-00_host", "runs/other")',
+            "2 folders below runs have event files, and one is due: runs/Nov22_10-00-00_host,"
+            " runs/other",
+        ),
+        (LOG.replace("/torch", "/nothing"), "exit code 1"),
+        (
+            LOG + 'os.truncate("runs/Nov22_10-00-00_host/events.out.tfevents.2.host.1.1", 200)',
+            "the event files of runs: ends within a record",
+        ),
+    ],
+)
+def test_event_files_that_are_not_those_of_one_whole_run_fail_the_trial(
+    author: User, script: str, words: str
+) -> None:
+    source = {"tensorboard": "train/loss", "file": "runs"}
+    manifest = write_logging(author, script, loss={"from": source})
+    options = ("--runtime", "host", "--output", "a.capsule.zip", "--keep-going")
+    ended = author.run("run", manifest, *options)
+    assert ended.returncode == 5
+    assert words in " ".join(ended.stderr.split())
+    assert author.run("check", "a.capsule.zip").returncode == 0
+
+
+def test_the_name_of_a_file_may_hold_placeholders(author: User) -> None:
+    script = """
+import os, pathlib
+folder = pathlib.Path(os.environ["CASE"], "seed-" + os.environ["CAPSULE_SEED"])
+folder.mkdir(parents=True)
+(folder / "log.txt").write_text("loss: " + os.environ["RATE"])
+"""
+    write_script(author.folder, script)
+    file = "{case}/seed-{seed}/log.txt"
+    benchmark: Document = {
+        "id": "tiny",
+        "command": ["python3", "tiny.py"],
+        "inputs": ["tiny.py"],
+        "cases": {"rate": [0.5, 0.25]},
+        "environment": {"CASE": "{case}", "RATE": "{rate}"},
+        "metrics": {"loss": {"from": {"pattern": "loss: (.*)", "file": file}}},
+    }
+    manifest = write_manifest(author.folder, benchmarks=[benchmark], seeds=[1, 2], claims=[])
+    publish(author, manifest)
+    samples = {line["trial"]: line["values"] for line in read_lines(author, "samples.jsonl")}
+    assert samples["tiny/rate0.5/command/1"] == [0.5]
+    assert samples["tiny/rate0.25/command/2"] == [0.25]
+    names = {one["evidence"][0]["name"] for one in read_lines(author, "attempts.jsonl")}
+    assert "out/rate0.25/seed-2/log.txt" in names
+    assert author.run("check", "a.capsule.zip").returncode == 0
 
 
 def refreeze(record: Record) -> Record:

@@ -136,3 +136,31 @@ def test_a_stranger_sees_the_words_variables_and_folder_before_he_trusts(
     line = " ".join(refused.stderr.split())
     assert "--seed {seed} --lr {lr} --out {out}/log.txt', started in repo" in line
     assert "DATA_WORKERS='0', 2 cases" in line
+
+
+def test_a_script_finds_its_data_by_variable_and_by_placeholder(author: User) -> None:
+    script = """
+import os, sys
+names = [name for name in os.environ if name.startswith("CAPSULE_DATA")]
+assert names == ["CAPSULE_DATA_CIFAR_10_V1"], names
+assert sys.argv[1] == os.environ[names[0]] + "/x.txt"
+print("loss:", open(sys.argv[1]).read())
+"""
+    manifest = write(
+        author.folder,
+        command=["python3", "repo/main.py", "{data:cifar-10.v1}/x.txt"],
+        datasets=["cifar-10.v1"],
+        cases=[{"name": "a", "lr": 1}],
+        environment={},
+        metrics=PRINTED,
+    )
+    (author.folder / "repo" / "main.py").write_text(script)
+    document = json.loads(manifest.read_text())
+    for name in ("cifar-10.v1", "other"):
+        (author.folder / name).mkdir()
+        (author.folder / name / "x.txt").write_text("0.5")
+    document["datasets"] = {name: {"path": name} for name in ("cifar-10.v1", "other")}
+    manifest.write_text(json.dumps(document))
+    ended = author.run("run", manifest, "--runtime", "host", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    assert author.json("show", "a.zip")["metrics"]["sweep/a/command/loss"]["mean"] == 0.5

@@ -3,9 +3,10 @@
 import pytest
 
 from capsule.jsons import Json, JsonObject
-from capsule.manifest.sources import Column, LogKey, Pattern, Pointer, Source
+from capsule.manifest.sources import Column, EventTag, LogKey, Pattern, Pointer, Source
 from tests.manifest.test_reader import complaint, read, variant
 
+ONE = "exactly one of pattern, json, csv, mllog and tensorboard"
 CURVE = "epoch (?P<step>[0-9]+) loss (?P<value>.*)"
 
 
@@ -32,6 +33,10 @@ def metric(source: Json, **fields: Json) -> JsonObject:
             Column(text="out/stdout", column="loss", step="epoch"),
         ),
         ({"mllog": "loss"}, LogKey(text="stdout", key="loss")),
+        (
+            {"tensorboard": "train/loss", "file": "runs"},
+            EventTag(text="out/runs/scalars.tfevents", tag="train/loss"),
+        ),
     ],
 )
 def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
@@ -42,8 +47,13 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ({}, "exactly one of pattern, json, csv and mllog"),
-        ({"pattern": "(x)", "json": ""}, "exactly one of pattern, json, csv and mllog"),
+        ({}, ONE),
+        ({"pattern": "(x)", "json": ""}, ONE),
+        ({"tensorboard": "loss"}, "tensorboard needs file: the folder"),
+        ({"csv": "a", "file": "{out}/log"}, "{out} is where the path begins anyway"),
+        ({"csv": "a", "file": "{sed}.csv"}, "unknown placeholder {sed}; did you mean {seed}?"),
+        ({"csv": "a", "file": "{data:a}"}, "this benchmark has no datasets"),
+        ({"csv": "a", "file": "{{seed}}"}, '"{seed}" is not a plain relative path'),
         ({"csv": "a", "file": "a", "stream": "stderr"}, "a file or a stream, not both"),
         ({"csv": "a", "occurrence": "all"}, "occurrence goes with a pattern alone"),
         ({"mllog": "a", "step": "b"}, "step goes with csv alone"),
@@ -74,3 +84,23 @@ def test_what_means_nothing_is_refused(source: JsonObject, words: str) -> None:
 )
 def test_a_curve_needs_steps(source: JsonObject, words: str) -> None:
     assert words in complaint(metric(source, per="step"))
+
+
+def test_a_tag_per_step_is_a_curve() -> None:
+    source: JsonObject = {"tensorboard": "train/loss", "file": "runs"}
+    (loss,) = read(metric(source, per="step")).benchmarks[0].metrics
+    text = "out/runs/scalars.tfevents"
+    assert loss.source == EventTag(text=text, tag="train/loss", is_curve=True)
+
+
+@pytest.mark.parametrize("value", ["../../etc", "a b", ".hidden", "/etc/passwd"])
+def test_a_parameter_that_makes_no_plain_path_is_refused(value: str) -> None:
+    source: JsonObject = {"csv": "a", "file": "{set}/log.csv"}
+    benchmark: JsonObject = {
+        "id": "train",
+        "command": ["true"],
+        "cases": [{"name": "a", "set": "a"}, {"name": "b", "set": value}],
+        "metrics": {"loss": {"from": source}},
+    }
+    message = complaint(variant(benchmarks=[benchmark], claims=[]))
+    assert "in the case b is not a plain relative path" in message

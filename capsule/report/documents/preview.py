@@ -16,6 +16,7 @@ def preview_to_json(preview: Preview) -> JsonObject:
     first = preview.invocation
     return {
         **planning.to_json(preview.plan),
+        "setup": None if preview.setup is None else list(preview.setup.command),
         "first": {
             "command": list(first.command),
             "cwd": first.cwd,

@@ -119,6 +119,8 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
     commands = [one for one in manifest.benchmarks if isinstance(one.subject, Command)]
     for benchmark in commands[:_COMMANDS]:
         assert isinstance(benchmark.subject, Command)
+        if benchmark.subject.setup:
+            yield "setup", f"{benchmark.id}: {shlex.join(benchmark.subject.setup)}"
         yield "command", f"{benchmark.id}: {shlex.join(benchmark.subject.words)}"
     if len(commands) > _COMMANDS:
         yield "", f"and {len(commands) - _COMMANDS} more"

@@ -40,6 +40,8 @@ def _name_image(preview: Preview) -> str:
 
 def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     first, plan = preview.invocation, preview.plan
+    if preview.setup is not None:
+        yield "setup", shlex.join(preview.setup.command)
     yield "words", shlex.join(first.command)
     yield "folder", first.cwd
     for n, (name, value) in enumerate(sorted(first.environment.items())):

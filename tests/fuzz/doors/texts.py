@@ -16,9 +16,11 @@ from capsule.execute import texts
 from capsule.execute.reports import Journal, merge
 from capsule.execute.workspace import RankFiles
 from capsule.localpaths import LocalPaths
+from capsule.manifest.sources import SCALARS
 from tests.fuzz import mutate
 from tests.fuzz.campaign import Door
 from tests.fuzz.doors.reports import seal
+from tests.support import eventfiles
 from tests.support.records import manifest_document
 
 _TEXTS: tuple[tuple[dict[str, Any], str], ...] = (
@@ -36,8 +38,19 @@ _TEXTS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
+_EVENTS: dict[str, Any] = {"tensorboard": "loss", "file": "runs"}
+_PAYLOADS = (
+    eventfiles.VERSION,
+    eventfiles.event(1, eventfiles.simple("loss", 0.5)),
+    eventfiles.event(2, eventfiles.tensor("loss", b"\x08\x01\x2d\0\0\0\x3f")),
+    eventfiles.begins(2),
+)
+
+
 def make_text(random: Random) -> bytes:
     """A source and a text that has its number, one or both changed."""
+    if random.random() < 0.2:
+        return json.dumps(_EVENTS).encode() + b"\n" + _make_events(random)
     source, text = random.choice(_TEXTS)
     if random.random() < 0.3:
         source = mutate.document(source, random, 1)
@@ -45,6 +58,15 @@ def make_text(random: Random) -> bytes:
     if random.random() < 0.8:
         data = mutate.text(data, random)
     return json.dumps(source).encode() + b"\n" + data
+
+
+def _make_events(random: Random) -> bytes:
+    """Event files whose messages, or whose records, are no longer what a program writes."""
+    payloads = [
+        mutate.text(payload, random) if random.random() < 0.5 else payload for payload in _PAYLOADS
+    ]
+    data = b"".join(map(eventfiles.record, payloads))
+    return mutate.text(data, random) if random.random() < 0.3 else data
 
 
 def send_text(data: bytes, folder: Path) -> None:
@@ -67,6 +89,8 @@ def send_text(data: bytes, folder: Path) -> None:
     if loss.source.text in ("stdout", "stderr"):
         path = path.with_suffix(".txt")
     path.parent.mkdir(parents=True, exist_ok=True)
+    if loss.source.text.endswith(SCALARS):
+        path = path.parent / eventfiles.NAME
     path.write_bytes(text)
     report = texts.read(files, trial, LocalPaths(folder), ended_well=True, rank=0)
     journal = Journal(software={}, environment={}, reports=(report,))

@@ -186,8 +186,8 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
         "zip",
     ),
     ("split-over-disks", _raw(lambda: _patched(_END_RECORD, _DISK, 1)), _FORM),
-    ("no-zip", _raw(lambda: b"\x1f\x8b" + bytes(1000)), _END),
-    ("nothing", _raw(lambda: b""), _END),
+    ("no-zip", _raw(lambda: bytes(1000)), "not a capsule: it is no zip file"),
+    ("nothing", _raw(lambda: b""), "not a capsule: it is empty"),
 )
 
 CASES = refuse("zip", _ATTACKS)

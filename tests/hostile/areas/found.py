@@ -26,7 +26,8 @@ def _run(script: str, source: Document = LOSS) -> Prepare:
     return prepare
 
 
-def _fail(name: str, script: str, says: str, source: Document = LOSS, mib: int = 512) -> Case:
+def fail(name: str, script: str, says: str, source: Document = LOSS, mib: int = 512) -> Case:
+    """A run whose script leaves what gives no number, and that therefore fails."""
     return Case(name=f"found/{name}", prepare=_run(script, source), status=5, says=says, mib=mib)
 
 
@@ -41,49 +42,49 @@ _SECRET = "os.environ['CAPSULE_OUT'] + '/../../../../secret.json'"
 
 CASES = (
     # the secret is on the host, where a link that is followed would find it
-    _fail("link", f"os.symlink({_SECRET}, 'out.json')", _NONE, _FILE),
-    _fail("link-on-the-way", f"os.symlink(os.path.dirname({_SECRET}), 'a')", _NONE, _BELOW),
-    _fail("pipe", "os.mkfifo('out.json')", _NONE, _FILE),
-    _fail("folder", "os.mkdir('out.json')", _NONE, _FILE),
-    _fail(
+    fail("link", f"os.symlink({_SECRET}, 'out.json')", _NONE, _FILE),
+    fail("link-on-the-way", f"os.symlink(os.path.dirname({_SECRET}), 'a')", _NONE, _BELOW),
+    fail("pipe", "os.mkfifo('out.json')", _NONE, _FILE),
+    fail("folder", "os.mkdir('out.json')", _NONE, _FILE),
+    fail(
         "holes",
         "open('out.json', 'w').truncate(1 << 40)",
         "has more bytes than are searched",
         {"pattern": "(x)", "file": "out.json"},
     ),
-    _fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is no JSON document", _FILE),
-    _fail("empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "most of a JSON", _FILE),
-    _fail("endless-digits", "print('loss: ' + '1' * 10**6 + 'x')", "which is no number"),
-    _fail("steers", r"print('loss: \x1b[2J')", r"\x1b[2J"),
-    _fail("names-that-steer", r"open('\x1b[2J\n', 'w')", _NONE, _FILE),
-    _fail("half-a-surrogate", r"open(b'\xff', 'w')", _NONE, _FILE),
+    fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is no JSON document", _FILE),
+    fail("empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "most of a JSON", _FILE),
+    fail("endless-digits", "print('loss: ' + '1' * 10**6 + 'x')", "which is no number"),
+    fail("steers", r"print('loss: \x1b[2J')", r"\x1b[2J"),
+    fail("names-that-steer", r"open('\x1b[2J\n', 'w')", _NONE, _FILE),
+    fail("half-a-surrogate", r"open(b'\xff', 'w')", _NONE, _FILE),
     # a match for each of its ways takes Python's own engine longer than there is time
-    _fail(
+    fail(
         "many-ways",
         "print('a' * 10**6)",
         "no line of standard output",
         {"pattern": "^(a+)+b$"},
     ),
-    _fail(
+    fail(
         "many-states",
         "print('ab' * 10**6)",
         "no line of standard output",
         {"pattern": "(?:a|b)*a(?:a|b){300}(x)"},
     ),
-    _fail(
+    fail(
         "many-numbers",
         "print('1\\n' * 10**6)",
         "more than 200000 values",
         {"pattern": "(.*)", "occurrence": "all"},
     ),
-    _fail(
+    fail(
         "many-columns",
         "open('out.csv', 'w').write(',' * 10**7)",
         "no column loss",
         {"csv": "loss", "file": "out.csv"},
         mib=1024,
     ),
-    _fail(
+    fail(
         "endless-cell",
         "open('out.csv', 'w').write('loss\\n\"' + 'x\\n' * 10**6)",
         "is none of a table",

@@ -1,0 +1,65 @@
+"""What is taken for a capsule most often, and is none: told before it is read as one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from capsule.errors import DamagedError
+
+_ZIP = b"PK\x03\x04"
+_HEAD_BYTES = 512
+_GET = "get the file itself, which ends in .capsule.zip"
+
+
+def refuse_file(path: Path) -> None:
+    """Stop at a file that does not begin as a zip does.
+
+    Raises:
+        DamagedError: Says what it seems to be.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+    if head.startswith(_ZIP):
+        return
+    what, advice = _recognize(head)
+    raise DamagedError(f"not a capsule: it {what}", where=str(path), advice=advice)
+
+
+def _recognize(head: bytes) -> tuple[str, str]:
+    start = head.lstrip().lower()
+    if not head:
+        return "is empty", "get it again from where it was published"
+    if start.startswith(b"%pdf"):
+        return "is a PDF", "the paper says where its capsule is published"
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "is a web page", _GET
+    if start.startswith(b"version https://git-lfs"):
+        return "is a pointer of Git LFS", "`git lfs pull` gets the file itself"
+    if start.startswith((b"{", b"[")):
+        return "is JSON", "`capsule run` runs a manifest, and seals a capsule"
+    if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+        return "is compressed otherwise", "unpack it first; a folder is read too"
+    return "is no zip file", _GET
+
+
+def refuse_folder(path: Path) -> None:
+    """Stop at a folder that no capsule was unpacked to.
+
+    Raises:
+        DamagedError: Says what it seems to be.
+    """
+    if os.path.lexists(path / "bagit.txt"):
+        return
+    if os.path.lexists(path / "run.json"):
+        raise DamagedError(
+            "not a capsule: it is the folder of a run that was not sealed",
+            where=str(path),
+            advice="`capsule run --resume` goes on with it",
+        )
+    raise DamagedError(
+        "not a capsule: a folder without bagit.txt",
+        where=str(path),
+        advice="name the capsule's file, or the folder that it was unpacked to",
+    )

@@ -1,0 +1,60 @@
+"""What a file is that was taken for a manifest, and how it becomes one."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_COMMENT = re.compile(r"^\s*(//|#|/\*)", re.MULTILINE)
+_YAML = re.compile(r"\A(---|%YAML|[A-Za-z_][\w-]*:( |$))", re.MULTILINE)
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def recognize(data: bytes) -> tuple[str, str] | None:
+    """What a file is instead of JSON, and what to do; None where its text has to tell.
+
+    Args:
+        data: It, or its beginning.
+    """
+    if data.startswith(_UTF16):
+        return "is UTF-16", "save it as UTF-8"
+    if data.startswith(b"PK"):
+        return (
+            "is a zip file, as a capsule is, and no manifest",
+            "`capsule verify` runs a capsule again, and `capsule show` tells what is in it",
+        )
+    if not data.strip():
+        return "is empty", "`capsule init` writes a manifest to start from"
+    return None
+
+
+def advise(data: bytes) -> str:
+    """How to mend what is no JSON.
+
+    >>> advise(b'{"a": 1,}')
+    'leave out the comma before }'
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "save it as UTF-8"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return _advise(text, error.pos)
+    except (ValueError, RecursionError):
+        pass
+    return "write it as JSON has it"
+
+
+def _advise(text: str, place: int) -> str:
+    before, sign = text[:place].rstrip(), text[place : place + 1]
+    if _YAML.match(text):
+        return "it seems to be YAML: a manifest is JSON, which every YAML tool can write"
+    if before.endswith(",") and sign in ("}", "]", ","):
+        return "leave out the second comma" if sign == "," else f"leave out the comma before {sign}"
+    if sign == "'":
+        return "write texts in double quotes"
+    if sign and _COMMENT.match(text[text.rfind("\n", 0, place) + 1 :]):
+        return "leave out the comments: JSON has none"
+    return "a manifest is JSON; `capsule init` writes one to start from"

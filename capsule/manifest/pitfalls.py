@@ -1,0 +1,142 @@
+"""What is allowed in a command, and most often a mistake."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from capsule.manifest import commands, templates
+from capsule.manifest.model import Benchmark, Command
+from capsule.manifest.problems import nearest, quote
+from capsule.manifest.sources import OUT
+
+_OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
+_SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m", ".js")
+_HEAD_BYTES = 256
+_MOST_NAMES = 1000
+
+
+def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
+    """What of a benchmark its author may not have meant, one sentence each.
+
+    Args:
+        benchmark: The benchmark.
+        folder: Where its files lie, None where they are not at hand.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command):
+        return
+    yield from _about_parameters(benchmark, command)
+    for words in filter(None, (command.setup, command.words)):
+        yield from _about_words(words, benchmark)
+        if folder is not None:
+            yield from _about_files(words, benchmark, command, folder)
+
+
+def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:
+    """Parameters of cases that make no difference."""
+    files = [
+        metric.source.text
+        for metric in benchmark.metrics
+        if metric.source is not None and metric.source.text.startswith(OUT)
+    ]
+    texts = [*command.setup, *command.words, *command.environment.values(), *files]
+    used = {name for text in texts for name in templates.names(text)}
+    if "case" in used:
+        return
+    for name in dict.fromkeys(name for case in benchmark.cases for name in case.parameters):
+        if name not in used:
+            yield (
+                f"the parameter {name} stands in no word and no variable, so it changes nothing:"
+                f" write {{{name}}} where its value belongs"
+            )
+
+
+def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[str]:
+    program = words[0]
+    if " " in program and not commands.is_below(program, benchmark.inputs):
+        try:
+            parts = shlex.split(program)
+        except ValueError:
+            parts = program.split()
+        instead = quote([*parts, *words[1:]])
+        yield f"{quote(program)} is the name of one program; did you mean {instead}?"
+    for word in words[1:]:
+        if word in _OF_SHELLS:
+            yield (
+                f"no shell reads the command, so the program gets {quote(word)} as a word; what"
+                " comes before it can be the `setup`, and what is printed is kept anyway"
+            )
+
+
+def _about_files(
+    words: tuple[str, ...], benchmark: Benchmark, command: Command, folder: Path
+) -> Iterator[str]:
+    # what else ends as a script does may be what the program writes
+    script = next((word for word in words[1:] if not word.startswith("-")), None)
+    for word in words:
+        if commands.is_below(word, benchmark.inputs):
+            continue
+        if word.startswith(("/", "-", "..")) or any(templates.names(word)):
+            continue
+        if command.cwd is not None and (folder / command.cwd / word).exists():
+            continue
+        if (folder / word).is_file():
+            yield (
+                f"{quote(word)} lies beside the manifest and is not among the benchmark's inputs,"
+                " so the command does not find it: add it there"
+            )
+        elif word in (words[0], script) and word.endswith(_SCRIPTS) and not command.setup:
+            known = _names(folder, benchmark)
+            names = {name.rpartition("/")[2]: name for name in known}
+            near = names.get(word.rpartition("/")[2]) or nearest(word, known)
+            meant = f"; did you mean {quote(near)}?" if near else ""
+            yield f"{quote(word)} is no file beside the manifest{meant}"
+    if commands.is_below(words[0], benchmark.inputs):
+        yield from _about_program(words[0], folder / words[0])
+
+
+def _names(folder: Path, benchmark: Benchmark) -> list[str]:
+    """Files among the inputs, and beside the manifest."""
+    names = [name for name in benchmark.inputs if (folder / name).is_file()]
+    for top in benchmark.inputs:
+        for path, _, files in os.walk(folder / top):
+            names += (os.path.relpath(Path(path, file), folder) for file in files)
+            if len(names) > _MOST_NAMES:
+                return names
+    return names
+
+
+def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
+    """What starts the script that is the command, None where the command is none.
+
+    Args:
+        benchmark: The benchmark.
+        folder: As of `find_pitfalls`.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command) or folder is None:
+        return None
+    if not commands.is_below(command.words[0], benchmark.inputs):
+        return None
+    line = _read_first_line(folder / command.words[0])
+    return line[2:].strip() if line.startswith("#!") else None
+
+
+def _about_program(name: str, path: Path) -> Iterator[str]:
+    line = _read_first_line(path)
+    if line.startswith("#!") and line.endswith("\r"):
+        yield (
+            f"the first line of {quote(name)} ends as Windows ends lines, so no interpreter is"
+            " found: save it with Unix line ends"
+        )
+
+
+def _read_first_line(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEAD_BYTES).partition(b"\n")[0].decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,69 @@
+"""What is allowed in a command and most often a mistake; and what looks like one and is none."""
+
+from pathlib import Path
+
+import pytest
+
+from capsule.jsons import Json, JsonObject
+from capsule.manifest import find_pitfalls
+from tests.manifest.test_reader import read, variant
+
+
+def find(folder: Path, *words: str, **fields: Json) -> list[str]:
+    (folder / "train.py").touch()
+    (folder / "data").mkdir()
+    (folder / "data" / "a.csv").touch()
+    (folder / "run.sh").write_bytes(b"#!/bin/sh\r\n")
+    (folder / "unix.sh").write_bytes(b"#!/usr/bin/env bash\n")
+    benchmark: JsonObject = {
+        "id": "train",
+        "command": list(words),
+        "metrics": {"loss": {"from": {"csv": "a", "file": "out.csv"}}},
+        **fields,
+    }
+    (made,) = read(variant(benchmarks=[benchmark], claims=[])).benchmarks
+    return list(find_pitfalls(made, folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (("python3", "train.py"), {"inputs": ["train.py"]}),
+        (("python3", "-u", "data/a.csv", "out.js"), {"inputs": ["data"]}),
+        (("python3", "main.py"), {"setup": ["cp", "/opt/main.py", "{out}"]}),
+        (("train", "data", "/opt/main.py"), {}),
+        (("python3", "-m", "data", "--out={out}/x.py"), {}),
+        (("python3", "{seed}.py"), {}),
+        (("python3", "a.csv"), {"inputs": ["data"], "cwd": "data"}),
+        (("train", "{lr}"), {"cases": {"lr": [1, 2]}}),
+        (("train", "{case}"), {"cases": {"lr": [1, 2]}}),
+        (("unix.sh",), {"inputs": ["unix.sh"]}),
+        (("train",), {"cases": {"lr": [1, 2]}, "environment": {"LR": "{lr}"}}),
+    ],
+)
+def test_what_is_meant_is_not_doubted(
+    tmp_path: Path, words: tuple[str, ...], fields: JsonObject
+) -> None:
+    assert find(tmp_path, *words, **fields) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "says"),
+    [
+        (("python3", "train.py"), {}, '"train.py" lies beside the manifest'),
+        (("train",), {"setup": ["cat", "data/a.csv"]}, '"data/a.csv" lies beside the manifest'),
+        (("python3", "b.py"), {}, '"b.py" is no file beside the manifest'),
+        (("python3", "a.py"), {"inputs": ["train.py"]}, '"a.py" is no file beside'),
+        (("python3", "x/train.py"), {"inputs": ["train.py"]}, 'did you mean "train.py"?'),
+        (("sh -c 'a b'",), {}, 'did you mean ["sh", "-c", "a b"]?'),
+        (("sh -c 'a",), {}, "is the name of one program"),
+        (("train", ">", "log"), {}, "no shell reads the command"),
+        (("run.sh",), {"inputs": ["run.sh"]}, "ends as Windows ends lines"),
+        (("train",), {"cases": {"lr": [1, 2]}}, "the parameter lr stands in no word"),
+    ],
+)
+def test_what_is_most_often_a_mistake_is_told(
+    tmp_path: Path, words: tuple[str, ...], fields: JsonObject, says: str
+) -> None:
+    (sentence,) = find(tmp_path, *words, **fields)
+    assert says in sentence

@@ -1,0 +1,50 @@
+"""What is wrong with a machine, or with an option."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.command import User
+from tests.support.mistakes.making import (
+    HOST,
+    Prepare,
+    run_after,
+    run_manifest,
+    run_with,
+    typed,
+)
+
+NOWHERE = "127.0.0.1:9"
+IMAGE = f"docker://{NOWHERE}/torch:1"
+
+
+def _gpu(user: User, capsule: Path) -> Sequence[str | Path]:
+    return run_manifest(resources={"gpus_per_rank": 1})(user, capsule)
+
+
+PREPARE: dict[str, Prepare] = {
+    "a misspelt runtime": run_with("--runtime", "dokcer"),
+    "a runtime without an image": run_with("--runtime", "docker"),
+    "an engine that is not installed": run_with("--runtime", "apptainer", "--IMAGE", IMAGE),
+    "a Docker that does not run": run_with("--runtime", "docker", "--IMAGE", IMAGE),
+    "no engine at all": run_with("--IMAGE", IMAGE),
+    "a registry that is down": run_with("--IMAGE", IMAGE),
+    "a reference that is none": run_with("--IMAGE", "docker:/Torch latest"),
+    "a GPU that is not there": _gpu,
+    "a capsule that is there already": run_after(
+        lambda folder: (folder / "a.zip").touch(), *HOST, "-o", "a.zip"
+    ),
+    "a folder that is not there": run_with(*HOST, "-o", "out/a.zip"),
+    "a folder that cannot be written": run_with(*HOST, "--work", "/proc/w.run"),
+    "a walltime in words": run_with(*HOST, "--walltime", "1h"),
+    "a size without sense": run_with(*HOST, "--disk", "lots"),
+    "a misspelt option": run_with("--runtme", "host"),
+    "a misspelt verb": typed("verfiy", "a.zip"),
+    "a run without a manifest": typed("run"),
+    "a framework that no benchmark has": run_with(*HOST, "--frameworks", "torch"),
+    "a home that cannot be written": run_with(*HOST),
+    "a site file that is none": run_after(
+        lambda folder: (folder / "site.json").write_text("{"), *HOST
+    ),
+}
