@@ -192,30 +192,33 @@ def _ask_pip(source: Source, scratch: Path) -> None:
 
 
 def _ask_apt(source: Source, scratch: Path) -> None:
-    """Let apt look for it where the machine's own packages come from, with lists of its own."""
-    state = scratch / "apt"
+    """Let apt bring a package's source, without Debian's own changes to it."""
+    apt = _prepare_apt(scratch / "apt")
+    _run([*apt, "source", "--download-only", "--tar-only", source.place], cwd=scratch)
+
+
+def _prepare_apt(state: Path) -> list[str]:
+    """An apt that looks where the machine's own packages come from, with lists of its own."""
     for folder in ("parts", "lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True)
-    site = _debian_mirror()
     (state / "parts" / "own.sources").write_text(
-        f"Types: deb-src\nURIs: {site}\nSuites: bookworm\nComponents: main\n"
+        f"Types: deb deb-src\nURIs: {_debian_mirror()}\nSuites: bookworm\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
     )
     settings = {
         "Dir::Etc::SourceList": "/dev/null",
         "Dir::Etc::SourceParts": state / "parts",
         "Dir::State::Lists": state / "lists",
+        "Dir::State::status": "/dev/null",
         "Dir::Cache": state / "cache",
         "Acquire::Languages": "none",
         "APT::Sandbox::User": "root",
     }
-    apt = [
-        "apt-get",
-        "-q",
-        *(word for pair in settings.items() for word in ("-o", "=".join(map(str, pair)))),
-    ]
+    apt = ["apt-get", "-q"]
+    for name, value in settings.items():
+        apt += ["-o", f"{name}={value}"]
     _run([*apt, "update"])
-    _run([*apt, "source", "--download-only", "--tar-only", source.place], cwd=scratch)
+    return apt
 
 
 def _debian_mirror() -> str:
@@ -270,7 +273,8 @@ def _fill_wheelhouse(context: Path) -> None:
 def _fill_debs(folder: Path) -> None:
     """The Fortran compiler, which a base image without a network is given as packages."""
     folder.mkdir(exist_ok=True)
-    _run(["apt-get", "-q", "download", "-o", "APT::Sandbox::User=root", *_COMPILER], cwd=folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        _run([*_prepare_apt(Path(scratch) / "apt"), "download", *_COMPILER], cwd=folder)
 
 
 def _run(words: Sequence[str], cwd: Path | None = None) -> str:
