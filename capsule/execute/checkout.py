@@ -79,6 +79,15 @@ class Checkout:
             parent.as_posix() for name in self.index_files or () for parent in Path(name).parents
         )
 
+    def keeps(self, path: str) -> bool:
+        """Whether a file, or something in a folder, is under version control.
+
+        Args:
+            path: Below the root. Where git cannot be asked it is.
+        """
+        files = self.index_files
+        return files is None or path in files or path in self.index_folders
+
     def is_modified(self, paths: Sequence[str]) -> bool | None:
         """Whether files that it keeps are others than the commit's; None where git cannot tell.
 

@@ -192,13 +192,14 @@ class _Walk:
         carried = self._all_names()
         for root in sorted(self._inputs)[:_MOST_SOURCES]:
             known, inputs = self._checkouts[root], carried.intersection(self._inputs[root])
-            if inputs and known.commit is not None:
-                paths = [os.path.relpath(self._top / name, root) for name in sorted(inputs)]
-                yield Source(
-                    inputs=tuple(sorted(inputs)),
-                    commit=known.commit,
-                    modified=known.is_modified(paths),
-                )
+            if not inputs or known.commit is None:
+                continue
+            paths = {name: os.path.relpath(self._top / name, root) for name in sorted(inputs)}
+            # what nobody added to it is not of its commit
+            paths = {name: path for name, path in paths.items() if known.keeps(path)}
+            if paths:
+                modified = known.is_modified(list(paths.values()))
+                yield Source(inputs=tuple(paths), commit=known.commit, modified=modified)
 
     def _find(self, folder: Path) -> Checkout | None:
         known = checkout.find(folder, within=self._top)

@@ -69,6 +69,10 @@ OPERATORS = (
 )
 OPERATORS_HERE = "capsule run small/operators.json --image {torch} --runtime apptainer"
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
+THIRD_PARTY = There(
+    test="journeys/test_third_party.py"
+    "::test_a_strangers_program_is_reproduced_under_the_other_engine"
+)
 
 COMMANDS: dict[str, Here | There] = {
     # README
@@ -173,6 +177,13 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "python tools/features.py": Here(command="python tools/features.py --check"),
     "python tools/statistics_docs.py --computed": Here(),
+    "python tools/third_party.py fetch": THIRD_PARTY,
+    "python tools/third_party.py image small": THIRD_PARTY,
+    "python tools/third_party.py table": THIRD_PARTY,
+    "capsule run manifests/third-party/simpy.json --image docker://... --runtime docker": (
+        THIRD_PARTY
+    ),
+    "capsule verify simpy-....capsule.zip --runtime apptainer": THIRD_PARTY,
     "python -m tests.hostile": Here(
         command="python -m tests.hostile results/nan-in-words", says="as expected"
     ),

@@ -132,6 +132,19 @@ def test_a_change_since_the_commit_is_recorded_where_inputs_are_concerned(author
 
 
 @NEEDS_GIT
+def test_what_nobody_added_to_a_repository_is_not_of_its_commit(author: User) -> None:
+    repo = clone(author.folder, **{".gitignore": "fetched/", "tiny.json": "{}"})
+    fill(repo, **{"fetched/run.py": NOISY, "beside/data.txt": ""})
+    run(author, "fetched/run.py", "beside", script="fetched/run.py")
+    assert carried(author) == {"fetched/run.py", "beside/data.txt"}
+    assert sources(author) == []
+    assert "git commit" not in shown(author)
+    run(author, "fetched/run.py", "run.py", script="fetched/run.py")
+    (source,) = sources(author)
+    assert source["inputs"] == ["run.py"]
+
+
+@NEEDS_GIT
 def test_a_worktree_and_a_submodule_have_commits_of_their_own(author: User) -> None:
     library = clone(author.folder / "library", **{"x.txt": "", "y.log": "", ".gitignore": "z"})
     main = clone(author.folder / "main", **{".gitignore": "*.log\n"})
