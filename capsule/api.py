@@ -18,7 +18,9 @@ from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
+from capsule.digest import parse_id
 from capsule.errors import UsageError
+from capsule.fetching import Fetched, fetch
 from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
 from capsule.options import (
@@ -42,6 +44,7 @@ from capsule.watch import SILENT, Watch
 __all__ = [
     "SILENT",
     "Capsule",
+    "Fetched",
     "Manifest",
     "PairOptions",
     "Paired",
@@ -56,6 +59,7 @@ __all__ = [
     "VerifyOptions",
     "Watch",
     "diff",
+    "fetch",
     "open",
     "pair",
     "resume",
@@ -202,7 +206,7 @@ def verify(
     places.check(output=options.output, work=options.work)
     if options.nonce is not None:
         require_nonce(options.nonce)
-    with open(capsule) as original, places.scratch() as scratch:
+    with open(capsule, options.id) as original, places.scratch() as scratch:
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
         rerun.require_clock(original)
@@ -248,7 +252,7 @@ def resume_verification(
         UntrustedError: As for `verify`.
         ExecutionError: As for `verify`.
     """
-    with open(capsule) as original:
+    with open(capsule, options.id) as original:
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)
@@ -378,11 +382,19 @@ def _judge_pair(a: Sealed, b: Sealed) -> Paired:
     return Paired(verdict=judge_records(a.record, a.id, b.record, b.id), a=a, b=b)
 
 
-def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`
+def open(  # noqa: A001 - reads as `api.open`
+    capsule: str | Path,
+    id: str | None = None,  # noqa: A002 - as in `VerifyOptions`
+) -> Capsule:
     """Open a capsule, a file or a folder, that is whole; to be closed, or used in a `with` block.
+
+    Args:
+        capsule: Where it lies; of one that was published, the `path` that `fetch` returns.
+        id: Id that it must have, or at least its first 12 digits; None for any.
 
     Raises:
         UsageError: There is no such capsule.
-        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest.
+        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest, or
+            it is another capsule.
     """
-    return reading.read(Path(capsule))
+    return reading.read(Path(capsule), None if id is None else parse_id(id))

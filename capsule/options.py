@@ -72,6 +72,7 @@ class VerifyOptions(StartOptions):
         add: Earlier verifications of the capsule, whose runs count: the last one, which has those
             that it added itself, or all of them.
         nonce: A word that somebody else named, which the fresh seeds follow from as well.
+        id: Id that the capsule must have, or at least its first 12 digits; None for any.
     """
 
     trust: bool = False
@@ -81,6 +82,7 @@ class VerifyOptions(StartOptions):
     until_decided: bool = False
     add: Sequence[Path] = ()
     nonce: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,7 @@ class ResumeOptions(Limits):
         allow_host: As for a verification, like the rest.
         until_decided: As there.
         keep_going: As for a run; a verification goes on in any case.
+        id: As for a verification.
     """
 
     output: Path | None = None
@@ -138,6 +141,7 @@ class ResumeOptions(Limits):
     allow_host: bool = False
     until_decided: bool = False
     keep_going: bool = False
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
