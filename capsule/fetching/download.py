@@ -95,12 +95,13 @@ class _Transfer:
 
     def wait(self, hear: Callable[[int, int | None], None]) -> None:
         """Wait for its end as long as bytes come."""
-        mark, since = -1, time.monotonic()
+        mark, since = 0, time.monotonic()
+        hear(mark, None)
         while not self._end.done():
             now = time.monotonic()
             if self._done != mark:
                 mark, since = self._done, now
-                hear(self._done, self._total)
+                hear(mark, self._total)
             elif now - since > STALL_SECONDS:
                 raise CannotRunError(
                     f"it came to a standstill after {self._done} bytes: fewer than {_CHUNK_BYTES}"
