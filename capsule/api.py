@@ -20,7 +20,7 @@ from capsule import session as sessions
 from capsule.archive import Capsule
 from capsule.digest import parse_id
 from capsule.errors import UsageError
-from capsule.fetching import Fetched, fetch
+from capsule.fetching.store import Fetched, fetch
 from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
 from capsule.options import (

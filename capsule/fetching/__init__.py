@@ -1,108 +1,24 @@
 """Get a capsule from where it was published: an address, a registry, a DOI. Nothing is executed.
 
-locations.parse -> cache, or open -> download -> archive.identify -> cache by the capsule's id
+    store.fetch: locations.parse -> cache, or download.save -> archive.identify -> cache by its id
+
+Whoever has a path pays for `is_remote` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+import os
+import re
 
-from capsule import archive, places
-from capsule import site as sites
-from capsule.errors import CannotRunError, UsageError
-from capsule.fetching import locations
-from capsule.fetching.locations import Artifact, Deposit, Location, Web
-
-__all__ = ["Fetched", "Hear", "fetch", "is_remote"]
-
-_ENDING = ".capsule.zip"
-is_remote = locations.is_remote
-
-Hear = Callable[[str, int, "int | None"], None]
-"""Is told, now and then, from where, how many bytes came, and how many there will be."""
+DOI = re.compile(r"10\.\d{4,9}/\S+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fetched:
-    """A capsule that lies in the cache.
+def is_remote(text: str) -> bool:
+    """Whether a capsule is named by something else than a path of this machine.
 
-    Attributes:
-        path: Its file.
-        id: Its id, in full.
-        name: Where it came from, to be typed again with the id: without login and query, which
-            the copy in the cache does not need.
+    >>> is_remote("a.capsule.zip"), is_remote("doi:10.5281/zenodo.1"), is_remote("10.5281/zenodo.1")
+    (False, True, True)
     """
-
-    path: Path
-    id: str
-    name: str
-
-    def discard(self) -> None:
-        """Forget a copy that turned out to be damaged, so that it is fetched again."""
-        with suppress(OSError):
-            self.path.unlink()
-
-
-def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) -> Fetched:
-    """Get a capsule into the cache, unless one of this id is there.
-
-    Args:
-        text: `https://...`, `oci://HOST/NAME[:TAG][@sha256:...]`, or a DOI of Zenodo.
-        expected: Id that it must have, or at least its first 12 digits.
-        hear: Is told how far it is.
-
-    Raises:
-        UsageError: It is no such place, or nobody could tell who sent it.
-        DamagedError: What lies there is no capsule, too large, or has another id.
-        CannotRunError: It cannot be fetched.
-        ExecutionError: It cannot be kept.
-    """
-    location = locations.parse(text)
-    folder = sites.cache_folder(sites.load()) / "capsules"
-    if expected is not None and (kept := _look_up(folder, expected)):
-        return Fetched(path=kept, id=kept.name.removesuffix(_ENDING), name=location.name)
-    if expected is None and isinstance(location, Web) and location.is_open:
-        raise UsageError(
-            "plain HTTP lets anybody on the way send another capsule",
-            where=location.name,
-            advice="name the id that it must have with --id, or use https://",
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    with places.scratch(folder) as scratch:
-        draft = scratch / f"a{_ENDING}"
-        _save(location, draft, hear)
-        name = archive.identify(draft, expected, where=location.name)
-        kept = draft.replace(folder / f"{name}{_ENDING}")
-    return Fetched(path=kept, id=name, name=location.name)
-
-
-def _look_up(folder: Path, expected: str) -> Path | None:
-    """The one capsule in the cache whose id begins so."""
-    kept = [path for path in folder.glob(f"{expected}*{_ENDING}") if path.is_file()]
-    return kept[0] if len(kept) == 1 else None
-
-
-def _save(location: Location, target: Path, hear: Hear) -> None:
-    # only who fetches pays for importing what speaks HTTP
-    from capsule.fetching import download, registries, web, zenodo
-
-    heard = partial(hear, location.name)
-    match location:
-        case Web():
-            with web.Conversation(location) as conversation:
-                source = download.Source(open=partial(conversation.open, location.url))
-                download.save(source, target, location.name, heard)
-        case Deposit():
-            with web.Conversation(location.api) as conversation:
-                source = zenodo.find(conversation, location)
-                download.save(source, target, location.name, heard)
-        case Artifact():
-            with registries.converse(location) as transfer:
-                source = registries.find(transfer, location)
-                download.save(source, target, location.name, heard)
-        case _:
-            raise CannotRunError(f"capsules are not fetched from {location.name}")
+    if "://" in text or text.startswith("doi:"):
+        return True
+    return text.startswith("10.") and bool(DOI.fullmatch(text)) and not os.path.lexists(text)

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass
 
 from capsule.errors import UsageError
+from capsule.fetching import DOI
 from capsule.image.reference import Reference, is_loopback
 from capsule.image.reference import parse as parse_reference
 
 _SCHEMES = ("http://", "https://", "oci://", "doi:")
-_DOI = re.compile(r"10\.\d{4,9}/\S+")
 _DEPOSIT = re.compile(r"10\.(?:5281|5072)/zenodo\.(?P<record>[1-9]\d{0,17})")
 # what papers print of a DOI, and the page that it leads to
 _DOI_PAGES = ("https://doi.org/", "https://dx.doi.org/", "https://www.doi.org/")
@@ -88,17 +88,6 @@ class Deposit:
 Location = Web | Artifact | Deposit
 
 
-def is_remote(text: str) -> bool:
-    """Whether a capsule is named by something else than a path of this machine.
-
-    >>> is_remote("a.capsule.zip"), is_remote("doi:10.5281/zenodo.1"), is_remote("10.5281/zenodo.1")
-    (False, True, True)
-    """
-    if "://" in text or text.startswith("doi:"):
-        return True
-    return text.startswith("10.") and bool(_DOI.fullmatch(text)) and not os.path.lexists(text)
-
-
 def parse(text: str) -> Location:
     """Read what `is_remote` takes for no path.
 
@@ -114,7 +103,7 @@ def parse(text: str) -> Location:
         return _web(text)
     if text.startswith("oci://"):
         return _artifact(text)
-    if text.startswith("doi:") or _DOI.fullmatch(text):
+    if text.startswith("doi:") or DOI.fullmatch(text):
         return _deposit(text.removeprefix("doi:"))
     scheme = text.partition("://")[0]
     advice = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from capsule.digest import parse_id
 from capsule.errors import DamagedError, UntrustedError, UsageError
+from capsule.fetching import is_remote
 
 if TYPE_CHECKING:
     from capsule.console import Console
@@ -55,14 +56,14 @@ def locate(text: str, expected: str | None, console: Console) -> Iterator[Locate
         console: Is told how far it is.
 
     Raises:
-        CapsuleError: As `fetching.fetch` does.
+        CapsuleError: As `store.fetch` does.
     """
-    from capsule import fetching
-
-    if not fetching.is_remote(text):
+    if not is_remote(text):
         yield Located(path=Path(text), name=Path(text), id=expected)
         return
-    fetched = fetching.fetch(text, expected, console.hear_download())
+    from capsule.fetching import store
+
+    fetched = store.fetch(text, expected, console.hear_download())
     try:
         yield Located(path=fetched.path, name=fetched.name, id=fetched.id)
     except DamagedError as error:

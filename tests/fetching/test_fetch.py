@@ -13,7 +13,8 @@ import pytest
 
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
-from capsule.fetching import Fetched, download, fetch, is_remote, locations, web
+from capsule.fetching import download, is_remote, locations, web
+from capsule.fetching.store import Fetched, fetch
 from tests.support import publishing
 from tests.support.capsules import sample
 from tests.support.publishing import CONCEPT, DOI, by_path, id_of
