@@ -167,7 +167,8 @@ def resume(
         target = sealing.target(cut_off, options.output)
         if sealed := sealing.complete(cut_off, target, own=code.own):
             return sealed
-        choice = trust.require_consent(code, cut_off.request, options, watch)
+        prospect = cut_off.prospect(target)
+        choice = trust.require_consent(code, cut_off.request, options, prospect, watch)
         resolved = resolve(cut_off.request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
         sealing.check_inputs(resolved.inputs, options, watch)
@@ -209,32 +210,27 @@ def verify(
     with open(capsule, options.id) as original, places.scratch() as scratch:
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
-        rerun.require_clock(original)
-        record = original.record
-        looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
-        added = earlier.take(original, options.add, options.nonce)
-        runs = rerun.runs(record, options.runs, looks, added)
-        plan = plans.make(record.manifest, verifies=original.id, runs=runs, nonce=options.nonce)
-        limits = rerun.limits(original, plan, options, own=code.own)
-        choice = trust.require_consent(code, request, options, watch, limits=limits)
+        planned = rerun.plan(original, options)
+        prospect = rerun.prospect(original, planned, options, own=code.own)
+        choice = trust.require_consent(code, request, options, prospect, watch)
         rerun.lay_out(original, request)
         resolved = resolve(request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
-        if added is not None:
-            earlier.require_same(added, resolved)
-        terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
+        if planned.added is not None:
+            earlier.require_same(planned.added, resolved)
+        terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
         session = sessions.begin(
-            plan,
+            planned.plan,
             resolved,
             terms,
             work=options.work,
-            claims=record.claims,
-            earlier=added,
+            claims=original.record.claims,
+            earlier=planned.added,
             own=code.own,
         )
-        session = sessions.limit(session, limits)
+        session = sessions.limit(session, prospect.limits)
         with session.workspace.lock():
-            return _finish_and_judge(original, session, looks, options, watch)
+            return _finish_and_judge(original, session, planned.looks, options, watch)
 
 
 def resume_verification(
@@ -263,7 +259,8 @@ def resume_verification(
             target = sealing.target(cut_off, options.output)
             if sealed := sealing.complete(cut_off, target, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
-            choice = trust.require_consent(code, cut_off.request, options, watch, limits=limits)
+            prospect = cut_off.prospect(target, limits)
+            choice = trust.require_consent(code, cut_off.request, options, prospect, watch)
             resolved = resolve(cut_off.request, watch, choice=choice)
             trust.require_containment(code, resolved, options)
             session = sessions.take_up(cut_off, resolved, watch, claims=record.claims, own=code.own)
@@ -349,7 +346,7 @@ def resume_pair(
     cut_off = pairing.reopen(Path(folder))
     codes = [trust.of_folder(side.workspace, side.plan.manifest) for side in cut_off.both]
     choices = [
-        trust.require_consent(code, side.request, options, watch)
+        trust.require_consent(code, side.request, options, side.prospect(None), watch)
         for code, side in zip(codes, cut_off.both, strict=True)
     ]
     with pairing.lock(cut_off.both):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -21,7 +22,8 @@ from capsule.execute.workspace import Workspace
 from capsule.manifest import Benchmark, Command, Manifest, Network, Operator
 from capsule.options import Limits
 from capsule.resolve import Choice, Request, Resolved
-from capsule.trust import ledger
+from capsule.trust import ledger, outlook
+from capsule.trust.outlook import Outlook
 from capsule.watch import SILENT, Watch
 
 _INPUTS = "inputs/"
@@ -112,9 +114,8 @@ def require_consent(
     code: Code,
     request: Request,
     permission: Permission,
+    prospect: Outlook,
     watch: Watch = SILENT,
-    *,
-    limits: Limits = Limits(),
 ) -> Choice:
     """Decide what starts a run, and stop unless that code may run so.
 
@@ -122,8 +123,8 @@ def require_consent(
         code: Whose it is.
         request: What it needs of this machine.
         permission: What somebody said yes to.
+        prospect: What will come of it.
         watch: Is told what would run, where that is not this user's.
-        limits: What it may take.
 
     Raises:
         UntrustedError: Nobody said that it may run, or run without a container.
@@ -131,14 +132,15 @@ def require_consent(
     """
     if code.own:
         return resolving.choose(request)
+    screen = partial(_announce, code, request, prospect, watch)
     try:
         choice = resolving.choose(request)
     except CannotRunError as error:
-        _announce(code, request, [f"by no engine: {error.what}"], limits, watch)
+        screen(None, [f"by no engine: {error.what}"])
         if permission.trust:
             raise
         raise _refusal(code, "--trust") from None
-    _announce(code, request, list(_engine(request, choice)), limits, watch)
+    screen(choice, list(_engine(request, choice)))
     flags = "--trust" if choice.runtime.contained else "--trust and --allow-host"
     if not permission.trust:
         raise _refusal(code, flags)
@@ -176,9 +178,23 @@ def _refusal(code: Code, flags: str) -> UntrustedError:
 
 
 def _announce(
-    code: Code, request: Request, engine: list[str], limits: Limits, watch: Watch
+    code: Code,
+    request: Request,
+    prospect: Outlook,
+    watch: Watch,
+    choice: Choice | None,
+    engine: list[str],
 ) -> None:
-    lines = [*engine, *_limits(limits), *_files(code), *_benchmarks(request.manifest.benchmarks)]
+    lines = [
+        outlook.describe(request.manifest),
+        outlook.describe_extent(prospect),
+        *engine,
+        *outlook.describe_needs(request, choice),
+        *_limits(prospect.limits),
+        outlook.describe_writes(prospect),
+        *_files(code),
+        *_benchmarks(request.manifest.benchmarks),
+    ]
     if fault := ledger.fault():
         lines.append(f"what you sealed and began is not known: {fault}")
     watch.stranger(code.whose, lines)

@@ -25,6 +25,7 @@ class Arguments(VerifyOptions):
     json: bool = False
     full: bool = False
     follow: bool = False
+    dry_run: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -67,6 +68,12 @@ def _add(parser: ArgumentParser) -> None:
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
         "planned others) until every claim is decided",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would be started, fetched and written, and for about how long, and start"
+        " nothing",
+    )
     verb.add_full(parser)
     verb.add_json(parser)
 
@@ -75,9 +82,13 @@ def _verify(arguments: Arguments, console: Console) -> int:
     from capsule import places
 
     # before anything is fetched, which may take long
+    if arguments.dry_run and arguments.resume is not None:
+        raise verb.conflict("--dry-run")
     if arguments.resume is None:
         places.check(output=arguments.output, work=arguments.work)
     with located.locate(arguments.capsule, arguments.id, console) as place:
+        if arguments.dry_run:
+            return _preview(arguments, place, console)
         return _verify_here(replace(arguments, id=place.id), place, console)
 
 
@@ -121,6 +132,19 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         if going_on:
             console.data(f"to decide it: {going_on}")
     return verdict.exit_code(judged)
+
+
+def _preview(arguments: Arguments, place: Located, console: Console) -> int:
+    """Print what would run."""
+    from capsule import api, preview, report
+
+    with api.open(place.path, place.id) as original:
+        shown = preview.preview_verification(original, arguments)
+    if arguments.json:
+        console.document(report.preview_to_json(shown))
+    else:
+        console.show(*report.draw_preview(shown))
+    return 0
 
 
 def _resumption(arguments: Arguments, place: Located, folder: str) -> str:

@@ -103,6 +103,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run --dry-run mine.json": Here(
         before=("capsule init mine.json",), says="nothing was started"
     ),
+    "capsule verify --dry-run CAPSULE": Here(
+        command="capsule verify --dry-run a.capsule.zip", says="nothing was started"
+    ),
     "capsule run --try mine.json": Here(
         before=("capsule init mine.json",), says="nothing was sealed, and nothing is kept"
     ),
