@@ -356,7 +356,7 @@ def _description_faults(
     if record.tool != __version__:
         # another release has other words for them; `facts` says that nobody compared
         return
-    if _is_other(readme.NAME, readme.build(record), payload):
+    if _is_other(readme.NAME, readme.build(record, payload), payload):
         yield f"{readme.NAME} does not follow from the record"
     files = [
         Payload(path=name, size_bytes=sizes[name], digest=payload[name])

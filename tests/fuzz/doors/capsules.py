@@ -248,7 +248,7 @@ def _mend_results(files: Files) -> None:
     record = codec.read(names, lambda name: [files[f"data/{name}"]], where="mended")
     files["bag-info.txt"] = bag.info(record, payload_bytes=0, payload_files=0)
     files["data/results/metrics.json"] = b"".join(codec.metrics(record))
-    files[f"data/{readme.NAME}"] = b"".join(readme.build(record))
+    files[f"data/{readme.NAME}"] = b"".join(readme.build(record, names))
     described = [
         Payload(path=name, size_bytes=len(data), digest=digest.of_bytes(data))
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))
