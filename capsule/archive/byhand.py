@@ -125,10 +125,7 @@ def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]
         yield f"What it reports stands in `out/{benchmark.id}/results.jsonl` then."
     if any(sources):
         yield "Numbers are read from what it prints and writes, as `manifest.json` says (`from`)."
-    trials = [trial for group in record.plan["groups"] for trial in group["trials"]]
-    seeds = list(
-        dict.fromkeys(trial["seed"] for trial in trials if trial["benchmark"] == benchmark.id)
-    )
+    seeds = list(dict.fromkeys(trial["seed"] for _, trial in _trials(record, benchmark)))
     shown = ", ".join(map(str, seeds[:_MOST_SEEDS]))
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
     yield f"The seeds are {shown}{more}; another one takes the place of {start.seed} wherever that"
@@ -139,12 +136,7 @@ def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]
 
 def _first(record: Record, benchmark: Benchmark, names: Collection[str], places: _Places) -> _Start:
     """The first trial of a benchmark, filled in as `execute` fills it in."""
-    group, trial = next(
-        (group, trial)
-        for group in record.plan["groups"]
-        for trial in group["trials"]
-        if trial["benchmark"] == benchmark.id
-    )
+    group, trial = _trials(record, benchmark)[0]
     command = benchmark.subject
     assert isinstance(command, Command)
     values = _values(record, benchmark, trial, places)
@@ -194,11 +186,30 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
     )
 
 
+def _trials(
+    record: Record, benchmark: Benchmark
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The trials of a benchmark in their order, each with its process start.
+
+    Raises:
+        LookupError: The plan of the record, which is not compared with the manifest yet, has none.
+    """
+    trials = [
+        (group, trial)
+        for group in record.plan["groups"]
+        for trial in group["trials"]
+        if trial["benchmark"] == benchmark.id
+    ]
+    if not trials:
+        raise LookupError(f"no trial of {benchmark.id} is planned")
+    return trials
+
+
 def _values(
     record: Record, benchmark: Benchmark, trial: Mapping[str, Any], places: _Places
 ) -> dict[str, str]:
     """What placeholders stand for."""
-    case = next(one for one in benchmark.cases if one.name == trial["case"])
+    case = {one.name: one for one in benchmark.cases}[trial["case"]]
     return {
         **{name: commands.show(value) for name, value in case.parameters.items()},
         **{commands.DATA + name: places.data(name) for name in benchmark.datasets},

@@ -11,12 +11,11 @@ from capsule.fetching import DOI
 from capsule.image.reference import Reference, is_loopback
 from capsule.image.reference import parse as parse_reference
 
-_SCHEMES = ("http://", "https://", "oci://", "doi:")
-_DEPOSIT = re.compile(r"10\.(?:5281|5072)/zenodo\.(?P<record>[1-9]\d{0,17})")
+_DEPOSIT = re.compile(r"(?P<prefix>10\.(?:5281|5072))/zenodo\.(?P<record>[1-9]\d{0,17})")
 # what papers print of a DOI, and the page that it leads to
 _DOI_PAGES = ("https://doi.org/", "https://dx.doi.org/", "https://www.doi.org/")
 _RECORD_PAGE = re.compile(r"https://zenodo\.org/records?/(?P<record>[1-9]\d{0,17})/?")
-_ZENODO = "https://zenodo.org"
+_ZENODO = {"10.5281": "https://zenodo.org", "10.5072": "https://sandbox.zenodo.org"}
 _FORMS = (
     "a capsule is named by its path, https://HOST/PATH, oci://HOST/NAME:TAG@sha256:DIGEST, or the"
     " DOI that Zenodo gave it, 10.5281/zenodo.NUMBER"
@@ -163,5 +162,6 @@ def _deposit(text: str) -> Deposit:
             f"capsules are fetched by DOIs of Zenodo alone, 10.5281/zenodo.NUMBER: {text!r}",
             advice="name the address of the capsule's file where it is published elsewhere",
         )
-    api = _web(f"{os.environ.get('CAPSULE_ZENODO') or _ZENODO}/api/records/{match['record']}")
+    server = os.environ.get("CAPSULE_ZENODO") or _ZENODO[match["prefix"]]
+    api = _web(f"{server}/api/records/{match['record']}")
     return Deposit(doi=doi, record=match["record"], api=api)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from capsule import archive, places
 from capsule import site as sites
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import ExecutionError, UsageError
 from capsule.fetching import locations
 from capsule.fetching.locations import Artifact, Deposit, Location, Web
 
@@ -65,7 +65,14 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
             where=location.name,
             advice="name the id that it must have with --id, or use https://",
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExecutionError(
+            f"what is fetched cannot be kept: {error.strerror}",
+            where=str(folder),
+            advice="name another folder with CAPSULE_CACHE",
+        ) from None
     with places.scratch(folder) as scratch:
         draft = scratch / f"a{_ENDING}"
         _save(location, draft, hear)
@@ -98,5 +105,3 @@ def _save(location: Location, target: Path, hear: Hear) -> None:
             with registries.converse(location) as transfer:
                 source = registries.find(transfer, location)
                 download.save(source, target, location.name, heard)
-        case _:
-            raise CannotRunError(f"capsules are not fetched from {location.name}")

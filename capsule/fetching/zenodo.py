@@ -49,7 +49,8 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     if not isinstance(document, dict):
         raise DamagedError("the record is no JSON object", where=where)
     # a DOI of all versions leads to the record of the newest one
-    if deposit.doi not in (document.get("doi"), document.get("conceptdoi")):
+    names = [str(document.get(key)).lower() for key in ("doi", "conceptdoi")]
+    if deposit.doi not in names:
         raise DamagedError(f"the record is another one, {document.get('doi')!r}", where=where)
     key, entry = _choose(_files(document, where), deposit)
     links = entry.get("links")

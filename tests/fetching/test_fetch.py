@@ -110,6 +110,24 @@ def test_another_capsule_than_the_one_that_is_meant_is_not_kept(cache: Path) -> 
     assert list(cache.iterdir()) == []
 
 
+def test_what_a_killed_download_left_is_removed_by_the_next(cache: Path) -> None:
+    left = cache / ".capsule.0123abcd.capsule-partial"
+    left.mkdir(parents=True)
+    (left / "a.capsule.zip").write_bytes(b"PK")
+    with serve(by_path({"/a": http(sample())})) as host:
+        hold(fetch(f"http://{host}/a"), cache)
+
+
+def test_a_cache_that_is_a_file_is_named(cache: Path) -> None:
+    cache.write_text("")
+    with (
+        serve(by_path({"/a": http(sample())})) as host,
+        pytest.raises(ExecutionError, match="cannot be kept: File exists") as error,
+    ):
+        fetch(f"http://{host}/a")
+    assert "CAPSULE_CACHE" in str(error.value)
+
+
 def test_a_login_goes_to_its_own_server_alone() -> None:
     heads: list[str] = []
     with serve(by_path({"/a": http(sample())}), heads) as other:
