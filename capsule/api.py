@@ -18,7 +18,9 @@ from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
+from capsule.digest import parse_id
 from capsule.errors import UsageError
+from capsule.fetching.store import Fetched, fetch
 from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
 from capsule.options import (
@@ -44,6 +46,7 @@ from capsule.watch import SILENT, Watch
 __all__ = [
     "SILENT",
     "Capsule",
+    "Fetched",
     "Manifest",
     "PairOptions",
     "Paired",
@@ -60,6 +63,7 @@ __all__ = [
     "VerifyOptions",
     "Watch",
     "diff",
+    "fetch",
     "open",
     "pair",
     "resume",
@@ -170,8 +174,9 @@ def resume(
         target = sealing.target(cut_off, options.output)
         if sealed := sealing.complete(cut_off, target, own=code.own):
             return sealed
+        prospect = cut_off.prospect(target)
         with offline.enforce(options.offline):
-            choice = trust.require_consent(code, cut_off.request, options, watch)
+            choice = trust.require_consent(code, cut_off.request, options, prospect, watch)
             resolved = resolve(cut_off.request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
         sealing.check_inputs(resolved.copies, options, watch)
@@ -212,37 +217,32 @@ def verify(
         require_nonce(options.nonce)
     with (
         offline.enforce(options.offline),
-        open(capsule) as original,
+        open(capsule, options.id) as original,
         places.scratch() as scratch,
     ):
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
-        rerun.require_clock(original)
-        record = original.record
-        looks = rerun.looks(record, until_decided=options.until_decided, runs=options.runs)
-        added = earlier.take(original, options.add, options.nonce)
-        runs = rerun.runs(record, options.runs, looks, added)
-        plan = plans.make(record.manifest, verifies=original.id, runs=runs, nonce=options.nonce)
-        limits = rerun.limits(original, plan, options, own=code.own)
-        choice = trust.require_consent(code, request, options, watch, limits=limits)
+        planned = rerun.plan(original, options)
+        prospect = rerun.prospect(original, planned, options, own=code.own)
+        choice = trust.require_consent(code, request, options, prospect, watch)
         rerun.lay_out(original, request)
         resolved = resolve(request, watch, choice=choice)
         trust.require_containment(code, resolved, options)
-        if added is not None:
-            earlier.require_same(added, resolved)
-        terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
+        if planned.added is not None:
+            earlier.require_same(planned.added, resolved)
+        terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
         session = sessions.begin(
-            plan,
+            planned.plan,
             resolved,
             terms,
             work=options.work,
-            claims=record.claims,
-            earlier=added,
+            claims=original.record.claims,
+            earlier=planned.added,
             own=code.own,
         )
-        session = sessions.limit(session, limits)
+        session = sessions.limit(session, prospect.limits)
         with session.workspace.lock():
-            return _finish_and_judge(original, session, looks, options, watch)
+            return _finish_and_judge(original, session, planned.looks, options, watch)
 
 
 def resume_verification(
@@ -260,7 +260,7 @@ def resume_verification(
         UntrustedError: As for `verify`.
         ExecutionError: As for `verify`.
     """
-    with offline.enforce(options.offline), open(capsule) as original:
+    with offline.enforce(options.offline), open(capsule, options.id) as original:
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
         cut_off = interruption.reopen(Path(folder), verifies=original.id)
@@ -271,7 +271,8 @@ def resume_verification(
             target = sealing.target(cut_off, options.output)
             if sealed := sealing.complete(cut_off, target, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
-            choice = trust.require_consent(code, cut_off.request, options, watch, limits=limits)
+            prospect = cut_off.prospect(target, limits)
+            choice = trust.require_consent(code, cut_off.request, options, prospect, watch)
             resolved = resolve(cut_off.request, watch, choice=choice)
             trust.require_containment(code, resolved, options)
             session = sessions.take_up(cut_off, resolved, watch, claims=record.claims, own=code.own)
@@ -357,7 +358,7 @@ def resume_pair(
     cut_off = pairing.reopen(Path(folder))
     codes = [trust.of_folder(side.workspace, side.plan.manifest) for side in cut_off.both]
     choices = [
-        trust.require_consent(code, side.request, options, watch)
+        trust.require_consent(code, side.request, options, side.prospect(None), watch)
         for code, side in zip(codes, cut_off.both, strict=True)
     ]
     with pairing.lock(cut_off.both):
@@ -390,11 +391,19 @@ def _judge_pair(a: Sealed, b: Sealed) -> Paired:
     return Paired(verdict=judge_records(a.record, a.id, b.record, b.id), a=a, b=b)
 
 
-def open(capsule: str | Path) -> Capsule:  # noqa: A001 - reads as `api.open`
+def open(  # noqa: A001 - reads as `api.open`
+    capsule: str | Path,
+    id: str | None = None,  # noqa: A002 - as in `VerifyOptions`
+) -> Capsule:
     """Open a capsule, a file or a folder, that is whole; to be closed, or used in a `with` block.
+
+    Args:
+        capsule: Where it lies; of one that was published, the `path` that `fetch` returns.
+        id: Id that it must have, or at least its first 12 digits; None for any.
 
     Raises:
         UsageError: There is no such capsule.
-        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest.
+        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest, or
+            it is another capsule.
     """
-    return reading.read(Path(capsule))
+    return reading.read(Path(capsule), None if id is None else parse_id(id))

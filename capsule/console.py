@@ -124,6 +124,24 @@ class Console:
         self._follower = _Follower(display, resume, self._clock, follow=follow)
         return self._follower
 
+    def hear_download(self) -> Callable[[str, int, int | None], None]:
+        """Say that something is fetched, and now and then how far it is."""
+        last: float | None = None
+
+        def hear(name: str, done_bytes: int, total_bytes: int | None) -> None:
+            nonlocal last
+            now = self._clock()
+            if last is None:
+                self.say(f"fetching {name}")
+            elif now - last < _LINE_EVERY_SECONDS:
+                return
+            else:
+                of = "" if total_bytes is None else f" of {total_bytes / 1e6:.1f}"
+                self.say(f"fetching {name}: {done_bytes / 1e6:.1f}{of} MB")
+            last = now
+
+        return hear
+
     def listen(self) -> Watch:
         """Print what one trial prints, of which no folder stays."""
         return _Listener(_Lines(self._err, self._clock), str, self._clock, follow=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from capsule.errors import DamagedError, UsageError
 
 _FORM = re.compile(r"sha256:[0-9a-f]{64}")
+_ID = re.compile(r"(?:sha256:)?(?P<hex>[0-9a-f]{12,64})")
 
 
 @dataclass(frozen=True, kw_only=True, order=True, slots=True)
@@ -39,6 +40,24 @@ class Digest:
 
     def __str__(self) -> str:
         return f"sha256:{self.hex}"
+
+
+def parse_id(text: str) -> str:
+    """The id of a capsule, or its beginning: 12 hex digits or more, as a paper prints them.
+
+    Raises:
+        UsageError: It is neither.
+
+    >>> parse_id("SHA256:E3B0C44298FC")
+    'e3b0c44298fc'
+    """
+    match = _ID.fullmatch(text.lower())
+    if match is None:
+        raise UsageError(
+            f"not an id: {text!r}",
+            advice="a capsule's id has 64 hex digits; name all of them, or the first 12 or more",
+        )
+    return match["hex"]
 
 
 def of_bytes(data: bytes) -> Digest:

@@ -15,11 +15,13 @@ from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import payload
 from capsule.execute.workspace import Workspace, read_file
 from capsule.jsons import JsonObject
+from capsule.options import Limits
 from capsule.origin import Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, Setup
 from capsule.resolve import Request, Resolved, Used
 from capsule.runtimes import programs
+from capsule.trust.outlook import Outlook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,10 @@ class CutOff:
     plan: Plan
     setup: Setup
     earlier: Earlier | None = None
+
+    def prospect(self, output: Path | None, limits: Limits = Limits()) -> Outlook:
+        """What will come of it, with what has come already."""
+        return Outlook(plan=self.plan, work=self.workspace.folder, output=output, limits=limits)
 
     @property
     def request(self) -> Request:

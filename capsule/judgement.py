@@ -21,13 +21,25 @@ from capsule.verdict.several import SeveralVerdict, judge_several
 
 
 @overload
-def diff(original: str | Path, rerun: str | Path, /) -> Verdict: ...
+def diff(original: str | Path, rerun: str | Path, /, *, expected: str | None = None) -> Verdict: ...
 @overload
 def diff(
-    original: str | Path, first: str | Path, second: str | Path, /, *more: str | Path
+    original: str | Path,
+    first: str | Path,
+    second: str | Path,
+    /,
+    *more: str | Path,
+    expected: str | None = None,
 ) -> SeveralVerdict: ...
-def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
+def diff(
+    original: str | Path, *reruns: str | Path, expected: str | None = None
+) -> Verdict | SeveralVerdict:
     """Judge the claims of one capsule by the runs of another, or of several others.
+
+    Args:
+        original: The capsule whose claims are judged.
+        reruns: The others.
+        expected: Id of the original, or how that begins; None for any.
 
     Raises:
         UsageError: There is no such capsule, or only one is named.
@@ -41,8 +53,8 @@ def diff(original: str | Path, *reruns: str | Path) -> Verdict | SeveralVerdict:
     import scipy.special  # noqa: F401
 
     with pause_collector(), ExitStack() as stack:
-        paths = map(Path, (original, *reruns))
-        capsules = [stack.enter_context(reading.read(path)) for path in paths]
+        capsules = [stack.enter_context(reading.read(Path(original), expected))]
+        capsules += [stack.enter_context(reading.read(Path(path))) for path in reruns]
         for rerun in capsules[1:]:
             reexecution.require(capsules[0], rerun)
         if len(capsules) == 2:

@@ -74,6 +74,7 @@ class VerifyOptions(StartOptions):
         add: Earlier verifications of the capsule, whose runs count: the last one, which has those
             that it added itself, or all of them.
         nonce: A word that somebody else named, which the fresh seeds follow from as well.
+        id: Id that the capsule must have, or at least its first 12 digits; None for any.
     """
 
     trust: bool = False
@@ -83,6 +84,7 @@ class VerifyOptions(StartOptions):
     until_decided: bool = False
     add: Sequence[Path] = ()
     nonce: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,12 +131,14 @@ class StageOptions:
         image: As for that run.
         trust: As for a verification: to try the engine, its image's `true` is started.
         allow_host: As for a verification.
+        id: As for a verification.
     """
 
     runtime: str = "auto"
     image: str | None = None
     trust: bool = False
     allow_host: bool = False
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +154,7 @@ class ResumeOptions(Limits):
         until_decided: As there.
         keep_going: As for a run; a verification goes on in any case.
         offline: As for a run.
+        id: As for a verification.
     """
 
     output: Path | None = None
@@ -159,6 +164,7 @@ class ResumeOptions(Limits):
     allow_host: bool = False
     until_decided: bool = False
     keep_going: bool = False
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

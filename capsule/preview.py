@@ -1,17 +1,18 @@
-"""What a run would start here, told without starting, fetching or writing anything."""
+"""What a run or a verification would start here; nothing is started, fetched or kept."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import launch
+from capsule import launch, places, rerun
 from capsule import plan as planning
 from capsule import resolve as resolving
 from capsule import session as sessions
 from capsule import site as sites
+from capsule.archive import Capsule
 from capsule.errors import CannotRunError
 from capsule.execute import payload
 from capsule.execute.header import Header
@@ -21,16 +22,35 @@ from capsule.execute.workload import Setting
 from capsule.execute.workspace import Workspace
 from capsule.image import Image
 from capsule.manifest import Manifest, commands
-from capsule.options import RunOptions
+from capsule.options import RunOptions, VerifyOptions
 from capsule.plan import Plan
 from capsule.resolve import Request, Resolved
 from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import Invocation, Prepared, Runtime
 from capsule.runtimes.docker import Docker
 from capsule.session import Terms
+from capsule.trust import policy as trust
+from capsule.trust.outlook import Outlook
 
 # stands for the run's folder, as in what is sealed
 RUN = "$RUN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """A dataset that a run would use.
+
+    Attributes:
+        name: In the manifest.
+        size_bytes: None where nobody has said so yet.
+        path: Where this machine's site file or the manifest says that it lies.
+        generator: What would make it, None for one that exists.
+    """
+
+    name: str
+    size_bytes: int | None
+    path: Path | None
+    generator: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +68,9 @@ class Preview:
         programs: Where each program that commands begin with lies, where nothing is contained.
         input_bytes: Size of each input file, by its path below `inputs/`.
         setup: What runs before the first process start, None for nothing.
+        data: The manifest's datasets.
         invocation: The first process start; paths in the run's folder begin with `RUN`.
+        prospect: What would come of it.
         walltime_seconds: After which the run is cut off, None for never.
     """
 
@@ -62,7 +84,9 @@ class Preview:
     programs: Mapping[str, Path | None]
     input_bytes: Mapping[str, int]
     setup: Invocation | None
+    data: tuple[Data, ...]
     invocation: Invocation
+    prospect: Outlook
     walltime_seconds: float | None
 
 
@@ -74,29 +98,76 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         DamagedError: An input is not there, or the registry serves what its digest does not name.
         CannotRunError: So many ranks cannot be started here.
     """
-    plan = planning.make(manifest)
     request = Request(
         manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
     )
-    recipe = manifest.image.build if manifest.image and options.image is None else None
-    runtime, image, fault = _choose(request, recipe)
     inputs = collect(manifest, manifest.folder).files
-    limits = (manifest.resources.walltime_seconds, options.walltime)
+    prospect = Outlook(
+        plan=planning.make(manifest), work=options.work, output=options.output, limits=options
+    )
+    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    recipe = manifest.image.build if manifest.image and options.image is None else None
+    sizes = {name: path.stat().st_size for name, path in inputs.items()}
+    return _preview(request, prospect, terms, sizes, recipe=recipe, carried=inputs)
+
+
+def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
+    """Tell what a verification with these options would start.
+
+    Raises:
+        UsageError: An option is wrong, or there is nothing to run.
+        DamagedError: What is to be added is no verification of the capsule.
+        CannotRunError: This machine's clock is behind, or so many ranks cannot be started here.
+    """
+    request = rerun.request(original, options, Path(RUN))
+    planned = rerun.plan(original, options)
+    code = trust.of_capsule(original, own_levels=options.levels == "own")
+    prospect = rerun.prospect(original, planned, options, own=code.own)
+    terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
+    sizes = {name.removeprefix("inputs/"): size for name, size in code.inputs.items()}
+    return _preview(request, prospect, terms, sizes)
+
+
+def _preview(
+    request: Request,
+    prospect: Outlook,
+    terms: Terms,
+    sizes: Mapping[str, int],
+    *,
+    recipe: str | None = None,
+    carried: Mapping[str, Path] = {},
+) -> Preview:
+    """What both have in common.
+
+    Args:
+        request: What is wanted.
+        prospect: What would come of it.
+        terms: What else the run's folder would keep.
+        sizes: Of input files.
+        recipe: As in `Preview`.
+        carried: Where input files lie that a capsule must have room for.
+    """
+    runtime, image, fault = _choose(request, recipe)
+    data = tuple(_data(request))
+    limits = (request.manifest.resources.walltime_seconds, prospect.limits.walltime)
     contained = runtime is None or runtime.contained
+    resolved = _resolve(request, runtime or Docker(), data, carried)
     # every engine shows a workload the same
-    setup, invocation = _first_start(plan, runtime or Docker(), image, inputs, options)
+    setup, invocation = _first_start(prospect, terms, resolved, image, sizes)
     return Preview(
-        plan=plan,
+        plan=prospect.plan,
         engine=runtime.name if runtime else None,
         fault=fault,
         contained=contained,
         recipe=recipe if contained else None,
         image=image,
         is_kept=bool(runtime and image and runtime.keeps(image, cache=_cache())),
-        programs=_programs(manifest) if not contained else {},
-        input_bytes={name: path.stat().st_size for name, path in inputs.items()},
+        programs=_programs(request.manifest) if not contained else {},
+        input_bytes=sizes,
+        data=data,
         setup=setup,
         invocation=invocation,
+        prospect=prospect,
         walltime_seconds=min((limit for limit in limits if limit), default=None),
     )
 
@@ -129,23 +200,35 @@ def _cache() -> Path:
     return sites.cache_folder(sites.load())
 
 
-def _first_start(
-    plan: Plan,
-    runtime: Runtime,
-    image: Image | None,
-    inputs: Mapping[str, Path],
-    options: RunOptions,
-) -> tuple[Invocation | None, Invocation]:
-    """How the first process would be started, and what before it, by the code that starts it."""
-    manifest, group = plan.manifest, plan.groups[0]
-    resources = manifest.resources
-    resolved = Resolved(
+def _data(request: Request) -> Iterator[Data]:
+    """Every dataset, of which nothing is read."""
+    there = {one.name: one for one in request.used.datasets} if request.used else {}
+    manifest, known = request.manifest, sites.load().data
+    for spec in manifest.datasets:
+        facts = there.get(spec.name)
+        path = known.get(facts.digest if facts else spec.digest or "")
+        if path is None and request.used is None and spec.path is not None:
+            path = (manifest.folder or Path()) / spec.path
+        yield Data(
+            name=spec.name,
+            size_bytes=facts.bytes if facts else None,
+            path=path,
+            generator=spec.generator,
+        )
+
+
+def _resolve(
+    request: Request, runtime: Runtime, data: Sequence[Data], carried: Mapping[str, Path]
+) -> Resolved:
+    """What a run would use, as far as it is known before anything is fetched."""
+    manifest, resources = request.manifest, request.manifest.resources
+    return Resolved(
         runtime=runtime,
         image=None,
         prepared=Prepared(handle="", python=_python(runtime)),
         datasets=(),
-        data={spec.name: _lies(manifest, spec.path) for spec in manifest.datasets},
-        inputs=inputs,
+        data={one.name: one.path or Path("...") for one in data},
+        inputs=carried,
         embedded={},
         sources=(),
         levels=payload.OWN_LEVELS,
@@ -154,11 +237,22 @@ def _first_start(
         launcher=launch.choose(resources.ranks),
         notes=(),
     )
-    setup = sessions.set_up(plan, resolved, Terms(image=options.image))
+
+
+def _first_start(
+    prospect: Outlook,
+    terms: Terms,
+    resolved: Resolved,
+    image: Image | None,
+    names: Iterable[str],
+) -> tuple[Invocation | None, Invocation]:
+    """How the first process would be started, and what before it, by the code that starts it."""
+    plan = prospect.plan
+    manifest, group = plan.manifest, plan.groups[0]
     header = Header(
-        setup=setup,
+        setup=sessions.set_up(plan, resolved, terms),
         folder=manifest.folder,
-        keep_hosts=options.keep_hosts,
+        keep_hosts=terms.keep_hosts,
         salt="",
         runs=None,
         plan=str(plan.digest),
@@ -166,7 +260,7 @@ def _first_start(
         programs={},
     )
     setting = Setting(
-        runtime=runtime,
+        runtime=resolved.runtime,
         prepared=resolved.prepared,
         image=image,
         launcher=resolved.launcher,
@@ -176,24 +270,32 @@ def _first_start(
         devices=resolved.devices,
         determinism=manifest.determinism,
         label="",
-        nodes=(0,) * resources.ranks,
+        nodes=(0,) * manifest.resources.ranks,
         deadline=None,
-        limits=options,
+        limits=prospect.limits,
     )
-    # a folder that is never made: what is asked of it is where things will lie
-    workspace = Workspace(Path("/") / RUN, header)
-    start = workspace.start(1, group.ranks)
-    workload = workload_of(group)
-    before = workload.setup(workspace, group, start, setting, 0)
-    invocation = workload.invocation(workspace, group, start, setting, 0)
-    return None if before is None else _abbreviate(before), _abbreviate(invocation)
+    with places.scratch() as folder:
+        workspace = Workspace(folder, header)
+        # a word may be the path of an input: their names are all that is looked at
+        for name in names:
+            path = workspace.inputs / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        start = workspace.start(1, group.ranks)
+        workload = workload_of(group)
+        before = workload.setup(workspace, group, start, setting, 0)
+        invocation = workload.invocation(workspace, group, start, setting, 0)
+        return (
+            None if before is None else _abbreviate(before, workspace.folder),
+            _abbreviate(invocation, workspace.folder),
+        )
 
 
-def _abbreviate(invocation: Invocation) -> Invocation:
-    """The same with the run's folder, which is nowhere yet, by its short name."""
+def _abbreviate(invocation: Invocation, folder: Path) -> Invocation:
+    """The same with the run's folder, which is another one then, by its short name."""
 
     def abbreviate(text: object) -> str:
-        return str(text).replace(f"/{RUN}", RUN)
+        return str(text).replace(str(folder), RUN)
 
     return replace(
         invocation,
@@ -204,8 +306,3 @@ def _abbreviate(invocation: Invocation) -> Invocation:
         ),
         cwd=abbreviate(invocation.cwd),
     )
-
-
-def _lies(manifest: Manifest, path: str | None) -> Path:
-    """Where a dataset lies, as far as the manifest tells."""
-    return Path("...") if path is None else (manifest.folder or Path()) / path

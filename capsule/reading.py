@@ -35,17 +35,21 @@ _SHOWN = 20
 _LONGEST = 100
 
 
-def read(path: Path) -> Capsule:
+def read(path: Path, expected: str | None = None) -> Capsule:
     """Read a capsule, a file or a folder; nothing is executed or written.
+
+    Args:
+        path: Where it lies.
+        expected: Its id, or how that begins; looked at before anything else. None for any.
 
     Raises:
         UsageError: There is no such file.
         DamagedError: It is not as it was sealed, or states what does not follow from the rest of
             it: a plan or seeds that its manifest and origin do not make, claims that its samples
-            do not freeze to.
+            do not freeze to. Or it is another capsule.
     """
     with pause_collector():
-        capsule = archive.read(path)
+        capsule = archive.read(path, expected)
         try:
             require(capsule.record, where=str(path))
         except BaseException:

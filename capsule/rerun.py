@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from capsule import earlier, verdict
+from capsule import plan as plans
 from capsule import session as sessions
-from capsule import verdict
 from capsule.archive import Capsule
 from capsule.diff import inability
 from capsule.earlier import Earlier
@@ -19,6 +21,7 @@ from capsule.plan import Plan
 from capsule.record import Execution, Record
 from capsule.resolve import Request, Used
 from capsule.session import Session
+from capsule.trust.outlook import Measured, Outlook
 from capsule.verdict import Verdict
 from capsule.watch import Watch
 
@@ -56,6 +59,60 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What a verification runs.
+
+    Attributes:
+        looks: The planned looks, where it stops at the first that decides; else none.
+        added: An earlier verification whose runs count.
+        runs: Number of fresh seeds, with those that count.
+        plan: Every process start, with those that count.
+    """
+
+    looks: tuple[int, ...]
+    added: Earlier | None
+    runs: int
+    plan: Plan
+
+    @property
+    def rest(self) -> Plan:
+        """What of the plan runs here."""
+        return self.plan if self.added is None else plans.without(self.plan, self.added.trials)
+
+
+def plan(original: Capsule, options: VerifyOptions) -> Planned:
+    """Lay out what a verification runs.
+
+    Raises:
+        UsageError: There is nothing to run, or options do not go together.
+        DamagedError: What is to be added is no verification of the capsule.
+        CannotRunError: This machine's clock is behind the capsule's.
+    """
+    require_clock(original)
+    record = original.record
+    planned_looks = looks(record, until_decided=options.until_decided, runs=options.runs)
+    added = earlier.take(original, options.add, options.nonce)
+    number = runs(record, options.runs, planned_looks, added)
+    return Planned(
+        looks=planned_looks,
+        added=added,
+        runs=number,
+        plan=plans.make(record.manifest, verifies=original.id, runs=number, nonce=options.nonce),
+    )
+
+
+def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own: bool) -> Outlook:
+    """What will come of a verification; `own` is whether the capsule is this user's."""
+    return Outlook(
+        plan=planned.rest,
+        original=Measured.of(original.record),
+        work=options.work,
+        output=options.output,
+        limits=limits(original, planned.plan, options, own=own),
+    )
+
+
 def require_clock(original: Capsule) -> None:
     """Stop where runs would be dated before the capsule that they verify: nobody would take them.
 
@@ -86,12 +143,12 @@ def lay_out(original: Capsule, request: Request) -> None:
         original.extract("levels", request.levels)
 
 
-def limits(original: Capsule, plan: Plan, options: Limits, *, own: bool) -> Limits:
+def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> Limits:
     """What a verification may take: as asked for, else for a stranger's some times the original's.
 
     Args:
         original: The capsule.
-        plan: Of the verification.
+        planned: Of the verification.
         options: As asked for.
         own: Whether the capsule is this user's, which needs no bounds.
     """
@@ -99,14 +156,14 @@ def limits(original: Capsule, plan: Plan, options: Limits, *, own: bool) -> Limi
     if own:
         return asked_for
     record = original.record
-    trials = sum(len(group.trials) for group in plan.groups)
+    trials = sum(len(group.trials) for group in planned.groups)
     measured = sum(attempt.seconds or 0.0 for attempt in record.attempts)
     share = measured / max(1, len(record.attempts))
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
-    threads = plan.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+    threads = planned.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
     usual = Limits(
         walltime=min(
-            _TIMES * trials * share + _START_SECONDS * len(plan.groups) + _SPARE_SECONDS,
+            _TIMES * trials * share + _START_SECONDS * len(planned.groups) + _SPARE_SECONDS,
             _MOST_SECONDS,
         ),
         disk=_TIMES * max(logs, default=0) + _SPARE_BYTES,
@@ -120,7 +177,7 @@ def limits(original: Capsule, plan: Plan, options: Limits, *, own: bool) -> Limi
 
 
 def runs(
-    record: Record, wanted: int | None, looks: tuple[int, ...], earlier: Earlier | None = None
+    record: Record, wanted: int | None, looks: tuple[int, ...], added: Earlier | None = None
 ) -> int:
     """How many fresh seeds a verification has at most.
 
@@ -128,21 +185,21 @@ def runs(
         record: Of the original.
         wanted: By whoever verifies, None for the next planned look.
         looks: The planned ones, if all of them are taken.
-        earlier: A verification whose runs count.
+        added: A verification whose runs count.
 
     Raises:
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
         raise UsageError(f"a verification has one run or more, not {wanted}")
-    there = len(earlier.seeds) if earlier else 0
+    there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
-    if most is None or (earlier and most <= there):
-        assert earlier is not None
+    if most is None or (added and most <= there):
+        assert added is not None
         those = f"{most} runs in all are asked for" if wanted else "every planned look was taken"
         raise UsageError(
             f"{there} runs are there already, and {those}",
-            where=str(earlier.capsule.path),
+            where=str(added.capsule.path),
             advice="--runs N says how many fresh seeds there are to be, with those",
         )
     return most

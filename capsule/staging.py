@@ -63,11 +63,12 @@ def stage(
             manifest=source, runtime=options.runtime, image=options.image, inputs=source.folder
         )
         return _bring(request, resolving.choose(request), watch)
-    with reading.read(Path(source)) as original, places.scratch() as scratch:
+    with reading.read(Path(source), options.id) as original, places.scratch() as scratch:
         code = trust.of_capsule(original, own_levels=False)
         wanted = VerifyOptions(runtime=options.runtime, image=options.image)
         request = rerun.request(original, wanted, scratch)
-        choice = trust.require_consent(code, request, options, watch)
+        prospect = rerun.prospect(original, rerun.plan(original, wanted), wanted, own=code.own)
+        choice = trust.require_consent(code, request, options, prospect, watch)
         rerun.lay_out(original, request)
         return _bring(request, choice, watch)
 

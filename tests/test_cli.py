@@ -150,10 +150,10 @@ TYPED = {
         resume=Path("a.run"), output=Path("b.zip"), json=True
     ),
     "run --resume a.run --keep-going": run.Arguments(resume=Path("a.run"), keep_going=True),
-    "verify a.zip --follow": verify.Arguments(capsule=Path("a.zip"), follow=True),
+    "verify a.zip --follow": verify.Arguments(capsule="a.zip", follow=True),
     "run --try m.json": run.Arguments(manifest=Path("m.json"), try_out=True),
     "run m.json -o b.zip": run.Arguments(manifest=Path("m.json"), output=Path("b.zip")),
-    "verify a.zip -o b.zip": verify.Arguments(capsule=Path("a.zip"), output=Path("b.zip")),
+    "verify a.zip -o b.zip": verify.Arguments(capsule="a.zip", output=Path("b.zip")),
     "run m.json --frameworks numpy,torch,numpy --runtime docker --image docker://a --work w"
     " --keep-hosts --dry-run": run.Arguments(
         manifest=Path("m.json"),
@@ -164,17 +164,15 @@ TYPED = {
         keep_hosts=True,
         dry_run=True,
     ),
-    "verify a.zip": verify.Arguments(capsule=Path("a.zip")),
+    "verify a.zip": verify.Arguments(capsule="a.zip"),
     "verify a.zip --trust --allow-host --levels own --runs 7": verify.Arguments(
-        capsule=Path("a.zip"), trust=True, allow_host=True, levels="own", runs=7
+        capsule="a.zip", trust=True, allow_host=True, levels="own", runs=7
     ),
     "verify a.zip --until-decided --json": verify.Arguments(
-        capsule=Path("a.zip"), until_decided=True, json=True
+        capsule="a.zip", until_decided=True, json=True
     ),
-    "diff a b c --json": diff.Arguments(
-        original=Path("a"), reruns=[Path("b"), Path("c")], json=True
-    ),
-    "check a": read.Arguments(capsule=Path("a")),
+    "diff a b c --json": diff.Arguments(original="a", reruns=["b", "c"], json=True),
+    "check a": read.Arguments(capsule="a"),
     "init m.json --metric loss --metric a=b:=(.) -- python3 -m x --metric y -- z": (
         author_verbs.InitArguments(
             path=Path("m.json"),

@@ -4,6 +4,7 @@ Its verbs:
 
     archive.write(record, files, target) -> id     sealed whole or not at all
     archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
+    archive.identify(path, expected) -> id         of what was fetched, before it is kept
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
     archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
@@ -11,7 +12,7 @@ Its verbs:
     archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
-from capsule.archive.reader import Capsule, read
+from capsule.archive.reader import Capsule, identify, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.texts import Quotation
@@ -23,6 +24,7 @@ __all__ = [
     "change_error",
     "check_names",
     "draft",
+    "identify",
     "read",
     "rehearse",
     "require_room",

@@ -82,6 +82,29 @@ def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
     return digests
 
 
+def identify(source: Source, expected: str | None, *, where: str) -> str:
+    """The id of a capsule, of which nothing else is looked at.
+
+    Args:
+        source: Its files.
+        expected: How its id has to begin, None for any.
+        where: The capsule's name in messages.
+
+    Raises:
+        DamagedError: It has none, or another one.
+    """
+    if TAG_MANIFEST not in source.sizes:
+        raise DamagedError(f"not a capsule: missing {TAG_MANIFEST}", where=where)
+    name = digest.of_bytes(_small(source, TAG_MANIFEST, where)).hex
+    if expected is not None and not name.startswith(expected):
+        raise DamagedError(
+            f"this is another capsule than was asked for: its id is {name}, not {expected}",
+            where=where,
+            advice="get the capsule from where it was published, and compare the id with the paper",
+        )
+    return name
+
+
 def verify(
     source: Source, *, where: str, keep: Collection[str] = ()
 ) -> tuple[dict[str, Digest], dict[str, bytes]]:

@@ -171,17 +171,21 @@ class Capsule:
         digest.expect(copied, self.digests[name], what=name, where=str(self.path))
 
 
-def read(path: Path) -> Capsule:
+def read(path: Path, expected: str | None = None) -> Capsule:
     """Read a capsule, zipped or as a folder of the same form; nothing is executed or written.
+
+    Args:
+        path: The file or folder.
+        expected: How its id has to begin, None for any; anything else is looked at afterwards.
 
     Raises:
         UsageError: There is no such file.
         DamagedError: Anything in it is not as the writer would have left it; every file that is
-            missing, changed or surplus is named.
+            missing, changed or surplus is named. Or it is another capsule.
         CannotRunError: It takes more memory than there is.
     """
     try:
-        return _open(path)
+        return _open(path, expected)
     except MemoryError:
         raise CannotRunError(
             "it takes more memory than this process may have",
@@ -190,11 +194,32 @@ def read(path: Path) -> Capsule:
         ) from None
 
 
-def _open(path: Path) -> Capsule:
+def identify(path: Path, expected: str | None, *, where: str) -> str:
+    """The id of what may be a capsule, of which nothing else is read.
+
+    Args:
+        path: The file.
+        expected: How the id has to begin, None for any.
+        where: What it is called in messages.
+
+    Raises:
+        DamagedError: It is no zip that the writer could have made, or has another id.
+    """
+    try:
+        source = _source(path)
+    except DamagedError as error:
+        raise DamagedError(error.what, where=where, advice=error.advice) from None
+    try:
+        return bag.identify(source, expected, where=where)
+    finally:
+        source.close()
+
+
+def _open(path: Path, expected: str | None) -> Capsule:
     source = _source(path)
     try:
         with pause_collector():
-            return _read(source, path)
+            return _read(source, path, expected)
     except BaseException:
         source.close()
         raise
@@ -221,8 +246,10 @@ def _source(path: Path) -> Source:
         raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
-def _read(source: Source, path: Path) -> Capsule:
+def _read(source: Source, path: Path, expected: str | None) -> Capsule:
     where = str(path)
+    if expected is not None:
+        bag.identify(source, expected, where=where)
     _refuse_large(source.sizes, where)
     digests, kept = bag.verify(source, where=where, keep=_small(source.sizes))
     payload = {
@@ -334,7 +361,7 @@ def _description_faults(
     if record.tool != __version__:
         # another release has other words for them; `facts` says that nobody compared
         return
-    if _is_other(readme.NAME, readme.build(record), payload):
+    if _is_other(readme.NAME, readme.build(record, payload), payload):
         yield f"{readme.NAME} does not follow from the record"
     files = [
         Payload(path=name, size_bytes=sizes[name], digest=payload[name])

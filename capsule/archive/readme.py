@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from capsule import averages, plain, summary
-from capsule.archive import hardware
+from capsule.archive import byhand, hardware
 from capsule.origin import Side
 from capsule.record import FrozenClaim, Record
 
 NAME = "README.md"
 
 
-def build(record: Record) -> Iterator[bytes]:
-    """The text, in Markdown, a line at a time."""
-    for place, section in enumerate((_head, _verify, _claims, _data, _contents, _by_hand)):
+def build(record: Record, names: Collection[str]) -> Iterator[bytes]:
+    """The text, in Markdown, a line at a time.
+
+    Args:
+        record: What the capsule states.
+        names: Files below `data/` that it carries.
+    """
+    sections = (
+        _head(record),
+        _verify(record),
+        _claims(record),
+        _data(record),
+        _contents(record),
+        _run_by_hand(record, names),
+        _by_hand(record),
+    )
+    for place, section in enumerate(sections):
         if place:
             yield b"\n"
-        yield from (f"{line}\n".encode() for line in section(record))
+        yield from (f"{line}\n".encode() for line in section)
 
 
 def _head(record: Record) -> Iterator[str]:
@@ -142,6 +156,12 @@ def _contents(_: Record) -> Iterator[str]:
         ("ro-crate-metadata.json", "the same in the words of schema.org (Process Run Crate 0.5)"),
     ):
         yield f"- `{path}`: {meaning}"
+
+
+def _run_by_hand(record: Record, names: Collection[str]) -> Iterator[str]:
+    yield "## Run it by hand"
+    yield ""
+    yield from byhand.lines(record, names)
 
 
 def _by_hand(_: Record) -> Iterator[str]:

@@ -123,7 +123,8 @@ def _existence_error(target: Path) -> UsageError:
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
-        stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
+        text = b"".join(readme.build(record, [file.path for file in files]))
+        stated = codec.documents(record) | {readme.NAME: text}
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])

@@ -112,6 +112,26 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     )
 
 
+def read_artifact(body: bytes, *, where: str) -> Blob:
+    """The one blob of an artifact that is no image, by the bytes of its manifest.
+
+    Raises:
+        DamagedError: Not JSON, or not as its specification asks.
+        CannotRunError: An index, an image, or an artifact of another number of blobs.
+    """
+    document = _object(body, where)
+    config = _take(lambda: _part(document, "config").get("mediaType"), "manifest", where)
+    if "manifests" in document or "layers" not in document or config in _CONFIGS:
+        kind = "a container image" if config in _CONFIGS else "no artifact of one file"
+        raise CannotRunError(f"{kind} is served here, and not a capsule", where=where)
+    blobs = _take(lambda: _blobs(document["layers"]), "manifest", where)
+    if len(blobs) != 1:
+        raise CannotRunError(
+            f"the artifact has {len(blobs)} files, and a capsule is one", where=where
+        )
+    return blobs[0]
+
+
 def read_config(body: bytes, *, where: str) -> Config:
     """The configuration in some bytes.
 

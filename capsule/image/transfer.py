@@ -51,10 +51,16 @@ class _Session(requests.Session):
 
 
 class Transfer:
-    """One conversation with the registry of a reference, of two minutes at most, in all."""
+    """One conversation with the registry of a reference, of two minutes at most, in all.
 
-    def __init__(self, reference: Reference) -> None:
+    Args:
+        reference: Names the registry, and the repository in it.
+        subject: What is asked for, for messages.
+    """
+
+    def __init__(self, reference: Reference, *, subject: str = "image") -> None:
         self._reference = reference
+        self._subject = subject
         self._session = _Session()
         self._session.headers["Accept-Encoding"] = (
             "identity"  # digests are of the bytes as they are
@@ -99,15 +105,27 @@ class Transfer:
                 advice="try again later",
             ) from None
 
-    def _get(self, path: str, accept: str, limit_bytes: int) -> Answer:
+    def open(self, path: str, *, accept: str) -> Response:
+        """Ask for `/v2/NAME/<path>`, and leave it to the caller to read within which time and size.
+
+        Raises:
+            CannotRunError: No answer, no such thing, no permission.
+        """
         url = f"{self._reference.endpoint}/v2/{self._reference.repository}/{path}"
         response = self._request(url, accept, self._authorization)
         if response.status_code == 401:
             response.close()
             self._authorization = self._login(response.headers.get("WWW-Authenticate", ""))
             response = self._request(url, accept, self._authorization)
-        with response:
+        try:
             self._check_status(response, path)
+        except CannotRunError:
+            response.close()
+            raise
+        return response
+
+    def _get(self, path: str, accept: str, limit_bytes: int) -> Answer:
+        with self.open(path, accept=accept) as response:
             body = self._body(response, limit_bytes)
             self._check_header(response, body)
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
@@ -193,15 +211,17 @@ class Transfer:
         where = str(self._reference)
         if status in (401, 403):
             raise CannotRunError(
-                f"{host} refuses to hand out this image (HTTP {status})",
+                f"{host} refuses to hand out this {self._subject} (HTTP {status})",
                 where=where,
                 advice=f"if it exists, log in first: docker login {host}",
             )
         if status == 404:
             raise CannotRunError(
-                f"{host} has no {path} of this image",
+                f"{host} has no {path} of this {self._subject}",
                 where=where,
-                advice="check name, tag and digest; an image built here must be pushed first",
+                advice="check name, tag and digest; an image built here must be pushed first"
+                if self._subject == "image"
+                else "check name, tag and digest",
             )
         raise CannotRunError(
             f"{host} answered HTTP {status}", where=where, advice="try again later"

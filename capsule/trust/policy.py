@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -22,7 +23,8 @@ from capsule.execute.workspace import Workspace
 from capsule.manifest import Benchmark, Command, Manifest, Network, Operator
 from capsule.options import Limits
 from capsule.resolve import Choice, Request, Resolved
-from capsule.trust import ledger
+from capsule.trust import ledger, outlook
+from capsule.trust.outlook import Outlook
 from capsule.watch import SILENT, Watch
 
 _INPUTS = "inputs/"
@@ -115,9 +117,8 @@ def require_consent(
     code: Code,
     request: Request,
     permission: Permission,
+    prospect: Outlook,
     watch: Watch = SILENT,
-    *,
-    limits: Limits = Limits(),
 ) -> Choice:
     """Decide what starts a run, and stop unless that code may run so.
 
@@ -125,8 +126,8 @@ def require_consent(
         code: Whose it is.
         request: What it needs of this machine.
         permission: What somebody said yes to.
+        prospect: What will come of it.
         watch: Is told what would run, where that is not this user's.
-        limits: What it may take.
 
     Raises:
         UntrustedError: Nobody said that it may run, or run without a container.
@@ -134,14 +135,15 @@ def require_consent(
     """
     if code.own:
         return resolving.choose(request)
+    screen = partial(_announce, code, request, prospect, watch)
     try:
         choice = resolving.choose(request)
     except CannotRunError as error:
-        _announce(code, request, [f"by no engine: {error.what}"], limits, watch)
+        screen(None, [f"by no engine: {error.what}"])
         if permission.trust:
             raise
         raise _refusal(code, "--trust") from None
-    _announce(code, request, list(_engine(request, choice)), limits, watch)
+    screen(choice, list(_engine(request, choice)))
     flags = "--trust" if choice.runtime.contained else "--trust and --allow-host"
     if not permission.trust:
         raise _refusal(code, flags)
@@ -179,13 +181,21 @@ def _refusal(code: Code, flags: str) -> UntrustedError:
 
 
 def _announce(
-    code: Code, request: Request, engine: list[str], limits: Limits, watch: Watch
+    code: Code,
+    request: Request,
+    prospect: Outlook,
+    watch: Watch,
+    choice: Choice | None,
+    engine: list[str],
 ) -> None:
     lines = [
+        outlook.describe(request.manifest),
+        outlook.describe_extent(prospect),
         *engine,
-        *_limits(limits),
+        *outlook.describe_needs(request, choice),
+        *_limits(prospect.limits),
+        outlook.describe_writes(prospect),
         *_files(code, request.manifest),
-        *_data(request),
         *_benchmarks(request.manifest.benchmarks),
     ]
     if fault := ledger.fault():
@@ -222,19 +232,6 @@ def _files(code: Code, manifest: Manifest) -> Iterator[str]:
         yield f"{name}, {size_bytes} bytes"
     if (more := len(code.inputs) - _SHOWN_FILES) > 0:
         yield f"and {more} more files: `unzip -l` lists those of a capsule"
-
-
-def _data(request: Request) -> Iterator[str]:
-    """The datasets that would be read."""
-    used = {one.name: one for one in request.used.datasets} if request.used else {}
-    specs = request.manifest.datasets
-    for spec in specs[:_SHOWN_DATASETS]:
-        known = used.get(spec.name)
-        taken = f"{size(known.bytes)}, " if known else ""
-        carried = "in the capsule, " if known and known.embedded else ""
-        yield f"data {spec.name}, {taken}{carried}{spec.provenance}"
-    if (more := len(specs) - _SHOWN_DATASETS) > 0:
-        yield f"and {more} more datasets: `capsule show` lists them"
 
 
 def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.collector import pause_collector
-from capsule.verbs import verb
+from capsule.verbs import located, verb
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 class Arguments:
     """What was typed."""
 
-    original: Path
-    reruns: Sequence[Path]
+    original: str
+    reruns: Sequence[str]
+    id: str | None = None
     json: bool = False
     full: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("original", type=Path, metavar="A")
-    parser.add_argument("reruns", type=Path, metavar="B", nargs="+")
+    parser.add_argument("original", metavar="A", help=located.HELP)
+    parser.add_argument("reruns", metavar="B", nargs="+", help="others")
+    located.add_id(parser, "A")
     verb.add_full(parser)
     verb.add_json(parser)
 
@@ -37,16 +39,23 @@ def _diff(arguments: Arguments, console: Console) -> int:
     from capsule import judgement, report, verdict
     from capsule.verdict import several
 
-    first, *others = arguments.reruns
+    with ExitStack() as stack:
+        original = stack.enter_context(located.locate(arguments.original, arguments.id, console))
+        first, *others = (
+            stack.enter_context(located.locate(name, None, console)).path
+            for name in arguments.reruns
+        )
+        if others:
+            spread = judgement.diff(original.path, first, *others, expected=original.id)
+        else:
+            judged = judgement.diff(original.path, first, expected=original.id)
     if others:
-        spread = judgement.diff(arguments.original, first, *others)
         if arguments.json:
             console.document(report.several_to_json(spread))
         else:
             console.show(*report.draw_several(spread, full=arguments.full))
         return several.exit_code(spread)
-    judged = judgement.diff(arguments.original, first)
-    going_on = verb.next_command(arguments.original, first, judged, {})
+    going_on = verb.next_command(original.name, first, judged, {"--id": original.id})
     if arguments.json:
         console.document(report.verdict_to_json(judged, going_on))
     else:

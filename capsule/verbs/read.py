@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.collector import pause_collector
-from capsule.verbs import verb
+from capsule.verbs import located, verb
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -19,13 +18,15 @@ if TYPE_CHECKING:
 class Arguments:
     """What was typed."""
 
-    capsule: Path
+    capsule: str
+    id: str | None = None
     json: bool = False
     evidence: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
+    located.add_id(parser, "it")
     verb.add_json(parser)
 
 
@@ -41,7 +42,10 @@ def _add_show(parser: ArgumentParser) -> None:
 def _check(arguments: Arguments, console: Console) -> int:
     from capsule import reading
 
-    with reading.read(arguments.capsule) as capsule:
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
         facts = [*capsule.facts(), *reading.facts(capsule.record)]
     if arguments.json:
         console.document({"id": capsule.id, "checked": facts})
@@ -54,7 +58,10 @@ def _check(arguments: Arguments, console: Console) -> int:
 def _show(arguments: Arguments, console: Console) -> int:
     from capsule import reading, report
 
-    with reading.read(arguments.capsule) as capsule:
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
         record = capsule.record
         quotations = list(capsule.quotations()) if arguments.evidence else []
     if arguments.evidence and arguments.json:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.errors import UsageError
+from capsule.fetching import is_remote
 from capsule.options import StageOptions
-from capsule.verbs import verb
+from capsule.verbs import located, verb
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 class Arguments(StageOptions):
     """What was typed."""
 
-    source: Path
+    source: str
     frameworks: tuple[str, ...] = ()
     json: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("source", type=Path, metavar="CAPSULE|MANIFEST")
+    parser.add_argument("source", metavar="CAPSULE|MANIFEST", help=f"a manifest; {located.HELP}")
+    located.add_id(parser, "the capsule")
     verb.add_frameworks(parser)
     verb.add_runtime(parser)
     verb.add_permission(parser, "a stranger's capsule")
@@ -36,12 +38,20 @@ def _add(parser: ArgumentParser) -> None:
 def _stage(arguments: Arguments, console: Console) -> int:
     from capsule import api, manifest, report
 
-    source, is_manifest = arguments.source, _is_manifest(arguments.source)
-    if arguments.frameworks and not is_manifest:
-        raise UsageError("--frameworks goes with a manifest: a capsule is verified as a whole")
-    wanted = manifest.load(source, arguments.frameworks) if is_manifest else source
-    staged = api.stage(wanted, arguments, console.watch(lambda _: "", follow=False))
+    watch = console.watch(lambda _: "", follow=False)
+    is_manifest = not is_remote(arguments.source) and _is_manifest(Path(arguments.source))
+    if is_manifest:
+        name: str | Path = Path(arguments.source)
+        staged = api.stage(manifest.load(Path(name), arguments.frameworks), arguments, watch)
+    else:
+        if arguments.frameworks:
+            raise UsageError("--frameworks goes with a manifest: a capsule is verified as a whole")
+        with located.locate(arguments.source, arguments.id, console) as place:
+            name = place.name
+            arguments = replace(arguments, id=place.id)
+            staged = api.stage(place.path, arguments, watch)
     flags = {
+        "--id": None if is_manifest else arguments.id,
         "--frameworks": ",".join(arguments.frameworks),
         "--runtime": staged.runtime if staged.image else None,
         "--image": arguments.image,
@@ -49,7 +59,7 @@ def _stage(arguments: Arguments, console: Console) -> int:
         "--allow-host": not is_manifest and arguments.allow_host,
         "--offline": True,
     }
-    line = verb.command("run" if is_manifest else "verify", source, flags=flags)
+    line = verb.command("run" if is_manifest else "verify", name, flags=flags)
     if arguments.json:
         console.document(report.staged_to_json(staged, line))
     else:

@@ -281,7 +281,7 @@ def command(*words: str | Path, flags: Mapping[str, bool | str | Path | None]) -
 
 
 def next_command(
-    original: Path,
+    original: str | Path,
     rerun: Path,
     verdict: Verdict,
     flags: Mapping[str, bool | str | Path | None],

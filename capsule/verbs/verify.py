@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.options import ResumeOptions, VerifyOptions
-from capsule.verbs import verb
+from capsule.verbs import located, verb
+from capsule.verbs.located import Located
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 class Arguments(VerifyOptions):
     """What was typed: the options of a verification, and of which capsule."""
 
-    capsule: Path
+    capsule: str
     resume: Path | None = None
     json: bool = False
     full: bool = False
     follow: bool = False
+    dry_run: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
+    located.add_id(parser, "it")
     verb.add_execution(parser)
     verb.add_limits(
         parser, "; for a stranger's capsule by default some times what the original took"
@@ -65,16 +68,41 @@ def _add(parser: ArgumentParser) -> None:
         help="go on to the further planned looks (twice as many fresh seeds, unless the author "
         "planned others) until every claim is decided",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would be started, fetched and written, and for about how long, and start"
+        " nothing",
+    )
     verb.add_full(parser)
     verb.add_json(parser)
 
 
 def _verify(arguments: Arguments, console: Console) -> int:
+    from capsule import offline, places
+
+    # before anything is fetched, which may take long
+    if arguments.dry_run and arguments.resume is not None:
+        raise verb.conflict("--dry-run")
+    if arguments.resume is None:
+        places.check(output=arguments.output, work=arguments.work)
+    with (
+        offline.enforce(arguments.offline),
+        located.locate(arguments.capsule, arguments.id, console) as place,
+    ):
+        if arguments.dry_run:
+            return _preview(arguments, place, console)
+        return _verify_here(replace(arguments, id=place.id), place, console)
+
+
+def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
     from capsule import api, report, verdict
 
-    watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
+    watch = console.watch(
+        lambda folder: _resumption(arguments, place, folder), follow=arguments.follow
+    )
     if arguments.resume is None:
-        verification = api.verify(arguments.capsule, arguments, watch)
+        verification = api.verify(place.path, arguments, watch)
     else:
         verb.refuse_beside_resume(arguments, VerifyOptions)
         options = ResumeOptions(
@@ -87,17 +115,19 @@ def _verify(arguments: Arguments, console: Console) -> int:
             allow_host=arguments.allow_host,
             until_decided=arguments.until_decided,
             offline=arguments.offline,
+            id=arguments.id,
         )
-        verification = api.resume_verification(arguments.capsule, arguments.resume, options, watch)
+        verification = api.resume_verification(place.path, arguments.resume, options, watch)
     judged, rerun = verification.verdict, verification.rerun
     flags = {
+        "--id": place.id,
         "--runtime": None if arguments.runtime == "auto" else arguments.runtime,
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--keep-hosts": arguments.keep_hosts,
         "--strict-privacy": arguments.strict_privacy,
     }
-    going_on = verb.next_command(arguments.capsule, rerun.path, judged, flags)
+    going_on = verb.next_command(place.name, rerun.path, judged, flags)
     if arguments.json:
         console.document(report.verdict_to_json(judged, going_on))
     else:
@@ -108,9 +138,23 @@ def _verify(arguments: Arguments, console: Console) -> int:
     return verdict.exit_code(judged)
 
 
-def _resumption(arguments: Arguments, folder: str) -> str:
+def _preview(arguments: Arguments, place: Located, console: Console) -> int:
+    """Print what would run."""
+    from capsule import api, preview, report
+
+    with api.open(place.path, place.id) as original:
+        shown = preview.preview_verification(original, arguments)
+    if arguments.json:
+        console.document(report.preview_to_json(shown))
+    else:
+        console.show(*report.draw_preview(shown))
+    return 0
+
+
+def _resumption(arguments: Arguments, place: Located, folder: str) -> str:
     """The command line that goes on with a verification."""
     flags = {
+        "--id": place.id,
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--until-decided": arguments.until_decided,
@@ -120,13 +164,14 @@ def _resumption(arguments: Arguments, folder: str) -> str:
         **verb.limit_flags(arguments),
         "--output": arguments.output,
     }
-    return verb.command("verify", arguments.capsule, "--resume", folder, flags=flags)
+    return verb.command("verify", place.name, "--resume", folder, flags=flags)
 
 
 VERIFY = Verb(
     name="verify",
     examples=(
         "capsule verify stranger.capsule.zip --trust",
+        "capsule verify https://papers.example/table2.capsule.zip --id 2cf24dba5fb0 --trust",
         "capsule verify mine.capsule.zip --until-decided",
         "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip",
         "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'",

@@ -105,6 +105,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run --dry-run mine.json": Here(
         before=("capsule init mine.json",), says="nothing was started"
     ),
+    "capsule verify --dry-run CAPSULE": Here(
+        command="capsule verify --dry-run a.capsule.zip", says="nothing was started"
+    ),
     "capsule run --try mine.json": Here(
         before=("capsule init mine.json",), says="nothing was sealed, and nothing is kept"
     ),
@@ -225,6 +228,13 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'": Here(
         command="capsule verify a.capsule.zip --trust --allow-host --nonce 'SC26 committee 7'",
         says="under seeds drawn with --nonce",
+    ),
+    **dict.fromkeys(
+        (
+            f"capsule verify https://papers.example/table2.capsule.zip --id {number} --trust"
+            for number in ("2cf24dba5fb0", "2cf24dba5fb0…")
+        ),
+        There(test="journeys/test_published.py::test_the_line_that_a_paper_prints_verifies"),
     ),
     "capsule verify mine.capsule.zip --until-decided": There(
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"

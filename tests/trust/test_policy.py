@@ -83,3 +83,34 @@ def test_a_site_whose_engine_is_missing_is_what_is_to_be_changed(
     ended = author.run("verify", with_image, "--trust", PATH=str(tmp_path), **settings)
     assert ended.returncode == 6, ended.stderr
     assert "site.json#/runtime" in ended.stderr
+
+
+def test_the_screen_says_whose_it_is_how_long_it_takes_and_what_it_writes(
+    with_image: Path, stranger: User, tmp_path: Path
+) -> None:
+    nothing = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    for words, starts in ((), 5), (("--runs", "2", "-o", "b.zip"), 2):
+        ended = stranger.run("verify", with_image, *words, **nothing)
+        assert ended.returncode == 4
+        screen = ended.stderr
+        assert "A tiny training run, by Ada Author, Ben Author" in screen
+        assert "paper https://doi.org/10.5555/12345678" in screen
+        assert f"{starts} process starts of {starts} trials, about 0:" in screen
+        assert "at the original's speed, whose 5 trials took 0:08" in screen
+        assert "on no GPU" in screen
+        cache = stranger.home / ".cache/capsule"
+        output = stranger.folder / (words[-1] if words else "tiny-training-….verification.zip")
+        run = stranger.folder / "tiny-training-….run"
+        assert f"writes {run} while it runs; {output}; {cache}, the cache" in screen
+
+
+def test_the_screen_names_data_and_devices(stranger: User, tmp_path: Path) -> None:
+    document = manifest_document()
+    document["resources"] = {"gpus_per_rank": 2}
+    manifest = manifests.read(json.dumps(document).encode(), where="manifest.json", folder=None)
+    plan = make_plan(manifest, SEEDS)
+    record = make_record(manifest=manifest, plan=plan, plan_digest=str(digest.of_json(plan)))
+    ended = stranger.run("verify", seal(tmp_path, record))
+    assert ended.returncode == 4, ended.stderr
+    assert "  on 2 GPUs\n" in ended.stderr
+    assert "data ramp, 64 bytes in 1 file, read-only" in ended.stderr

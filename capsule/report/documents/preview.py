@@ -39,5 +39,16 @@ def preview_to_json(preview: Preview) -> JsonObject:
             },
             "inputs": dict(preview.input_bytes),
             "walltime": preview.walltime_seconds,
+            "data": [
+                {
+                    "name": one.name,
+                    "bytes": one.size_bytes,
+                    "path": None if one.path is None else str(one.path),
+                    "generator": one.generator,
+                }
+                for one in preview.data
+            ],
+            "seconds": preview.prospect.seconds,
+            "writes": list(preview.prospect.writes),
         },
     }

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
+from capsule.execute.limits import size
 from capsule.report.terminal.style import grid, text
 from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from capsule.preview import Preview
+    from capsule.preview import Data, Preview
 
 
 def draw_preview(preview: Preview) -> Iterator[RenderableType]:
@@ -34,8 +35,18 @@ def _name_image(preview: Preview) -> str:
     if preview.image is None:
         return "not known"
     here = "is here already" if preview.is_kept else "is not here yet and would be fetched"
-    name = preview.image.pinned or preview.image.reference
-    return f"{name} ({preview.image.platform}), {here}"
+    name, layers = preview.image.pinned or preview.image.reference, preview.image.layers
+    extent = size(sum(layer.size_bytes for layer in layers))
+    return f"{name} ({preview.image.platform}), {extent}, {here}"
+
+
+def _place_data(data: Data) -> str:
+    """A dataset, and where it would come from."""
+    extent = "" if data.size_bytes is None else f", {size(data.size_bytes)}"
+    if data.generator is not None:
+        return f"{data.name}{extent}, made here by the generator {data.generator}"
+    place = "is not known to be here" if data.path is None else f"lies in {data.path}"
+    return f"{data.name}{extent}, {place}"
 
 
 def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
@@ -50,8 +61,10 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         access = "writable" if mount.writable else "read-only"
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
         yield "" if n else "mounts", f"{seen}, {access}"
-    size = sum(preview.input_bytes.values())
-    yield "inputs", f"{count(len(preview.input_bytes), 'file')}, {size} bytes"
+    total = sum(preview.input_bytes.values())
+    yield "inputs", f"{count(len(preview.input_bytes), 'file')}, {total} bytes"
+    for n, data in enumerate(preview.data):
+        yield "" if n else "data", _place_data(data)
     yield "devices", ", ".join(first.devices) or "none"
     yield "network", "yes" if first.network or not preview.contained else "none"
     yield "engine", preview.engine or "none that can be used here"
@@ -63,6 +76,10 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     trials = sum(len(group.trials) for group in plan.groups)
     starts = count(len(plan.groups), "process start")
     yield "starts", f"{starts}, {count(trials, 'trial')}; the first is {plan.groups[0].id}"
+    if (seconds := preview.prospect.seconds) is not None:
+        yield "time", f"about {duration(seconds)} at the original's speed"
     limit = preview.walltime_seconds
     yield "walltime", "no limit" if limit is None else f"cut off after {duration(limit)}"
+    for n, written in enumerate(preview.prospect.writes):
+        yield "" if n else "writes", written
     yield "plan", str(plan.digest)

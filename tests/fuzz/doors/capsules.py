@@ -12,12 +12,24 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from capsule import archive, digest, earlier, judgement, plan, reading, report, rerun, schema
+from capsule import (
+    archive,
+    digest,
+    earlier,
+    judgement,
+    plan,
+    preview,
+    reading,
+    report,
+    rerun,
+    schema,
+)
 from capsule.archive import Capsule, bag, codec, crate, readme
 from capsule.archive.crate import Payload
 from capsule.console import Console
 from capsule.errors import BugError, CapsuleError, DamagedError
 from capsule.options import VerifyOptions
+from capsule.trust import policy
 from capsule.verbs import verb
 from capsule.verdict import Verdict
 from tests.fuzz import mutate
@@ -175,6 +187,22 @@ def use(capsule: Capsule, path: Path, others: tuple[Path, Path], folder: Path) -
     except CapsuleError as error:
         raise BugError(f"`check` takes what another command refuses: {error}") from error
     _plan(capsule, path, folder)
+    _preview(capsule, console)
+
+
+def _preview(capsule: Capsule, console: Console) -> None:
+    """What is shown of it before anybody trusts it."""
+    options = VerifyOptions(runtime="host")
+    with suppress(CapsuleError):
+        shown = preview.preview_verification(capsule, options)
+        console.show(*report.draw_preview(shown))
+        _hold(report.preview_to_json(shown), None)
+    code = policy.of_capsule(capsule, own_levels=False)
+    with suppress(CapsuleError):
+        planned = rerun.plan(capsule, options)
+        prospect = rerun.prospect(capsule, planned, options, own=False)
+        request = rerun.request(capsule, options, Path("scratch"))
+        policy.require_consent(code, request, options, prospect)
 
 
 def _judge(verdict: Verdict, console: Console) -> None:
@@ -248,7 +276,7 @@ def _mend_results(files: Files) -> None:
     record = codec.read(names, lambda name: [files[f"data/{name}"]], where="mended")
     files["bag-info.txt"] = bag.info(record, payload_bytes=0, payload_files=0)
     files["data/results/metrics.json"] = b"".join(codec.metrics(record))
-    files[f"data/{readme.NAME}"] = b"".join(readme.build(record))
+    files[f"data/{readme.NAME}"] = b"".join(readme.build(record, names))
     described = [
         Payload(path=name, size_bytes=len(data), digest=digest.of_bytes(data))
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))

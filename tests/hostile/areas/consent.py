@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -206,7 +207,20 @@ def _planted_ledger(user: User) -> list[str | Path]:
     return ["verify", capsule]
 
 
+def _endless(user: User) -> list[str | Path]:
+    """A capsule whose trials took longer than a number can say."""
+    record = make_record()
+    attempts = tuple(replace(one, seconds=1e308) for one in record.attempts)
+    return ["verify", seal(user.folder, replace(record, attempts=attempts))]
+
+
 CASES = (
+    Case(
+        name="consent/a-screen-of-endless-seconds",
+        prepare=_endless,
+        status=4,
+        says="5 process starts of 5 trials, about",
+    ),
     Case(
         name="consent/a-site-file-that-prefers-the-host",
         prepare=_by_site("--trust"),

@@ -1,0 +1,297 @@
+"""The lines of README.md that start a command's first trial without capsule, as it was started."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from capsule import plain
+from capsule.image import documents
+from capsule.image.reference import parse
+from capsule.manifest import Benchmark, Command, commands, templates
+from capsule.record import Record
+
+_MOST_BENCHMARKS = 5
+_MOST_SEEDS = 20
+# a folder of the unpacked capsule where nothing is contained; no text of a manifest holds NUL
+_HERE = "\0"
+_INDENT = "    "
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Places:
+    """Where a workload sees things."""
+
+    out: str = "/out"
+    inputs: str = "/capsule/inputs"
+    library: str = "/capsule/library"
+    seeding: str = "/capsule/seeding"
+
+    def data(self, name: str) -> str:
+        return f"/capsule/data/{name}"
+
+
+class _HostPlaces(_Places):
+    def data(self, name: str) -> str:
+        return f"{_HERE}/{name}"
+
+
+_CONTAINED = _Places()
+_HOST = _HostPlaces(
+    inputs=f"{_HERE}/inputs",
+    library=f"{_HERE}/levels/library",
+    seeding=f"{_HERE}/levels/seeding",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """One process start, as it was made."""
+
+    benchmark: Benchmark
+    case: str
+    seed: int
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str
+    mounts: Mapping[str, str]
+    gpus: int
+
+
+def lines(record: Record, names: Collection[str]) -> Iterator[str]:
+    """How to run commands by hand, in Markdown.
+
+    Args:
+        record: What the capsule states.
+        names: Files below `data/`.
+    """
+    benchmarks = [one for one in record.manifest.benchmarks if isinstance(one.subject, Command)]
+    if not benchmarks or record.manifest.resources.ranks > 1:
+        yield (
+            "Operators, networks and programs of several ranks are started by the program `capsule`"
+            " alone: `levels/` has what measures them."
+        )
+        return
+    yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
+    yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
+    for benchmark in benchmarks[:_MOST_BENCHMARKS]:
+        yield from _benchmark(record, benchmark, names)
+    if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
+        yield ""
+        yield f"So do {more} more benchmarks of `manifest.json`."
+
+
+def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> Iterator[str]:
+    places = _CONTAINED if record.image else replace(_HOST, out=f"{_HERE}/out/{benchmark.id}")
+    start = _first(record, benchmark, names, places)
+    yield ""
+    cases = len(benchmark.cases)
+    case = f" in the case `{start.case}`, one of {cases}," if cases > 1 else ""
+    yield f"`{benchmark.id}`{case} with the seed {start.seed}:"
+    yield ""
+    texts = (*start.words, *start.environment, *start.environment.values(), start.cwd)
+    command = benchmark.subject
+    assert isinstance(command, Command)
+    own = (*command.words, *command.environment.values())
+    is_clean = all(plain.is_clean(text.replace(_HERE, "")) for text in texts)
+    if not is_clean or any(_HERE in text for text in own):
+        yield "Its words hold what cannot be shown here; `manifest.json` has them."
+        return
+    # a capsule carries no modes, and a run starts any of its files
+    yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
+    for name in benchmark.datasets:
+        yield f"{_INDENT}{commands.data_variable(name)}=/path/to/{name}"
+    if record.image is None:
+        yield from _fold(_on_the_host(start))
+    else:
+        image = record.image.pinned
+        if image is None:
+            yield f"{_INDENT}# no registry has this image: build it first, and name it below"
+        yield from ("", "then by Docker", "")
+        yield from _fold(_by_docker(start, image or "IMAGE"))
+        yield from ("", "or by Apptainer", "")
+        yield from _fold(_by_apptainer(start, image or "IMAGE"))
+    yield ""
+    yield from _after(record, benchmark, start)
+
+
+def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]:
+    """Where the numbers come out, and what else there is to know."""
+    sources = [metric.source for metric in benchmark.metrics]
+    if any(source is None for source in sources):
+        yield f"What it reports stands in `out/{benchmark.id}/results.jsonl` then."
+    if any(sources):
+        yield "Numbers are read from what it prints and writes, as `manifest.json` says (`from`)."
+    seeds = list(dict.fromkeys(trial["seed"] for _, trial in _trials(record, benchmark)))
+    shown = ", ".join(map(str, seeds[:_MOST_SEEDS]))
+    more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
+    yield f"The seeds are {shown}{more}; another one takes the place of {start.seed} wherever that"
+    yield "stands for the seed."
+    if record.image is not None and not benchmark.online:
+        yield "Where a site allows Apptainer no `--net`, leave `--net --network none` out."
+
+
+def _first(record: Record, benchmark: Benchmark, names: Collection[str], places: _Places) -> _Start:
+    """The first trial of a benchmark, filled in as `execute` fills it in."""
+    group, trial = _trials(record, benchmark)[0]
+    command = benchmark.subject
+    assert isinstance(command, Command)
+    values = _values(record, benchmark, trial, places)
+    data = {name: places.data(name) for name in benchmark.datasets}
+    library = any(name.startswith("levels/library/") for name in names)
+    image = record.image
+    own = documents.variables(image.config, where=image.reference) if image else {}
+    path = (
+        places.seeding if command.injects_seed else None,
+        own.get("PYTHONPATH"),
+        places.library if library else None,
+    )
+    environment = {
+        **{name: templates.fill(text, values) for name, text in command.environment.items()},
+        **record.environment["variables"],
+        "PYTHONHASHSEED": str(group["seed"]),
+        "HOME": places.out,
+        "CAPSULE_RANK": "0",
+        "CAPSULE_RANKS": "1",
+        "CAPSULE_TRIAL": str(trial["id"]),
+        "CAPSULE_SEED": values["seed"],
+        "CAPSULE_OUT": places.out,
+        "CAPSULE_RESULTS": f"{places.out}/results.jsonl",
+        "CAPSULE_INPUTS": places.inputs,
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        **{commands.data_variable(name): place for name, place in data.items()},
+    }
+    if command.injects_seed:
+        environment["CAPSULE_SEEDING"] = f"{places.out}/.capsule-seeding.jsonl"
+    return _Start(
+        benchmark=benchmark,
+        case=values["case"],
+        seed=trial["seed"],
+        words=tuple(
+            _place(templates.fill(word, values), benchmark, names, places) for word in command.words
+        ),
+        # in an order that a record which was read has as well
+        environment=dict(sorted(environment.items())),
+        cwd=places.out if command.cwd is None else f"{places.inputs}/{command.cwd}",
+        mounts={
+            "$PWD/inputs": places.inputs,
+            **({"$PWD/levels/seeding": places.seeding} if command.injects_seed else {}),
+            **({"$PWD/levels/library": places.library} if library else {}),
+            **{f"${commands.data_variable(name)}": place for name, place in data.items()},
+        },
+        gpus=record.manifest.resources.gpus_per_rank,
+    )
+
+
+def _trials(
+    record: Record, benchmark: Benchmark
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The trials of a benchmark in their order, each with its process start.
+
+    Raises:
+        LookupError: The plan of the record, which is not compared with the manifest yet, has none.
+    """
+    trials = [
+        (group, trial)
+        for group in record.plan["groups"]
+        for trial in group["trials"]
+        if trial["benchmark"] == benchmark.id
+    ]
+    if not trials:
+        raise LookupError(f"no trial of {benchmark.id} is planned")
+    return trials
+
+
+def _values(
+    record: Record, benchmark: Benchmark, trial: Mapping[str, Any], places: _Places
+) -> dict[str, str]:
+    """What placeholders stand for."""
+    case = {one.name: one for one in benchmark.cases}[trial["case"]]
+    return {
+        **{name: commands.show(value) for name, value in case.parameters.items()},
+        **{commands.DATA + name: places.data(name) for name in benchmark.datasets},
+        "seed": str(trial["seed"]),
+        "case": case.name,
+        "trial": str(trial["id"]),
+        "out": places.out,
+        "inputs": places.inputs,
+        "threads": str(record.environment["threads"]),
+        "devices": ",".join(map(str, range(record.manifest.resources.gpus_per_rank))),
+        "rank": "0",
+        "ranks": "1",
+    }
+
+
+def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Places) -> str:
+    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    path = f"inputs/{word}"
+    is_inside = (
+        commands.is_below(word, benchmark.inputs)
+        and ".." not in word.split("/")
+        and (path in names or any(name.startswith(f"{path}/") for name in names))
+    )
+    return f"{places.inputs}/{word}" if word in benchmark.inputs or is_inside else word
+
+
+def _by_docker(start: _Start, image: str) -> Iterator[str]:
+    yield "docker run --rm --init --read-only --shm-size 2g --cap-drop ALL"
+    yield "--security-opt no-new-privileges --tmpfs /tmp:exec,mode=1777"
+    network = "" if start.benchmark.online else "--network none "
+    gpus = f"--gpus {start.gpus} " if start.gpus else ""
+    yield f'{network}{gpus}--user "$(id -u):$(id -g)" --workdir {shlex.quote(start.cwd)}'
+    yield f'--volume "$PWD/out/{start.benchmark.id}:{_CONTAINED.out}"'
+    for source, target in start.mounts.items():
+        yield f'--volume "{source}:{target}:ro"'
+    for name, value in start.environment.items():
+        yield f"--env {shlex.quote(f'{name}={value}')}"
+    program, *words = start.words
+    yield f"--entrypoint {shlex.quote(program)} {shlex.quote(image)}"
+    if words:
+        yield shlex.join(words)
+
+
+def _by_apptainer(start: _Start, image: str) -> Iterator[str]:
+    yield "env"
+    for name, value in start.environment.items():
+        # --home sets this one; the engine refuses it as a variable
+        if name != "HOME":
+            yield shlex.quote(f"APPTAINERENV_{name}={value}")
+    network = "" if start.benchmark.online else " --net --network none"
+    gpus = " --nv" if start.gpus else ""
+    insecure = " --no-https" if _is_loopback(image) else ""
+    yield f"apptainer exec --containall --cleanenv --no-eval --no-home{network}{gpus}{insecure}"
+    yield f'--bind "$PWD/out/{start.benchmark.id}:{_CONTAINED.out}"'
+    for source, target in start.mounts.items():
+        yield f'--bind "{source}:{target}:ro"'
+    yield f"--home {_CONTAINED.out} --pwd {shlex.quote(start.cwd)}"
+    yield f"{shlex.quote(f'docker://{image}')} {shlex.join(start.words)}"
+
+
+def _on_the_host(start: _Start) -> Iterator[str]:
+    yield f'(HERE="$PWD" && cd {_quote(start.cwd)} && exec env -i PATH="$PATH"'
+    for name, value in start.environment.items():
+        yield f"{name}={_quote(value)}"
+    yield f"{' '.join(map(_quote, start.words))})"
+
+
+def _quote(text: str) -> str:
+    """A word of a shell in which the folder of the unpacked capsule is filled in."""
+    first, *rest = text.split(_HERE)
+    ahead = shlex.quote(first) if first or not rest else ""
+    return ahead + "".join(f'"$HERE"{shlex.quote(part) if part else ""}' for part in rest)
+
+
+def _fold(parts: Iterator[str]) -> Iterator[str]:
+    """One command line in several, which a shell reads as one."""
+    folded: Sequence[str] = list(parts)
+    for number, part in enumerate(folded):
+        ahead = _INDENT if number == 0 else _INDENT + "  "
+        end = " \\" if number + 1 < len(folded) else ""
+        yield f"{ahead}{part}{end}"
+
+
+def _is_loopback(image: str) -> bool:
+    return "/" in image and parse(f"docker://{image}").is_loopback

@@ -1,0 +1,249 @@
+"""Write what a server sends into a file: within the size of a capsule, and while it comes."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+import requests
+from requests import Response
+from urllib3.exceptions import HTTPError
+
+from capsule.archive.limits import MOST_BYTES, MOST_DIRECTORY_BYTES
+from capsule.errors import CannotRunError, DamagedError, ExecutionError
+
+STALL_SECONDS = 120
+# of whatever may go wrong on the way, `requests` wraps only a part
+FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
+# headers of entries take no more than the directory, which repeats them
+MOST_DOWNLOAD_BYTES = MOST_BYTES + 2 * MOST_DIRECTORY_BYTES
+# so little is no progress: a server that drips bytes holds nobody for ever
+_CHUNK_BYTES = 1 << 14
+_TICK_SECONDS = 0.5
+# what a file has to say that a connection has not
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
+_ZIP = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file that can be downloaded.
+
+    Attributes:
+        open: Asks for it, and returns an answer whose body is not read yet.
+        size_bytes: How long somebody said that it is.
+        algorithm: `sha256` or `md5`, of `digest`.
+        digest: Of its bytes, in hexadecimal digits, empty where nobody said so.
+    """
+
+    open: Callable[[], Response]
+    size_bytes: int | None = None
+    algorithm: str = "sha256"
+    digest: str = ""
+
+
+def save(source: Source, target: Path, where: str, hear: Callable[[int, int | None], None]) -> None:
+    """Download a file, whole or not at all.
+
+    Args:
+        source: What to ask for.
+        target: File to write.
+        where: For messages.
+        hear: Is told how many bytes came, and how many there will be.
+
+    Raises:
+        CannotRunError: It does not come, comes to a standstill, or ends early.
+        DamagedError: It is no capsule, is larger than one may be, or not what it was said to be.
+        ExecutionError: There is no room for it.
+    """
+    transfer = _Transfer(source, target, where)
+    # a limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this bounds
+    # whoever waits, and the thread ends with its connection
+    threading.Thread(target=transfer.run, name="capsule-download", daemon=True).start()
+    try:
+        transfer.wait(hear)
+    finally:
+        transfer.stopped = True
+
+
+class _Transfer:
+    def __init__(self, source: Source, target: Path, where: str) -> None:
+        self.stopped = False
+        self._source = source
+        self._target = target
+        self._where = where
+        self._done = 0
+        self._total: int | None = None
+        self._end: Future[None] = Future()
+
+    def run(self) -> None:
+        """All of the work, in a thread of its own."""
+        try:
+            self._receive()
+        except BaseException as error:
+            self._end.set_exception(error)
+        else:
+            self._end.set_result(None)
+
+    def wait(self, hear: Callable[[int, int | None], None]) -> None:
+        """Wait for its end as long as bytes come."""
+        mark, since = 0, time.monotonic()
+        hear(mark, None)
+        while not self._end.done():
+            now = time.monotonic()
+            if self._done != mark:
+                mark, since = self._done, now
+                hear(mark, self._total)
+            elif now - since > STALL_SECONDS:
+                raise CannotRunError(
+                    f"it came to a standstill after {self._done} bytes: fewer than {_CHUNK_BYTES}"
+                    f" came in {STALL_SECONDS:g} s",
+                    where=self._where,
+                    advice="try again later",
+                )
+            self._pause()
+        self._end.result()
+
+    def _pause(self) -> None:
+        try:
+            self._end.exception(_TICK_SECONDS)
+        except TimeoutError:
+            return
+
+    def _receive(self) -> None:
+        with self._source.open() as response:
+            check(response, self._where)
+            self._total = self._expect_size(response)
+            try:
+                self._write(response)
+            except FAULTS as error:
+                raise self._explain_end(error) from None
+
+    def _expect_size(self, response: Response) -> int | None:
+        """How many bytes will come, as far as that is said; none are read of what is too much."""
+        text = response.headers.get("Content-Length", "")
+        total = int(text) if text.isdecimal() and len(text) < 20 else None
+        if total is not None and self._source.size_bytes not in (None, total):
+            raise DamagedError(
+                f"{total} bytes are sent, and {self._source.size_bytes} were announced",
+                where=self._where,
+            )
+        size = total if total is not None else self._source.size_bytes
+        if size is not None:
+            self._refuse_large(size)
+            free = shutil.disk_usage(self._target.parent).free
+            if size > free:
+                raise ExecutionError(
+                    f"it has {size} bytes, and {free} are free here",
+                    where=str(self._target.parent.parent),
+                    advice="free some space, or name another folder with CAPSULE_CACHE",
+                )
+        return size
+
+    def _write(self, response: Response) -> None:
+        hasher = hashlib.new(self._source.algorithm, usedforsecurity=False)
+        start = b""
+        with self._target.open("xb") as stream:
+            while not self.stopped and (
+                piece := response.raw.read(_CHUNK_BYTES, decode_content=False)
+            ):
+                start = start or piece
+                if not start.startswith(_ZIP[: len(start)]):
+                    raise self._no_capsule(response, start)
+                self._done += len(piece)
+                self._refuse_large(self._done)
+                hasher.update(piece)
+                stream.write(piece)
+        if not self._done:
+            raise self._no_capsule(response, b"")
+        if self._total is not None and self._done != self._total:
+            raise self._explain_end(None)
+        if self._source.digest and hasher.hexdigest() != self._source.digest:
+            raise DamagedError(
+                f"its {self._source.algorithm} is {hasher.hexdigest()}, expected"
+                f" {self._source.digest}",
+                where=self._where,
+            )
+
+    def _refuse_large(self, size_bytes: int) -> None:
+        if size_bytes > MOST_DOWNLOAD_BYTES:
+            raise DamagedError(
+                f"it is larger than the {MOST_DOWNLOAD_BYTES} bytes that a capsule may have",
+                where=self._where,
+            )
+
+    def _no_capsule(self, response: Response, start: bytes) -> DamagedError:
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
+        page = kind == "text/html" or start.lstrip()[:1] == b"<"
+        what = "a web page" if page else f"{kind[:80]!r}" if kind else "something else"
+        return DamagedError(
+            f"{what} is sent there, and no capsule" if start else "nothing is sent there",
+            where=self._where,
+            advice="name the address of the file itself, as of its download link" if page else None,
+        )
+
+    def _explain_end(self, error: Exception | None) -> Exception:
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return ExecutionError(
+                f"cannot be written: {error.strerror}",
+                where=str(self._target.parent.parent),
+                advice="free some space, or name another folder with CAPSULE_CACHE",
+            )
+        of = "" if self._total is None else f" of {self._total}"
+        reason = "" if error is None else f": {explain(error)}"
+        return CannotRunError(
+            f"the connection ended after {self._done}{of} bytes{reason}",
+            where=self._where,
+            advice="try again",
+        )
+
+
+def check(response: Response, where: str) -> None:
+    """Stop unless an answer is a good one.
+
+    Raises:
+        CannotRunError: Says what its status means.
+        DamagedError: It is compressed.
+    """
+    status = response.status_code
+    if status != 200:
+        response.close()
+        what, advice = _refusal(status)
+        raise CannotRunError(what, where=where, advice=advice)
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        response.close()
+        raise DamagedError("the server compresses it, though it was asked not to", where=where)
+
+
+def explain(error: Exception) -> str:
+    """The innermost cause: requests wraps the one useful sentence three times."""
+    while inner := _cause(error):
+        error = inner
+    words = str(error).rpartition(": ")[2][:200]
+    # what was asked for may be a secret
+    return type(error).__name__ if not words or "://" in words or "?" in words else words
+
+
+def _refusal(status: int) -> tuple[str, str]:
+    """What a status means, and what to do then."""
+    if status in (401, 403, 407):
+        return (
+            f"the server refuses to hand it out (HTTP {status})",
+            "if it needs a login: https://USER:PASSWORD@HOST/PATH",
+        )
+    if status in (404, 410):
+        return f"nothing lies there (HTTP {status})", "check the address"
+    return f"the server answered HTTP {status}", "try again later"
+
+
+def _cause(error: Exception) -> Exception | None:
+    candidates = (getattr(error, "reason", None), *error.args[:1])
+    return next((one for one in candidates if isinstance(one, Exception)), None)

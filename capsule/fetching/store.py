@@ -1,0 +1,110 @@
+"""Fetch a capsule into the cache, where it lies by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from capsule import archive, offline, places
+from capsule import site as sites
+from capsule.errors import ExecutionError, UsageError
+from capsule.fetching import locations
+from capsule.fetching.locations import Artifact, Deposit, Location, Web
+
+_ENDING = ".capsule.zip"
+
+Hear = Callable[[str, int, "int | None"], None]
+"""Is told, now and then, from where, how many bytes came, and how many there will be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """A capsule that lies in the cache.
+
+    Attributes:
+        path: Its file.
+        id: Its id, in full.
+        name: Where it came from, to be typed again with the id: without login and query, which
+            the copy in the cache does not need.
+    """
+
+    path: Path
+    id: str
+    name: str
+
+    def discard(self) -> None:
+        """Forget a copy that turned out to be damaged, so that it is fetched again."""
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) -> Fetched:
+    """Get a capsule into the cache, unless one of this id is there.
+
+    Args:
+        text: `https://...`, `oci://HOST/NAME[:TAG][@sha256:...]`, or a DOI of Zenodo.
+        expected: Id that it must have, or at least its first 12 digits.
+        hear: Is told how far it is.
+
+    Raises:
+        UsageError: It is no such place, or nobody could tell who sent it.
+        DamagedError: What lies there is no capsule, too large, or has another id.
+        CannotRunError: It cannot be fetched.
+        ExecutionError: It cannot be kept.
+    """
+    location = locations.parse(text)
+    folder = sites.cache_folder(sites.load()) / "capsules"
+    if expected is not None and (kept := _look_up(folder, expected)):
+        return Fetched(path=kept, id=kept.name.removesuffix(_ENDING), name=location.name)
+    offline.require_network(
+        "this capsule" if expected else "a capsule that no --id names", where=location.name
+    )
+    if expected is None and isinstance(location, Web) and location.is_open:
+        raise UsageError(
+            "plain HTTP lets anybody on the way send another capsule",
+            where=location.name,
+            advice="name the id that it must have with --id, or use https://",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExecutionError(
+            f"what is fetched cannot be kept: {error.strerror}",
+            where=str(folder),
+            advice="name another folder with CAPSULE_CACHE",
+        ) from None
+    with places.scratch(folder) as scratch:
+        draft = scratch / f"a{_ENDING}"
+        _save(location, draft, hear)
+        name = archive.identify(draft, expected, where=location.name)
+        kept = draft.replace(folder / f"{name}{_ENDING}")
+    return Fetched(path=kept, id=name, name=location.name)
+
+
+def _look_up(folder: Path, expected: str) -> Path | None:
+    """The one capsule in the cache whose id begins so."""
+    kept = [path for path in folder.glob(f"{expected}*{_ENDING}") if path.is_file()]
+    return kept[0] if len(kept) == 1 else None
+
+
+def _save(location: Location, target: Path, hear: Hear) -> None:
+    # only who fetches pays for importing what speaks HTTP
+    from capsule.fetching import download, registries, web, zenodo
+
+    heard = partial(hear, location.name)
+    match location:
+        case Web():
+            with web.Conversation(location) as conversation:
+                source = download.Source(open=partial(conversation.open, location.url))
+                download.save(source, target, location.name, heard)
+        case Deposit():
+            with web.Conversation(location.api) as conversation:
+                source = zenodo.find(conversation, location)
+                download.save(source, target, location.name, heard)
+        case Artifact():
+            with registries.converse(location) as transfer:
+                source = registries.find(transfer, location)
+                download.save(source, target, location.name, heard)

@@ -1,0 +1,138 @@
+"""Ask a server for a file: redirects are bounded, and a login goes to its own server alone."""
+
+from __future__ import annotations
+
+import base64
+from types import TracebackType
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from requests import PreparedRequest, Response
+
+from capsule.errors import CannotRunError, DamagedError
+from capsule.fetching.download import FAULTS, STALL_SECONDS, check, explain
+from capsule.fetching.locations import Web
+from capsule.image.reference import is_loopback
+
+_CONNECT_SECONDS = 10
+_MOST_REDIRECTS = 10
+
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: Response) -> None:
+        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
+
+
+class Conversation:
+    """Requests to the server of an address, and to those that it redirects to."""
+
+    def __init__(self, server: Web) -> None:
+        self._server = server
+        self._session = _Session()
+        self._session.headers["Accept-Encoding"] = "identity"  # a capsule is its bytes
+        # requests would read ~/.netrc; only the login in the address is meant
+        self._session.auth = _no_login
+        # a proxy of the environment cannot reach our own loopback
+        self._session.trust_env = not server.is_loopback
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._session.close()
+
+    def open(self, url: str, *, accept: str = "*/*") -> Response:
+        """A good answer, of which nothing but the head was read.
+
+        Raises:
+            CannotRunError: There is none, or not at an address that may be asked.
+            DamagedError: The answer is compressed, though it was asked not to be.
+        """
+        where = self._server.name
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                response = self._session.get(
+                    url,
+                    headers={"Accept": accept, **self._login(url)},
+                    stream=True,
+                    timeout=(_CONNECT_SECONDS, STALL_SECONDS),
+                )
+            except FAULTS as error:
+                raise CannotRunError(
+                    f"{urlsplit(url).hostname} does not answer: {explain(error)}",
+                    where=where,
+                    advice="check the address, and that this machine may reach it",
+                ) from None
+            if not response.is_redirect:
+                check(response, where)
+                return response
+            response.close()
+            url = self._follow(url, response.headers["Location"])
+        raise CannotRunError(f"it redirects more than {_MOST_REDIRECTS} times", where=where)
+
+    def require_address(self, url: str) -> str:
+        """An address that an answer names, where it may be asked: no less safe than the server's.
+
+        Raises:
+            DamagedError: It is none.
+        """
+        if not _is_allowed(self._server.url, url):
+            raise DamagedError(
+                f"it names {url[:200]!r} as a file's address", where=self._server.name
+            )
+        return _without_login(url)
+
+    def _login(self, url: str) -> dict[str, str]:
+        if self._server.login is None or _origin(url) != _origin(self._server.url):
+            return {}
+        return {"Authorization": f"Basic {base64.b64encode(self._server.login.encode()).decode()}"}
+
+    def _follow(self, url: str, location: str) -> str:
+        """Where a redirect leads, unless that is less safe than where it comes from."""
+        try:
+            # requests reads headers as Latin-1
+            target = urljoin(url, location.encode("latin-1").decode())
+        except ValueError:
+            target = ""
+        if not _is_allowed(url, target):
+            raise CannotRunError(
+                "it redirects to what is no HTTPS"
+                if url.startswith("https:")
+                else "it redirects to another protocol, or to this machine",
+                where=self._server.name,
+            )
+        return _without_login(target)
+
+
+def _is_allowed(url: str, target: str) -> bool:
+    """Whether a server may send on to a target: never from HTTPS to HTTP, never inwards."""
+    try:
+        here, there = urlsplit(url), urlsplit(target)
+        host = there.hostname
+        _ = there.port
+    except ValueError:
+        return False
+    if not host or not target.isprintable():
+        return False
+    if is_loopback(host) and not is_loopback(here.hostname or ""):
+        return False
+    return there.scheme == "https" or (there.scheme == here.scheme == "http")
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+
+
+def _no_login(request: PreparedRequest) -> PreparedRequest:
+    return request

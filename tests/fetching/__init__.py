@@ -1,0 +1,1 @@
+"""Capsules that were published: addresses, registries, DOIs."""

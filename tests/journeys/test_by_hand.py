@@ -1,0 +1,183 @@
+"""The README inside a capsule tells how to run it by hand: its lines give the number."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.doors.capsules import bases
+from tests.support.capsules import seal
+from tests.support.command import User
+from tests.support.engines import engine_cache, small_image
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.records import make_record
+
+SCRIPT = """
+import json, os, random, sys
+import capsule_regions
+seed, factor = int(sys.argv[1]), float(sys.argv[2])
+assert os.environ["CAPSULE_SEED"] == str(seed), os.environ
+assert os.environ["GREETING"] == "it's a 'day'; $HOME \\\\ ü"
+assert sys.argv[3] == "a b $HOME `id` *"
+with open(sys.argv[4]) as words:
+    assert words.read() == "42"
+print("factor is", factor)
+capsule_regions.report("loss", factor * random.Random(seed).random())
+"""
+
+
+def write(folder: Path, **changes: object) -> Path:
+    """A command with everything that a shell could get wrong."""
+    (folder / "my code").mkdir()
+    (folder / "my code" / "main.py").write_text(SCRIPT)
+    (folder / "my code" / "words.txt").write_text("42")
+    words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt"]
+    document = {
+        "name": "hand",
+        "title": "By hand",
+        "authors": [{"name": "Ada"}],
+        "license": "CC-BY-4.0",
+        "seeds": [11, 12, 13],
+        "benchmarks": [
+            {
+                "id": "hand",
+                "command": ["python3", "my code/main.py", *words],
+                "inputs": ["my code"],
+                "cases": {"factor": [3, 5]},
+                "environment": {"GREETING": "it's a 'day'; $HOME \\ ü"},
+                "metrics": {"loss": {}, "shown": {"from": {"pattern": "factor is ([0-9.]+)"}}},
+            }
+        ],
+        **changes,
+    }
+    path = folder / "hand.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def unpack(capsule: Path, folder: Path) -> tuple[list[str], Path]:
+    """The blocks of the README's section, and the folder that they are for."""
+    with zipfile.ZipFile(capsule) as archive:
+        archive.extractall(folder)
+    text = (folder / "data" / "README.md").read_text()
+    section = re.search(r"^## Run it by hand\n(.*?)^## ", text, re.M | re.S)
+    assert section is not None
+    return re.findall(r"(?:^ {4}.*\n)+", section[1], re.M), folder / "data"
+
+
+def execute(blocks: list[str], folder: Path, home: Path) -> float:
+    """Run blocks as they stand there, and return the number that was reported."""
+    ended = subprocess.run(
+        ["bash", "-euc", "\n".join(blocks)],
+        cwd=folder,
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "factor is 5.0" in ended.stdout
+    (line,) = (folder / "out" / "hand" / "results.jsonl").read_text().splitlines()
+    return float(json.loads(line)["value"])
+
+
+def sealed_value(capsule: Path) -> float:
+    with zipfile.ZipFile(capsule) as archive:
+        lines = map(json.loads, archive.read("data/results/samples.jsonl").splitlines())
+        (value,) = next(
+            one["values"]
+            for one in lines
+            if one["metric"] == "hand/factor5/command/loss" and one["seed"] == 11
+        )
+    return float(value)
+
+
+def test_a_line_of_the_readme_gives_the_number_on_the_host(author: User, tmp_path: Path) -> None:
+    ended = author.run("run", write(author.folder), "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    (block,), folder = unpack(capsule, tmp_path / "un packed")
+    assert execute([block], folder, author.home) == sealed_value(capsule)
+
+
+@pytest.mark.engines
+def test_a_line_of_the_readme_gives_the_number_under_each_engine(
+    author: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    manifest = write(author.folder, image={"reference": small_image()})
+    ended = author.run("run", manifest, "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    for place, engine in enumerate(("docker", "apptainer")):
+        blocks, folder = unpack(capsule, tmp_path / engine)
+        first, chosen = blocks[0], blocks[1 + place]
+        assert engine in chosen
+        assert execute([first, chosen], folder, author.home) == sealed_value(capsule)
+
+
+def test_the_lines_start_what_capsule_starts(stranger: User, tmp_path: Path) -> None:
+    path = seal(tmp_path, make_record())
+    shown = stranger.json("verify", path, "--dry-run")["first"]
+    blocks, _ = unpack(path, tmp_path / "unpacked")
+    by_docker, by_apptainer = (shlex.split(block) for block in blocks[1:])
+    seed = shown["environment"]["CAPSULE_SEED"]
+    due = {name: value.replace(seed, "17") for name, value in shown["environment"].items()}
+    here = {word.partition("=")[::2] for word in after(by_docker, "--env")}
+    # this record is of another machine, whose threads and settings were not kept
+    kept = {name: due[name] for name in dict(here) if name in due}
+    assert dict(here) == {**kept, "PYTHONPATH": ""}
+    missing = due.keys() - dict(here).keys()
+    assert all(name.endswith("_THREADS") or name in FIXED for name in missing), missing
+    prefix = "APPTAINERENV_"
+    there = {word.partition("=")[::2] for word in by_apptainer if word.startswith(prefix)}
+    assert {(f"{prefix}{name}", value) for name, value in here if name != "HOME"} == there
+    program, *words = shown["command"]
+    assert after(by_docker, "--entrypoint") == [program]
+    assert by_docker[-len(words) :] == words
+    assert by_apptainer[-len(words) - 1 :] == [program, *words]
+    targets = {one["target"] for one in shown["mounts"]} - {"/capsule/library"}
+    for option, line in (("--volume", by_docker), ("--bind", by_apptainer)):
+        assert {word.split(":")[1] for word in after(line, option)} == targets
+    assert after(by_docker, "--workdir") == after(by_apptainer, "--pwd") == [shown["cwd"]]
+    assert after(by_docker, "--network") == after(by_apptainer, "--network") == ["none"]
+
+
+FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE")
+
+
+def after(line: list[str], option: str) -> list[str]:
+    """What stands behind an option, each time."""
+    return [line[place + 1] for place, word in enumerate(line) if word == option]
+
+
+def test_what_cannot_be_shown_is_left_to_the_manifest(author: User) -> None:
+    ended = author.run("run", rewrite(write(author.folder), "\u202e"), "-o", "a.zip")
+    assert ended.returncode in (0, 5), ended.stderr
+    with zipfile.ZipFile(author.folder / "a.zip") as archive:
+        text = archive.read("data/README.md").decode()
+    assert "Its words hold what cannot be shown here" in text
+    assert "\u202e" not in text
+
+
+def rewrite(manifest: Path, sign: str) -> Path:
+    """The manifest with a sign among the words that steers a terminal."""
+    document = json.loads(manifest.read_text())
+    document["benchmarks"][0]["command"].append(f"x{sign}y")
+    manifest.write_text(json.dumps(document))
+    return manifest
+
+
+def test_what_only_capsule_starts_is_said() -> None:
+    readme = bases()["operators"]["data/README.md"].decode()
+    assert "are started by the program `capsule` alone" in " ".join(readme.split())
+    assert "docker run" not in readme
