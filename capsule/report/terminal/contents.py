@@ -97,7 +97,9 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     if len(record.sources) > _SOURCES:
         yield "", f"and {len(record.sources) - _SOURCES} more"
     for node in record.nodes[:_NODES]:
-        yield "node", inventory.describe(node)
+        load = inventory.busy(node)
+        busy = f" (busy when the run began: {load})" if load else ""
+        yield "node", f"{inventory.describe(node)}{busy}"
     if len(record.nodes) > _NODES:
         yield "", f"and {len(record.nodes) - _NODES} more"
     yield "seeds", _seeds(record)
