@@ -23,12 +23,14 @@ from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
 from capsule.options import (
     PairOptions,
+    RereadOptions,
     ResumeOptions,
     ResumePairOptions,
     RunOptions,
     VerifyOptions,
 )
 from capsule.origin import Side
+from capsule.resealing import reread
 from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
@@ -45,6 +47,7 @@ __all__ = [
     "Manifest",
     "PairOptions",
     "Paired",
+    "RereadOptions",
     "ResumeOptions",
     "ResumePairOptions",
     "RunOptions",
@@ -58,6 +61,7 @@ __all__ = [
     "diff",
     "open",
     "pair",
+    "reread",
     "resume",
     "resume_pair",
     "resume_verification",

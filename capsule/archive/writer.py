@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
 
-from capsule.archive import bag, codec, crate, limits, names, reader, readme
+from capsule.archive import bag, codec, crate, limits, names, predecessors, reader, readme
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
 from capsule.archive.limits import MOST_BYTES
@@ -74,7 +74,12 @@ def rehearse(record: Record) -> None:
     """
     try:
         documents = codec.documents(record)
-        codec.read(tuple(documents), lambda name: iter((documents[name],)), where="the record")
+        codec.read(
+            tuple(documents),
+            lambda name: iter((documents[name],)),
+            where="the record",
+            budget=limits.Budget(),
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
 
@@ -123,7 +128,8 @@ def _existence_error(target: Path) -> UsageError:
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
-        stated = codec.documents(record) | {readme.NAME: b"".join(readme.build(record))}
+        stated = codec.documents(record) | predecessors.documents(record)
+        stated[readme.NAME] = b"".join(readme.build(record))
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     _require_readable(stated[codec.SAMPLES], stated[codec.ATTEMPTS])

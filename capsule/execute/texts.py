@@ -67,7 +67,9 @@ def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterat
         reported: Whether what it reported by our protocol is to be kept too.
     """
     sources = extraction.select(trial.benchmark.due(trial.framework), rank)
-    names = {source.text for source in sources.values()} | ({RESULTS} if reported else set())
+    # the streams in any case: a corrected manifest may find its numbers there
+    names = {source.text for source in sources.values()} | set(_STREAMS)
+    names |= {RESULTS} if reported else set()
     for name in sorted(names):
         stream = _open(files, name)
         if stream is None:

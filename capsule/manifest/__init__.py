@@ -32,7 +32,7 @@ from capsule.manifest.model import (
     Scalar,
     Subject,
 )
-from capsule.manifest.reader import load, read, with_seeds
+from capsule.manifest.reader import load, load_correction, read, with_seeds
 from capsule.manifest.starter import starter, starter_of
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Scalar",
     "Subject",
     "load",
+    "load_correction",
     "read",
     "starter",
     "starter_of",

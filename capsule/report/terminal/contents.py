@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, stats, summary
 from capsule.manifest import Command
-from capsule.origin import Side
+from capsule.origin import Side, predecessor_id
 from capsule.record import FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
@@ -79,6 +79,8 @@ def _head(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]]:
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
     if record.verifies:
         yield "verifies", record.verifies
+    if (before := predecessor_id(record.origin)) is not None:
+        yield "made of", before
     if record.nonce is not None:
         yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
     for earlier in record.chain:
@@ -150,6 +152,7 @@ def _claims(claims: Sequence[FrozenClaim], metrics: Mapping[str, MetricRuns]) ->
     )
     for claim in claims:
         primary = "" if claim.primary else " (secondary)"
+        primary = " (secondary: made later)" if claim.later else primary
         metric = metrics.get(claim.metric)
         runs = None if metric is None else summary.values_for(claim.pattern, metric)
         allowed = wording.region(claim, runs)
