@@ -21,6 +21,7 @@ from capsule.origin import (
     original_id,
 )
 from capsule.plan import Plan, SeedSource, to_json
+from capsule.predecessor import Predecessor
 
 Outcome = Literal["completed", "failed", "interrupted"]
 Reason = Literal[
@@ -239,21 +240,6 @@ class Execution:
     software: Mapping[str, Any]
     effective: Mapping[str, Any]
     logs: tuple[File, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predecessor:
-    """The capsule that another one was made of, as far as the other one carries it.
-
-    Attributes:
-        record: What it states.
-        manifest: Its manifest-sha256.txt, which has the SHA-256 of each of its files.
-        tag_manifest: Its tagmanifest-sha256.txt, whose SHA-256 is its id.
-    """
-
-    record: Record
-    manifest: bytes
-    tag_manifest: bytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,8 @@ from capsule.errors import UsageError
 from capsule.manifest import Benchmark, Command, Manifest, Metric
 from capsule.manifest.sources import OUT
 from capsule.origin import JUDGE_RULE, Rereading
-from capsule.record import Attempt, FrozenClaim, Predecessor, Reason, Record, Samples, sample_order
+from capsule.predecessor import Predecessor
+from capsule.record import Attempt, FrozenClaim, Reason, Record, Samples, sample_order
 
 Load = Callable[[str], Iterable[bytes]]
 

@@ -11,7 +11,8 @@ from capsule.errors import ExecutionError, UsageError
 from capsule.manifest import Manifest
 from capsule.options import RereadOptions
 from capsule.origin import Origin, Original, original_id, predecessor_id
-from capsule.record import File, Predecessor, Record
+from capsule.predecessor import Predecessor
+from capsule.record import File, Record
 from capsule.sealing import Sealed
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy, summary

@@ -14,7 +14,8 @@ from capsule.archive.limits import Budget
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.origin import Original, predecessor_id
-from capsule.record import Predecessor, Record
+from capsule.predecessor import Predecessor
+from capsule.record import Record
 
 PREFIX = "predecessor/"
 _SHOWN = 3

@@ -38,7 +38,8 @@ from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
 from capsule.origin import predecessor_id
-from capsule.record import Predecessor, Record
+from capsule.predecessor import Predecessor
+from capsule.record import Record
 
 # what a capsule carries besides what it states
 CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE)
@@ -48,11 +49,10 @@ _KEPT_BYTES = 48 << 20
 _MOST_COMPARED_BYTES = 64 << 20
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
-_LINES = (bag.PAYLOAD + codec.SAMPLES, bag.PAYLOAD + codec.ATTEMPTS)
 # these are compared by their digests
 _COMPARED = frozenset(bag.PAYLOAD + name for name in (codec.METRICS, crate.NAME))
 _CRATE = bag.PAYLOAD + crate.NAME
-_OF_PREDECESSOR = bag.PAYLOAD + predecessors.PREFIX
+_ITS_DOCUMENTS = frozenset(bag.PAYLOAD + predecessors.PREFIX + name for name in codec.DOCUMENTS)
 _TAGS = frozenset((bag.BAGIT, bag.INFO))
 _LONGEST = 100
 # what odd documents that fit their schema end in
@@ -300,11 +300,9 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
             f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
             where=where,
         )
-    for path in sorted(sizes):
-        name = path.replace(_OF_PREDECESSOR, bag.PAYLOAD, 1)
-        if name not in _DOCUMENTS and path not in _TAGS:
-            continue
-        most = MOST_LINES_BYTES if name in _LINES else MOST_DOCUMENT_BYTES
+    for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
+        lines = path.endswith((codec.SAMPLES, codec.ATTEMPTS))
+        most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most
         if sizes[path] > most:
             raise DamagedError(f"{path} is larger than {most} bytes", where=where)

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from capsule import archive, digest, freezing, rereading, summary
 from capsule.origin import Rereading
-from capsule.record import File, Predecessor, Record
+from capsule.predecessor import Predecessor
+from capsule.record import File, Record
 from tests.support.capsules import carry, forge
 from tests.support.command import Document, User, write_manifest, write_script
 
