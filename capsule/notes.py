@@ -60,15 +60,19 @@ def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
     return Note(code="image-named", sentence=sentence)
 
 
-def second_reading(capsule_id: str, later: int) -> Note:
+def second_reading(capsule_id: str, *, later: int, gone: int) -> Note:
     """Its numbers were read again, by another manifest.
 
     Args:
         capsule_id: Of the capsule that the runs were sealed in first.
         later: How many of its claims were written or changed after that.
+        gone: How many of the claims there it does not have as they were.
     """
-    claims = f", and {later} of its claims were written or changed then" if later else ""
+    claims = [f"{later} of its claims were written or changed then"] * bool(later)
+    claims += [f"{gone} that were sealed there are gone or changed"] * bool(gone)
     return Note(
         code=REREAD,
-        sentence=f"its numbers were read again from what capsule {capsule_id[:12]} holds{claims}",
+        sentence="; ".join(
+            [f"its numbers were read again from what capsule {capsule_id[:12]} holds", *claims]
+        ),
     )

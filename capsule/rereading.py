@@ -29,7 +29,6 @@ Load = Callable[[str], Iterable[bytes]]
 _STREAMS = ("stdout", "stderr")
 _RESULTS = f"{OUT}results.jsonl"
 _MOST_MESSAGE = 2000
-_CHANGEABLE = ("metrics", "claims")
 
 
 def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Load) -> Record:
@@ -75,7 +74,13 @@ _ADVICE = (
 def note(record: Record) -> notes.Note:
     """What a reader must know of a record that was read again."""
     assert isinstance(record.origin, Rereading)
-    return notes.second_reading(record.origin.of, sum(claim.later for claim in record.claims))
+    assert record.predecessor is not None
+    kept = {(one.metric, one.pattern) for one in record.claims if not one.later}
+    gone = [
+        one for one in record.predecessor.record.claims if (one.metric, one.pattern) not in kept
+    ]
+    later = sum(claim.later for claim in record.claims)
+    return notes.second_reading(record.origin.of, later=later, gone=len(gone))
 
 
 def faults(before: Record, manifest: Manifest) -> Iterator[str]:
@@ -89,6 +94,12 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
     if others[0] != others[1]:
         names = [name for name in {**others[0], **others[1]} if _differ(*others, name)]
         yield f"the manifest has another {' and '.join(names)} than the runs were made with"
+        return
+    if (before.manifest.benchmarks, before.manifest.claims) == (
+        manifest.benchmarks,
+        manifest.claims,
+    ):
+        yield "the manifest has the metrics and claims that the runs were sealed with"
         return
     reported = {
         attempt.trial.partition("/")[0]

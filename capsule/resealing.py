@@ -7,7 +7,7 @@ from pathlib import Path
 from capsule import archive, places, reading, rereading
 from capsule import manifest as manifests
 from capsule.archive import Capsule
-from capsule.errors import ExecutionError, UsageError
+from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.manifest import Manifest
 from capsule.options import RereadOptions
 from capsule.origin import Origin, Original, original_id, predecessor_id
@@ -51,11 +51,28 @@ def reread(
         target = options.output or Path(usual)
         places.check(output=target)
         reading.require(record, where=str(target))
+        _require_room(record)
         _tell_private(record, options, watch)
         capsule_id = archive.write(record, carry(before, scratch), target)
         if ledger.holds(before.id):
             ledger.add(capsule_id)
         return Sealed(path=target, id=capsule_id, record=record)
+
+
+def _require_room(record: Record) -> None:
+    """Stop at a record that is more than a reader takes, together with its predecessor's.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        archive.rehearse(record)
+    except DamagedError as error:
+        raise UsageError(
+            f"the capsule would be more than is read, with what it carries of its predecessor:"
+            f" {error.what}",
+            advice="claim less at once: fewer metrics, or patterns that match fewer",
+        ) from None
 
 
 def take(capsule: Capsule, purpose: str) -> Predecessor:

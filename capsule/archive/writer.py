@@ -70,16 +70,18 @@ def rehearse(record: Record) -> None:
     """Stop before anything is measured, if what is known of a record could not be sealed.
 
     Raises:
-        DamagedError: It is of another form than a record's documents have.
+        DamagedError: It is of another form than a record's documents have, or more than is read.
     """
+    budget, where = limits.Budget(), "the record"
     try:
-        documents = codec.documents(record)
-        codec.read(
-            tuple(documents),
-            lambda name: iter((documents[name],)),
-            where="the record",
-            budget=limits.Budget(),
-        )
+        documents = codec.documents(record) | predecessors.documents(record)
+
+        def load(name: str) -> Iterator[bytes]:
+            return iter((documents[name],))
+
+        codec.read(tuple(documents), load, where=where, budget=budget)
+        if record.predecessor is not None:
+            predecessors.read(record, tuple(documents), load, where=where, budget=budget)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
 

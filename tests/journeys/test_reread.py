@@ -51,7 +51,8 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     shown = user.run("show", "b").stdout
     assert f"made of   {first['id']}" in shown
     assert "equivalence (secondary: made later)" in shown
-    assert "1 of its claims were written or changed then" in " ".join(shown.split())
+    words = " ".join(shown.split())
+    assert "1 of its claims were written or changed then; 1 that were sealed there are" in words
     facts = user.json("check", "b")["checked"]
     assert "15 series of samples are what the texts give that they were read from" in facts
     assert any(first["id"] in fact for fact in facts)
@@ -148,6 +149,7 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
 @pytest.mark.parametrize(
     ("metrics", "changes", "message"),
     [
+        (METRICS, {}, "has the metrics and claims that the runs were sealed with"),
         (METRICS, {"title": "Another"}, "another title than the runs were made with"),
         (METRICS, {"seeds": [1, 2, 3, 4]}, "another seeds than the runs were made with"),
         ({**METRICS, "more": {}}, {}, "tiny: more was not among the results that were kept"),
@@ -168,6 +170,22 @@ def test_what_cannot_be_read_again_is_one_error(
     assert ended.returncode == 2, ended.stderr
     assert message in " ".join(ended.stderr.split())
     assert not list(author_with_run.folder.glob("*.reread.zip"))
+
+
+def test_a_claim_that_is_dropped_is_told(author_with_run: User) -> None:
+    user = author_with_run
+    path = correct(user, METRICS, claims=CLAIMS[:1])
+    shown = " ".join(user.run("reread", "a", "--manifest", path, "-o", "c").stdout.split())
+    assert "1 that were sealed there are gone or changed" in shown
+
+
+def test_a_capsule_that_is_a_folder_is_read_again(author_with_run: User) -> None:
+    user = author_with_run
+    with zipfile.ZipFile(user.folder / "a") as capsule:
+        capsule.extractall(user.folder / "folder")
+    path = correct(user)
+    assert user.run("reread", "folder", "--manifest", path, "-o", "c").returncode == 0
+    assert user.json("check", "c")["id"] == user.json("check", "b")["id"]
 
 
 def test_only_a_run_of_its_authors_own_is_read_again(author_with_run: User) -> None:

@@ -164,6 +164,11 @@ def refrozen(record: Record) -> Record:
     return noted(replace(record, claims=tuple(rereading.claims(record))))
 
 
+def without_its_note(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    notes = tuple(one for one in record.notes if one.code != "reread")
+    return replace(record, notes=notes), files
+
+
 def with_a_later_start(record: Record, files: list[File]) -> tuple[Record, list[File]]:
     return replace(record, started=record.ended), files
 
