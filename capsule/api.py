@@ -25,6 +25,7 @@ from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
 from capsule.options import (
     PairOptions,
+    RereadOptions,
     ResumeOptions,
     ResumePairOptions,
     RunOptions,
@@ -32,6 +33,7 @@ from capsule.options import (
     VerifyOptions,
 )
 from capsule.origin import Side
+from capsule.resealing import reread
 from capsule.resolve import Request, resolve
 from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
@@ -50,6 +52,7 @@ __all__ = [
     "Manifest",
     "PairOptions",
     "Paired",
+    "RereadOptions",
     "ResumeOptions",
     "ResumePairOptions",
     "RunOptions",
@@ -66,6 +69,7 @@ __all__ = [
     "fetch",
     "open",
     "pair",
+    "reread",
     "resume",
     "resume_pair",
     "resume_verification",

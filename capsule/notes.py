@@ -19,9 +19,10 @@ class Note:
 
 
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
+REREAD = "reread"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED}
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD}
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -57,3 +58,21 @@ def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
     whose = "the original ran without one" if verifies else "the manifest names none"
     sentence = f"the image was chosen on request, {reference}: {whose}"
     return Note(code="image-named", sentence=sentence)
+
+
+def second_reading(capsule_id: str, *, later: int, gone: int) -> Note:
+    """Its numbers were read again, by another manifest.
+
+    Args:
+        capsule_id: Of the capsule that the runs were sealed in first.
+        later: How many of its claims were written or changed after that.
+        gone: How many of the claims there it does not have as they were.
+    """
+    claims = [f"{later} of its claims were written or changed then"] * bool(later)
+    claims += [f"{gone} that were sealed there are gone or changed"] * bool(gone)
+    return Note(
+        code=REREAD,
+        sentence="; ".join(
+            [f"its numbers were read again from what capsule {capsule_id[:12]} holds", *claims]
+        ),
+    )

@@ -61,6 +61,19 @@ class RunOptions(StartOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RereadOptions:
+    """How to read a capsule's numbers again.
+
+    Attributes:
+        output: The capsule to write, as for a run.
+        strict_privacy: As for a run.
+    """
+
+    output: Path | None = None
+    strict_privacy: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifyOptions(StartOptions):
     """How to verify a capsule; its image is what `image` takes the place of.
 

@@ -122,6 +122,11 @@ def original_id(origin: Origin) -> str | None:
     return origin.of if isinstance(origin, Verification) else None
 
 
+def predecessor_id(origin: Origin) -> str | None:
+    """Id of the capsule that another one was made of without any re-execution, None for a run."""
+    return origin.of if isinstance(origin, Extension | Rereading) else None
+
+
 def image_override(origin: Origin) -> str | None:
     """Reference given with `--image`, None where the image was not replaced."""
     return origin.image if isinstance(origin, Original | Verification) else None

@@ -12,7 +12,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
-from capsule import __version__, archive, digest, freezing, levels, notes, summary
+from capsule import __version__, archive, digest, freezing, levels, notes, rereading, summary
 from capsule import plan as plans
 from capsule.archive import Capsule
 from capsule.collector import pause_collector
@@ -52,6 +52,7 @@ def read(path: Path, expected: str | None = None) -> Capsule:
         capsule = archive.read(path, expected)
         try:
             require(capsule.record, where=str(path))
+            _require_same(capsule)
         except BaseException:
             capsule.close()
             raise
@@ -66,6 +67,19 @@ def require(record: Record, *, where: str) -> None:
     """
     if differences := list(islice(faults(record), _SHOWN)):
         raise DamagedError(f"the capsule is no run's: {'; '.join(differences)}", where=where)
+
+
+def _require_same(capsule: Capsule) -> None:
+    """Stop where a capsule that was read again is not what its predecessor's texts give.
+
+    Raises:
+        DamagedError: Names what differs, or a text was changed meanwhile.
+    """
+    faults = rereading.deviations(capsule.record, lambda name: (capsule.open(name),))
+    if differences := list(islice(faults, _SHOWN)):
+        raise DamagedError(
+            f"the capsule is no second reading: {'; '.join(differences)}", where=str(capsule.path)
+        )
 
 
 def facts(record: Record) -> list[str]:
@@ -85,6 +99,9 @@ def faults(record: Record) -> Iterator[str]:
     yield from _claim_faults(record)
     yield from _note_faults(record)
     yield from _release_faults(record)
+    if record.predecessor is not None:
+        before = faults(record.predecessor.record)
+        yield from (f"its predecessor is no run's: {fault}" for fault in before)
 
 
 def fresh_seeds(record: Record) -> tuple[int, ...]:
@@ -94,7 +111,7 @@ def fresh_seeds(record: Record) -> tuple[int, ...]:
 
 
 def _plan_faults(record: Record) -> Iterator[str]:
-    if isinstance(record.origin, Extension | Rereading):
+    if isinstance(record.origin, Extension):
         yield f"its origin is {record.origin.kind!r}, which no command makes"
         return
     try:
@@ -203,7 +220,11 @@ def _outcome_faults(record: Record) -> Iterator[str]:
 
 def _claim_faults(record: Record) -> Iterator[str]:
     """Claims that are not the manifest's, one for one, frozen by the runs."""
-    due = freezing.follow(record.manifest.claims, summary.run_values(record))
+    due = (
+        freezing.follow(record.manifest.claims, summary.run_values(record))
+        if record.predecessor is None
+        else rereading.claims(record)
+    )
     verifies = isinstance(record.origin, Verification)
     try:
         for stated, frozen in zip_longest(record.claims, due):
@@ -238,6 +259,9 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
     """
     # planned from the number of the original's runs, as the rest of the reader checks
     due = replace(due, looks=stated.looks)
+    if verifies:
+        # which claims came later only the original tells
+        due = replace(due, later=stated.later, primary=stated.primary)
     if verifies and freezing.is_of_runs(stated.pattern):
         due = replace(
             due, lower=stated.lower, upper=stated.upper, margin_source=stated.margin_source
@@ -283,6 +307,8 @@ def _notes(record: Record) -> Iterator[Note]:
     """The notes that a record alone calls for."""
     if not record.contained:
         yield notes.no_container()
+    if isinstance(record.origin, Rereading):
+        yield rereading.note(record)
     if isinstance(record.origin, Verification):
         return
     has_image = record.manifest.image is not None

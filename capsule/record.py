@@ -21,6 +21,7 @@ from capsule.origin import (
     original_id,
 )
 from capsule.plan import Plan, SeedSource, to_json
+from capsule.predecessor import Predecessor
 
 Outcome = Literal["completed", "failed", "interrupted"]
 Reason = Literal[
@@ -161,6 +162,8 @@ class FrozenClaim:
             decides. Those of a paired claim are of the fresh seeds beside its pairs.
         paired: Whether runs under equal seeds are compared one by one.
         resolution: Smallest step of the number for this claim, None for the metric's own.
+        later: Whether it was written or changed after its runs were sealed first, so that it is not
+            primary, however it was written.
     """
 
     metric: str
@@ -175,6 +178,7 @@ class FrozenClaim:
     looks: tuple[int, ...] = ()
     paired: bool = False
     resolution: float | None = None
+    later: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +276,7 @@ class Record:
         levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
         datasets: Used datasets.
         sources: Where its author had the inputs from; none of a re-execution.
+        predecessor: What it was made of, where its origin names a capsule that nobody re-executed.
         claims: Frozen claims.
         attempts: Every attempt, in order.
         samples: Every sample of every attempt.
@@ -301,6 +306,7 @@ class Record:
     samples: tuple[Samples, ...]
     notes: tuple[Note, ...]
     sources: tuple[Source, ...] = ()
+    predecessor: Predecessor | None = None
 
     @property
     def verifies(self) -> str | None:
@@ -320,6 +326,8 @@ class Record:
     @property
     def image_override(self) -> str | None:
         """Reference given with `--image`, None when the image was not replaced."""
+        if self.predecessor is not None:
+            return self.predecessor.record.image_override
         return image_override(self.origin)
 
 

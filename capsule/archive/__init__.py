@@ -12,13 +12,14 @@ Its verbs:
     archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
-from capsule.archive.reader import Capsule, identify, read
+from capsule.archive.reader import CARRIED, Capsule, identify, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.texts import Quotation
 from capsule.archive.writer import change_error, check_names, draft, rehearse, write
 
 __all__ = [
+    "CARRIED",
     "Capsule",
     "Quotation",
     "change_error",

@@ -156,20 +156,20 @@ def _indent(value: Any, margin: str) -> str:
     return _COMPACT(value)
 
 
-def read(names: Sequence[str], load: Read, *, where: str) -> Record:
+def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Record:
     """The record that the documents of a capsule state.
 
     Args:
         names: Every path below `data/`.
         load: Gives the bytes of one of them, in pieces.
         where: The capsule's name in messages.
+        budget: Of memory that they may take.
 
     Raises:
         DamagedError: A document is missing, no strict JSON, or not what its schema asks.
     """
-    reader = _Reader(names, load, where)
-    stated = reader.record()
-    image = reader.identity(IMAGE, "image-1")
+    reader = _Reader(names, load, where, budget)
+    stated, image = reader.record(), reader.identity(IMAGE, "image-1")
     plan = reader.plan()
     written = reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"])
     return Record(
@@ -202,11 +202,11 @@ def read(names: Sequence[str], load: Read, *, where: str) -> Record:
 class _Reader:
     """The documents of one capsule, each strict and valid or an error that names it."""
 
-    def __init__(self, names: Sequence[str], load: Read, where: str) -> None:
+    def __init__(self, names: Sequence[str], load: Read, where: str, budget: Budget) -> None:
         self._names = frozenset(names)
         self._load = load
         self._where = where
-        self._budget = Budget()
+        self._budget = budget
 
     def at(self, name: str) -> str:
         return f"{self._where}:data/{name}"

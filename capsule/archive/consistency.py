@@ -18,7 +18,7 @@ EVIDENCE = "evidence/"
 DATASETS = "datasets/"
 # what samples and their metric say alike
 _meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
-_AS_WRITTEN = ("type", "alpha", "primary", "paired", "resolution")
+_AS_WRITTEN = ("type", "alpha", "paired", "resolution")
 
 
 def faults(record: Record) -> Iterator[str]:
@@ -271,5 +271,7 @@ def _claim_faults(claim: FrozenClaim, paths: Mapping[str, Any]) -> Iterator[str]
         yield f"the claim on {claim.metric} is about no metric of the manifest"
     if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):
         yield f"the claim on {claim.metric} is not judged as it was written"
+    if claim.primary != (claim.pattern.primary and not claim.later):
+        yield f"the claim on {claim.metric} does not decide as it was written"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
         yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"

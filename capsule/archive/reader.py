@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BufferedWriter
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 
 from capsule import __version__, digest
-from capsule.archive import bag, codec, consistency, crate, limits, readme, strangers, strict, texts
+from capsule.archive import (
+    bag,
+    codec,
+    consistency,
+    crate,
+    limits,
+    predecessors,
+    readme,
+    strangers,
+    strict,
+    texts,
+)
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
 from capsule.archive.crate import Payload
@@ -27,6 +38,8 @@ from capsule.collector import pause_collector
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
+from capsule.origin import predecessor_id
+from capsule.predecessor import Predecessor
 from capsule.record import Record
 
 # what a capsule carries besides what it states
@@ -37,10 +50,10 @@ _KEPT_BYTES = 48 << 20
 _MOST_COMPARED_BYTES = 64 << 20
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
-_LINES = (bag.PAYLOAD + codec.SAMPLES, bag.PAYLOAD + codec.ATTEMPTS)
 # these are compared by their digests
 _COMPARED = frozenset(bag.PAYLOAD + name for name in (codec.METRICS, crate.NAME))
 _CRATE = bag.PAYLOAD + crate.NAME
+_ITS_DOCUMENTS = frozenset(bag.PAYLOAD + predecessors.PREFIX + name for name in codec.DOCUMENTS)
 _TAGS = frozenset((bag.BAGIT, bag.INFO))
 _LONGEST = 100
 # what odd documents that fit their schema end in
@@ -103,6 +116,8 @@ class Capsule:
             )
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
+        if (before := predecessor_id(record.origin)) is not None:
+            facts.append(f"logs, evidence and what else it has of its predecessor are {before}'s")
         if record.image:
             facts.append(f"the image's digests form one chain from {_image_name(record.image)}")
         if record.levels["digest"]:
@@ -129,6 +144,21 @@ class Capsule:
         """
         path, expected = bag.PAYLOAD + name, self.digests[name]
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
+
+    def as_predecessor(self) -> Predecessor:
+        """What a capsule that is made of this one carries of it.
+
+        Raises:
+            DamagedError: Its bag was changed since it was read.
+        """
+        manifest, tags = (
+            b"".join(self.source.chunks(name)) for name in (bag.MANIFEST, bag.TAG_MANIFEST)
+        )
+        where = str(self.path)
+        digest.expect(digest.of_bytes(tags), Digest(hex=self.id), what="its bag", where=where)
+        stated = bag.parse_manifest(tags, where=where)[bag.MANIFEST]
+        digest.expect(digest.of_bytes(manifest), stated, what=bag.MANIFEST, where=where)
+        return Predecessor(record=self.record, manifest=manifest, tag_manifest=tags)
 
     def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
         """Write every file below a folder of the payload, hashed again on the way.
@@ -259,9 +289,9 @@ def _read(source: Source, path: Path, expected: str | None) -> Capsule:
     }
     sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
     load = _loader(source, payload, kept, where)
-    record = codec.read(tuple(payload), load, where=where)
-    faults = consistency.faults(record)
-    _refuse(list(islice(faults, _SHOWN)), where)
+    record = _record(tuple(payload), load, where)
+    own = predecessors.faults(record, payload, CARRIED, where=where)
+    _refuse(list(islice(chain(consistency.faults(record), own), _SHOWN)), where)
     _refuse(_derived_faults(record, source, payload, sizes, load), where)
     return Capsule(
         record=record,
@@ -271,6 +301,13 @@ def _read(source: Source, path: Path, expected: str | None) -> Capsule:
         sizes=sizes,
         source=source,
     )
+
+
+def _record(payload: Sequence[str], load: Callable[[str], Iterable[bytes]], where: str) -> Record:
+    budget = limits.Budget()
+    record = codec.read(payload, load, where=where, budget=budget)
+    before = predecessors.read(record, payload, load, where=where, budget=budget)
+    return record if before is None else replace(record, predecessor=before)
 
 
 def _loader(
@@ -295,8 +332,9 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
             f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
             where=where,
         )
-    for path in sorted((_DOCUMENTS | _TAGS) & sizes.keys()):
-        most = MOST_LINES_BYTES if path in _LINES else MOST_DOCUMENT_BYTES
+    for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
+        lines = path.endswith((codec.SAMPLES, codec.ATTEMPTS))
+        most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most
         if sizes[path] > most:
             raise DamagedError(f"{path} is larger than {most} bytes", where=where)
@@ -332,7 +370,7 @@ def _derived_faults(
             faults.append(f"{name} does not say what follows from the payload")
     if _is_other(codec.METRICS, codec.metrics(record), payload):
         faults.append("results/metrics.json does not follow from the samples")
-    stated = codec.names(record) | {readme.NAME, crate.NAME}
+    stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}
     faults += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
     faults += [
         f"data/{name} has no place in a capsule"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from capsule import averages, plain, summary
 from capsule.archive import byhand, hardware
-from capsule.origin import Side
+from capsule.origin import Side, predecessor_id
 from capsule.record import FrozenClaim, Record
 
 NAME = "README.md"
@@ -53,6 +53,8 @@ def _head(record: Record) -> Iterator[str]:
     yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
         yield f"- Re-execution of capsule: `{record.verifies}`"
+    if (before := predecessor_id(record.origin)) is not None:
+        yield f"- Made of capsule: `{before}`"
     if record.nonce is not None:
         yield f"- Its seeds follow from this word, too: {_plain(record.nonce)}"
     for earlier in record.chain:

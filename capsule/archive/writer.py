@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
 
-from capsule.archive import bag, codec, crate, limits, names, reader, readme
+from capsule.archive import bag, codec, crate, limits, names, predecessors, reader, readme
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
 from capsule.archive.limits import MOST_BYTES
@@ -70,11 +70,18 @@ def rehearse(record: Record) -> None:
     """Stop before anything is measured, if what is known of a record could not be sealed.
 
     Raises:
-        DamagedError: It is of another form than a record's documents have.
+        DamagedError: It is of another form than a record's documents have, or more than is read.
     """
+    budget, where = limits.Budget(), "the record"
     try:
-        documents = codec.documents(record)
-        codec.read(tuple(documents), lambda name: iter((documents[name],)), where="the record")
+        documents = codec.documents(record) | predecessors.documents(record)
+
+        def load(name: str) -> Iterator[bytes]:
+            return iter((documents[name],))
+
+        codec.read(tuple(documents), load, where=where, budget=budget)
+        if record.predecessor is not None:
+            predecessors.read(record, tuple(documents), load, where=where, budget=budget)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
 
@@ -123,8 +130,8 @@ def _existence_error(target: Path) -> UsageError:
 def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
-        text = b"".join(readme.build(record, [file.path for file in files]))
-        stated = codec.documents(record) | {readme.NAME: text}
+        stated = codec.documents(record) | predecessors.documents(record)
+        stated[readme.NAME] = b"".join(readme.build(record, [file.path for file in files]))
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])

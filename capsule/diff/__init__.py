@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import inventory, origin, summary
-from capsule.diff import changes, days, evidence, facts, inability, rounds
+from capsule.diff import changes, days, evidence, facts, inability, loads, rounds
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.diff.inability import Inability
@@ -339,6 +339,7 @@ def _notes(
     yield from _seed_notes(original, rerun, pairs)
     yield from _record_notes(original, rerun, names)
     yield from days.notes(pairs)
+    yield from loads.notes(original, rerun, pairs, names)
 
 
 def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:

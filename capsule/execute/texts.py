@@ -80,8 +80,10 @@ def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterat
         rank: Whose files.
         reported: Whether what it reported by our protocol is to be kept too.
     """
-    names = {source.text for source in _select(trial, rank).values()}
-    for name in sorted(names | ({RESULTS} if reported else set())):
+    # the streams in any case: a corrected manifest may find its numbers there
+    names = {source.text for source in _select(trial, rank).values()} | set(_STREAMS)
+    names |= {RESULTS} if reported else set()
+    for name in sorted(names):
         stream = _open(files, name)
         if stream is None:
             continue

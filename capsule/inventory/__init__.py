@@ -19,10 +19,10 @@ from pathlib import Path
 
 from capsule.inventory.compare import differences
 from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
-from capsule.inventory.words import at, describe, entries_at
+from capsule.inventory.words import at, busy, describe, entries_at
 from capsule.jsons import Json
 
-__all__ = ["at", "describe", "differences", "entries_at", "node"]
+__all__ = ["at", "busy", "describe", "differences", "entries_at", "node"]
 
 _HASH_DIGITS = 16
 

@@ -29,6 +29,22 @@ def describe(node: Mapping[str, Json]) -> str:
     return ", ".join(words)
 
 
+def busy(node: Mapping[str, Json]) -> str | None:
+    """How busy a node was when it was described, None where more than half of it was idle.
+
+    >>> load = {"system": {"load_average_1_minute": 9.04}}
+    >>> busy({"class": {"cpu": {"threads": 2}}, "state": {"momentary": load}})
+    'load 9.04 on 2 processors'
+    """
+    load = at(node, "state", "momentary", "system", "load_average_1_minute")
+    processors = at(node, "class", "cpu", "threads")
+    if not isinstance(load, int | float) or not isinstance(processors, int):
+        return None
+    if 2 * load <= processors:
+        return None
+    return f"load {load:.3g} on {processors} processor{'s' * (processors != 1)}"
+
+
 def at(value: Json, *names: str) -> Json:
     """What stands in a document below some names, None where there is no such place."""
     for name in names:

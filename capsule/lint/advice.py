@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from capsule import stats
-from capsule.lint import wording
+from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import find_pitfalls, looks
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
@@ -18,6 +18,8 @@ _ON_A_HALF = 1e-6
 _CURVE_SEEDS = 5
 # errors over a-priori bounds, which no run of a right program exceeds
 _RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
+
+NO_PRIMARY = "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
 
 
 def warnings(manifest: Manifest) -> list[str]:
@@ -55,7 +57,7 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
     if not manifest.claims:
         yield "no claims: a re-execution will be measured, but there is nothing to judge"
     elif not any(claim.primary for claim in manifest.claims):
-        yield "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
+        yield NO_PRIMARY
     for claim in manifest.claims:
         matched = list(matches(claim.metric, manifest.benchmarks))
         if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
@@ -101,6 +103,12 @@ def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) ->
     if claim.type == "curve" and len(manifest.seeds) < _CURVE_SEEDS:
         yield f"{claim.metric}: fewer than {_CURVE_SEEDS} seeds hardly ever decide a whole curve"
     margin = claim.margin.absolute if claim.margin else None
+    mean = abs(claim.published.mean) if claim.published else math.inf
+    if claim.margin and ((claim.margin.relative or 0.0) >= 1 or (margin or 0.0) >= mean):
+        yield (
+            f"{claim.metric}: its margin is no less than the number itself, so whoever reproduces"
+            " it has shown little: write one that a reader would accept"
+        )
     step = claim.resolution
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)
@@ -138,3 +146,5 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
                 f"dataset {dataset.name} has no digest, so a changed byte goes unseen; "
                 f"{prints} prints it"
             )
+    yield from surroundings.of_image(None, None, manifest)
+    yield from surroundings.of_data(manifest)

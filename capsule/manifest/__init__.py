@@ -33,7 +33,7 @@ from capsule.manifest.model import (
     Subject,
 )
 from capsule.manifest.pitfalls import find_pitfalls, name_interpreter
-from capsule.manifest.reader import load, read, with_seeds
+from capsule.manifest.reader import load, load_correction, read, with_seeds
 from capsule.manifest.starter import starter, starter_of
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "Subject",
     "find_pitfalls",
     "load",
+    "load_correction",
     "name_interpreter",
     "read",
     "starter",

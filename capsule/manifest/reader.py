@@ -49,16 +49,7 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
             pointer, line and the nearest right name.
         UsageError: No benchmark uses one of `frameworks`.
     """
-    if path.is_dir():
-        advice = "name the manifest in it"
-        raise ManifestError("is a folder, and no manifest", where=str(path), advice=advice)
-    if not path.is_file():
-        raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
+    data = _load(path)
     whole = read(data, where=str(path), folder=path.parent)
     data, left_out = narrow.narrow(whole, frameworks)
     if not left_out:
@@ -71,6 +62,32 @@ def _advise_missing(path: Path) -> str:
     beside = [one.name for one in islice(path.parent.glob("*.json"), _MOST_BESIDE)]
     near = nearest(path.name, beside)
     return f"did you mean {near}?" if near else "`capsule init` writes a manifest to start from"
+
+
+def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
+    """Read a manifest for runs that were made: what it names lies in their capsule, not beside it.
+
+    Args:
+        path: The file.
+        subjects: What the plan of these runs says of cases and metrics; see `read`.
+
+    Raises:
+        ManifestError: As `load`.
+    """
+    return read(_load(path), where=str(path), folder=None, subjects=subjects)
+
+
+def _load(path: Path) -> bytes:
+    if path.is_dir():
+        advice = "name the manifest in it"
+        raise ManifestError("is a folder, and no manifest", where=str(path), advice=advice)
+    if not path.is_file():
+        raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:

@@ -2,8 +2,9 @@
 
     run      run                      read      check, show
     verify   verify                   author    init, lint
+    reread   reread                   stage     stage
     pair     pair                     machine   inventory, doctor, site
-    diff     diff                      stage     stage
+    diff     diff
     data     data hash, generate      image     image resolve, build
 
 Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TABLE: Mapping[str, str] = {
     "run": "run a manifest's benchmarks and seal one capsule",
     "verify": "re-execute a capsule here with fresh seeds and judge its claims",
+    "reread": "read a capsule's numbers again by a corrected manifest; executes nothing",
     "pair": "run two variants by turns on this machine and judge the ratio of their times",
     "diff": "judge the claims of one capsule by the runs of others",
     "check": "check a capsule's integrity and form; executes nothing",

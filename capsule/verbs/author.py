@@ -124,11 +124,13 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
+            measured = lint.warnings_of_runs(capsule.record)
     else:
         checked = manifest.load(path, arguments.frameworks)
         inputs.collect(checked, checked.folder)
-        hints = lint.hints(checked)
-    warnings, outlook = lint.warnings(checked), lint.outlook(checked)
+        hints, measured = lint.hints(checked), []
+    warnings = list(dict.fromkeys((*measured, *lint.warnings(checked))))
+    outlook = lint.outlook(checked)
     if arguments.json:
         claims = [asdict(claim) for claim in outlook]
         facts = {

@@ -57,7 +57,7 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Arguments, console: Console) -> int:
-    from capsule import api, manifest, report
+    from capsule import api, lint, manifest, report
 
     watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
     if arguments.resume is not None:
@@ -85,11 +85,18 @@ def _run(arguments: Arguments, console: Console) -> int:
     else:
         wanted = manifest.load(arguments.manifest, arguments.frameworks)
         sealed = api.run(wanted, arguments, watch)
+    warnings = lint.warnings_of_runs(sealed.record)
     if arguments.json:
-        facts = {"capsule": str(sealed.path), "id": sealed.id, "failed": len(sealed.failures)}
-        console.document(facts)
+        console.document(
+            {
+                "capsule": str(sealed.path),
+                "id": sealed.id,
+                "failed": len(sealed.failures),
+                "warnings": warnings,
+            }
+        )
     else:
-        console.show(*report.draw_sealed(sealed.record, sealed.id))
+        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings))
         console.data(f"sealed {sealed.path}")
     if sealed.failures:
         raise report.failure(sealed.record, sealed.path)

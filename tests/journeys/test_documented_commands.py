@@ -253,6 +253,8 @@ COMMANDS: dict[str, Here | There] = {
         command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip"
     ),
     "capsule check a.capsule.zip": Here(),
+    "capsule lint a.capsule.zip": Here(says="is valid"),
+    "capsule reread a.capsule.zip --manifest corrected.json": Here(says=".reread.zip"),
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
     "capsule init my-benchmark.json": Here(),
@@ -337,6 +339,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = write_manifest(user.folder)
     ended = user.run("run", manifest, "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
+    (user.folder / "corrected.json").write_bytes(manifest.read_bytes())
     for name in ("here", "there"):
         ended = user.run("verify", "a.capsule.zip", "--output", f"{name}.capsule.zip")
         assert ended.returncode == 0, ended.stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule import stats, summary
 from capsule.jsons import Json
+from capsule.origin import predecessor_id
 from capsule.record import Record
 from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
 from capsule.runtimes.programs import PREFIX
@@ -28,6 +29,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "uuid": record.uuid,
         "tool": record.tool,
         "verifies": record.verifies,
+        "predecessor": predecessor_id(record.origin),
         "nonce": record.nonce,
         "added": [asdict(earlier) for earlier in record.chain],
         "started": record.started,

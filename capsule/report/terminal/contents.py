@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, stats, summary
 from capsule.manifest import Command
-from capsule.origin import Side
+from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
@@ -80,6 +80,8 @@ def _subject(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]
     yield "authors", ", ".join(author.name for author in record.manifest.authors)
     if record.verifies:
         yield "verifies", record.verifies
+    if (before := predecessor_id(record.origin)) is not None:
+        yield "made of", before
     if record.nonce is not None:
         yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
     for earlier in record.chain:
@@ -104,7 +106,9 @@ def _execution(record: Record) -> Iterator[tuple[str, str]]:
     if len(record.sources) > _SOURCES:
         yield "", f"and {len(record.sources) - _SOURCES} more"
     for node in record.nodes[:_NODES]:
-        yield "node", inventory.describe(node)
+        load = inventory.busy(node)
+        busy = f" (busy when the run began: {load})" if load else ""
+        yield "node", f"{inventory.describe(node)}{busy}"
     if len(record.nodes) > _NODES:
         yield "", f"and {len(record.nodes) - _NODES} more"
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
@@ -243,6 +247,7 @@ def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> tuple[str, str
     runs = None if metric is None else summary.values_for(claim.pattern, metric)
     of_what = f", {claim.pattern.value}" if claim.pattern.value else ""
     secondary = "" if claim.primary else " (secondary)"
+    secondary = " (secondary: made later)" if claim.later else secondary
     return f"{claim.type}{secondary}{of_what}", wording.region(claim, runs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from capsule import summary
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ROWS = 20
+_WARNINGS = 6
 _VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("mean", {"justify": "right", "no_wrap": True}),
     ("smallest to largest", {"justify": "right", "no_wrap": True}),
@@ -29,16 +30,30 @@ _VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
 )
 
 
-def draw_sealed(record: Record, capsule_id: str) -> tuple[RenderableType, ...]:
+def draw_sealed(
+    record: Record, capsule_id: str, warnings: Sequence[str]
+) -> tuple[RenderableType, ...]:
     """A newly sealed record in brief: primary claims first, `capsule show` has the rest.
 
     Where nothing is claimed, what was measured stands in their place.
+
+    Args:
+        record: What was sealed.
+        capsule_id: Its id.
+        warnings: What will hurt later, the gravest first.
     """
     drawn = [
         head(record, capsule_id),
         *(_draw_claims(record) if record.claims else _draw_metrics(record)),
     ]
-    return (*drawn, *draw_notes(remarks(record)))
+    return (*drawn, *draw_notes(remarks(record)), *_draw_warnings(warnings))
+
+
+def _draw_warnings(warnings: Sequence[str]) -> Iterator[RenderableType]:
+    yield from (text(f"warning: {sentence}") for sentence in warnings[:_WARNINGS])
+    if len(warnings) > _WARNINGS:
+        left = wording.count(len(warnings) - _WARNINGS, "more warning")
+        yield text(f"warning: {left}: capsule lint, and the capsule's name")
 
 
 def _draw_claims(record: Record) -> Iterator[RenderableType]:

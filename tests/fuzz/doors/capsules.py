@@ -26,6 +26,7 @@ from capsule import (
 )
 from capsule.archive import Capsule, bag, codec, crate, readme
 from capsule.archive.crate import Payload
+from capsule.archive.limits import Budget
 from capsule.console import Console
 from capsule.errors import BugError, CapsuleError, DamagedError
 from capsule.options import VerifyOptions
@@ -273,7 +274,9 @@ def _mend_digests(files: Files) -> None:
 
 def _mend_results(files: Files) -> None:
     names = [name.removeprefix("data/") for name in files if name.startswith("data/")]
-    record = codec.read(names, lambda name: [files[f"data/{name}"]], where="mended")
+    record = codec.read(
+        names, lambda name: [files[f"data/{name}"]], where="mended", budget=Budget()
+    )
     files["bag-info.txt"] = bag.info(record, payload_bytes=0, payload_files=0)
     files["data/results/metrics.json"] = b"".join(codec.metrics(record))
     files[f"data/{readme.NAME}"] = b"".join(readme.build(record, names))

@@ -208,7 +208,7 @@ CASES = (
     # where it comes from
     _refuse("origin-dropped", _diff(forging.as_original), "and none follows"),
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
-    _refuse("origin-to-come", _check(forging.as_extension), "which no command makes"),
+    _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),

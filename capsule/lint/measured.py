@@ -1,0 +1,237 @@
+"""What a sealed run's own numbers already show will hurt whoever re-executes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from capsule import freezing, population, stats, summary
+from capsule.diff import evidence
+from capsule.lint import frozen, surroundings
+from capsule.lint.advice import NO_PRIMARY
+from capsule.manifest.model import Claim, Command
+from capsule.record import FrozenClaim, Record
+from capsule.summary import MetricRuns
+
+_POWER, _HARDLY = 0.8, 0.2
+_SHIFTS = ("equivalence", "noninferiority")
+_BOTH_WAYS = ("equivalence", "prediction")
+# these have no use for runs that vary
+_CONSTANT = ("exact", "ratio", "bound")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """A frozen claim and the original's independent runs of its metric.
+
+    Attributes:
+        metric: With the values that the claim judges.
+        runs: Those of them that have a value, on the claim's scale.
+    """
+
+    claim: FrozenClaim
+    metric: MetricRuns
+    runs: stats.Runs
+
+    @property
+    def margin(self) -> float | None:
+        """How far a shift may go, on the claim's scale; None where none was frozen."""
+        ends = [abs(end) for end in (self.claim.lower, self.claim.upper) if end is not None]
+        return max(ends, default=None)
+
+
+def warnings_of_runs(record: Record) -> list[str]:
+    """What will hurt later in a capsule, one sentence each with the way out, the gravest first."""
+    metrics = summary.run_values(record)
+    measured = [
+        _measure(claim, metrics[claim.metric]) for claim in record.claims if claim.metric in metrics
+    ]
+    warnings = [_group(check, measured) for check in _CHECKS]
+    return [
+        *[NO_PRIMARY] * (bool(record.claims) and not any(one.primary for one in record.claims)),
+        *(sentence for of_check in warnings for sentence in of_check),
+        *_ignored_seeds(record, metrics),
+        *surroundings.of_image(record.image, record.image_override, record.manifest),
+        *surroundings.of_data(record.manifest),
+        *surroundings.of_nodes(record),
+    ]
+
+
+def _measure(claim: FrozenClaim, metric: MetricRuns) -> _Measured:
+    metric = population.independent(summary.values_for(claim.pattern, metric))
+    values = population.values(metric)
+    if claim.scale == "log":
+        values = {seed: math.log(value) for seed, value in values.items() if value > 0}
+    resolution = 0.0 if claim.scale == "log" else claim.resolution or metric.resolution
+    return _Measured(claim=claim, metric=metric, runs=stats.Runs.of(values, resolution=resolution))
+
+
+def _group(check: Callable[[_Measured], str | None], measured: list[_Measured]) -> Iterator[str]:
+    """One sentence for each claim as written, of the first metric that it holds of."""
+    sentences: dict[Claim, list[tuple[str, str]]] = {}
+    for one in measured:
+        if sentence := check(one):
+            sentences.setdefault(one.claim.pattern, []).append((one.claim.metric, sentence))
+    for (metric, sentence), *others in sentences.values():
+        more = f" (and {len(others)} more that it matches)" if others else ""
+        yield f"{metric}{more}: {sentence}"
+
+
+def _contradiction(one: _Measured) -> str | None:
+    """A constant that the original's own runs are on the wrong side of."""
+    claim = one.claim
+    values = list(one.runs.values)
+    if claim.type == "threshold" and values:
+        values = [math.fsum(values) / len(values)]
+    elif claim.type != "bound":
+        return None
+    lower, upper = claim.lower, claim.upper
+    for value in values:
+        if (lower is not None and value < lower) or (upper is not None and value > upper):
+            whose = "the mean of these runs" if claim.type == "threshold" else "a run of these"
+            shown = math.exp(value) if claim.scale == "log" else value
+            return (
+                f"{whose}, {shown:.3g}, is beyond what the claim allows already: mend the claim or"
+                " the program, and seal a run anew"
+            )
+    return None
+
+
+def _missing_margin(one: _Measured) -> str | None:
+    """A margin that could not be frozen, for want of runs."""
+    if one.claim.margin_source != "none" or one.claim.type == "ratio":
+        return None
+    return (
+        f"{len(one.runs.values)} of {len(one.metric.runs)} runs have a value, too few to freeze a"
+        " margin from, so nobody can confirm it: mend what fails, and seal a run anew"
+    )
+
+
+def _ignored_seed(one: _Measured) -> str | None:
+    """Runs that no seed changed."""
+    if one.claim.type in _CONSTANT or not evidence.repeats(one.metric):
+        return None
+    return _IGNORED.format(runs=len(one.metric.values), value=one.metric.values[0])
+
+
+_IGNORED = (
+    "all {runs} runs have the value {value:.6g}, whatever their seed: have the command read its"
+    ' seed, {{seed}} or CAPSULE_SEED, or say "seeding": "inject"; of a number that no seed changes,'
+    " claim that it is exact"
+)
+
+
+def _out_of_reach(one: _Measured) -> str | None:
+    """A margin that these seeds let hardly anybody confirm, and how many would."""
+    claim, margin, runs = one.claim, one.margin, one.runs
+    if (
+        claim.type not in _SHIFTS
+        or claim.paired
+        or claim.pattern.published is not None
+        or not margin
+        or not claim.looks
+        or claim.margin_source == "none"
+        or evidence.repeats(one.metric)
+    ):
+        return None
+    if runs.n < 2:
+        return "one run tells no spread, so nobody can confirm any margin: seal five seeds or more"
+    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks))
+    reach = _reach_of(claim, margin, runs)
+    last = claim.looks[-1]
+    if reach.narrowest(runs.n, last, alpha) <= reach.spreads:
+        return None
+    more = reach.seeds(reach.spreads, alpha)
+    remedy = (
+        "allow more, or have the runs scatter less"
+        if more is None
+        else f"{max(more, runs.n + 1)} seeds on each side would"
+    )
+    # these runs' own spread made a margin in standard deviations: that it is out of reach is chance
+    none = (
+        claim.margin_source == "author" and _narrowest(runs.n, None, alpha, _HARDLY) > reach.spreads
+    )
+    shown = _size(claim, margin)
+    fact = (
+        f"no number of re-runs confirms {shown} in 20 % of cases"
+        if none
+        else f"{last} re-runs, the last look, confirm {shown} in fewer than 80 % of cases"
+    )
+    return f"{fact} if runs scatter as these {runs.n} do and nothing changed: {remedy}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reach:
+    """How a margin is reckoned with: in which unit, and what confirms it with probability 0.8.
+
+    Attributes:
+        spreads: The margin in standard deviations between runs.
+        narrowest: What two numbers of runs confirm at a level, in the same unit.
+        seeds: How many runs a side confirm a margin at a level.
+    """
+
+    spreads: float
+    narrowest: Callable[[int, int, float], float]
+    seeds: Callable[[float, float], int | None]
+
+
+def _reach_of(claim: FrozenClaim, margin: float, runs: stats.Runs) -> _Reach:
+    if claim.margin_source == "spread":
+        # these runs' own spread made it, whatever the true one is
+        return _Reach(
+            spreads=freezing.spreads(claim.pattern) or 0.0,
+            narrowest=lambda a, b, alpha: frozen.narrowest_spreads(a, b, alpha=alpha, power=_POWER),
+            seeds=lambda k, alpha: frozen.runs_for_spreads(k, alpha=alpha, power=_POWER),
+        )
+    return _Reach(
+        spreads=margin * stats.c4(runs.n) / runs.sd if runs.sd > 0 else math.inf,
+        narrowest=_narrowest,
+        seeds=lambda k, alpha: stats.runs_for_margin(k, alpha=alpha, power=_POWER),
+    )
+
+
+@lru_cache(maxsize=256)
+def _narrowest(n_a: int, n_b: int | None, alpha: float, power: float = _POWER) -> float:
+    return stats.narrowest_margin(n_a, n_b, alpha=alpha, power=power)
+
+
+def _size(claim: FrozenClaim, margin: float) -> str:
+    return f"a factor of {math.exp(margin):.3g}" if claim.scale == "log" else f"{margin:.3g}"
+
+
+def _vagueness(one: _Measured) -> str | None:
+    """A margin beside which the number itself is small."""
+    claim, margin, values = one.claim, one.margin, one.metric.values
+    if claim.type not in (*_SHIFTS, *_BOTH_WAYS) or claim.scale == "log" or not (margin and values):
+        return None
+    mean = math.fsum(value / len(values) for value in values)
+    same_sign = min(values) > 0 or max(values) < 0
+    if not same_sign or margin < abs(mean):
+        return None
+    return (
+        f"the margin of {margin:.3g} is no less than the mean itself, {mean:.3g}, so whoever"
+        " reproduces it has shown little: seal more seeds, or write the margin as a number that"
+        " a reader would accept"
+    )
+
+
+_CHECKS = (_contradiction, _missing_margin, _ignored_seed, _out_of_reach, _vagueness)
+
+
+def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[str]:
+    """Commands that nothing is claimed of, and whose every number no seed changes."""
+    claimed = {claim.metric.partition("/")[0] for claim in record.claims}
+    for benchmark in record.manifest.benchmarks:
+        if not isinstance(benchmark.subject, Command) or benchmark.id in claimed:
+            continue
+        own = [
+            metric
+            for path, metric in metrics.items()
+            if path.partition("/")[0] == benchmark.id and metric.kind == "portable"
+        ]
+        if own and all(map(evidence.repeats, own)):
+            first = own[0]
+            sentence = _IGNORED.format(runs=len(first.values), value=first.values[0])
+            yield f"{first.metric}: {sentence}"

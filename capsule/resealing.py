@@ -1,0 +1,136 @@
+"""A new capsule of what another one holds: nothing of it is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capsule import archive, places, reading, rereading
+from capsule import manifest as manifests
+from capsule.archive import Capsule
+from capsule.errors import DamagedError, ExecutionError, UsageError
+from capsule.manifest import Manifest
+from capsule.options import RereadOptions
+from capsule.origin import Origin, Original, original_id, predecessor_id
+from capsule.predecessor import Predecessor
+from capsule.record import File, Record
+from capsule.sealing import Sealed
+from capsule.trust import ledger
+from capsule.trust.privacy import Privacy, summary
+from capsule.watch import SILENT, Watch
+
+
+def reread(
+    capsule: str | Path,
+    manifest: str | Path | Manifest,
+    options: RereadOptions = RereadOptions(),
+    watch: Watch = SILENT,
+) -> Sealed:
+    """Read the numbers of a capsule again by a corrected manifest, and seal what came of them.
+
+    Args:
+        capsule: A run of its author's own.
+        manifest: With other metrics of commands, or other claims.
+        options: Where the new capsule is to be.
+        watch: Is told of what may be private in the manifest.
+
+    Raises:
+        UsageError: It is another kind of capsule, the manifest changes something else, what is to
+            be read was not sealed, or the output exists already.
+        ManifestError: The manifest is wrong.
+        DamagedError: The capsule is not as it was sealed.
+        ExecutionError: The new one cannot or must not be written.
+    """
+    places.check(output=options.output)
+    with reading.read(Path(capsule)) as before, places.scratch() as scratch:
+        predecessor = take(before, "read again")
+        if not isinstance(manifest, Manifest):
+            subjects = before.record.plan["subjects"]
+            manifest = manifests.load_correction(Path(manifest), subjects)
+        record = rereading.make(predecessor, before.id, manifest, lambda name: (before.open(name),))
+        usual = f"{manifest.name}-{record.uuid[:8]}.reread.zip"
+        target = options.output or Path(usual)
+        places.check(output=target)
+        reading.require(record, where=str(target))
+        _require_room(record)
+        _tell_private(record, options, watch)
+        capsule_id = archive.write(record, carry(before, scratch), target)
+        if ledger.holds(before.id):
+            ledger.add(capsule_id)
+        return Sealed(path=target, id=capsule_id, record=record)
+
+
+def _require_room(record: Record) -> None:
+    """Stop at a record that is more than a reader takes, together with its predecessor's.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        archive.rehearse(record)
+    except DamagedError as error:
+        raise UsageError(
+            f"the capsule would be more than is read, with what it carries of its predecessor:"
+            f" {error.what}",
+            advice="claim less at once: fewer metrics, or patterns that match fewer",
+        ) from None
+
+
+def take(capsule: Capsule, purpose: str) -> Predecessor:
+    """What a new capsule carries of the one that it is made of.
+
+    Args:
+        capsule: Open.
+        purpose: What is to be done with it, in words.
+
+    Raises:
+        UsageError: It is no run of its author's own.
+        DamagedError: It was changed since it was read.
+    """
+    origin = capsule.record.origin
+    if not isinstance(origin, Original):
+        made = "was made of another" if capsule.record.predecessor else f"is a {origin.kind}"
+        raise UsageError(
+            f"this capsule {made}, and only a run of its author's own can be {purpose}",
+            where=str(capsule.path),
+            advice=_advise(origin),
+        )
+    return capsule.as_predecessor()
+
+
+def _advise(origin: Origin) -> str:
+    of = predecessor_id(origin) or original_id(origin)
+    return f"name capsule {of}" if of else "name a capsule that `capsule run` sealed"
+
+
+def carry(capsule: Capsule, folder: Path) -> list[File]:
+    """Everything that a capsule carries besides what it states, laid out in a folder.
+
+    Raises:
+        DamagedError: It was changed since it was read.
+        ExecutionError: The folder cannot be written.
+    """
+    return [
+        File(
+            path=f"{prefix}{path.relative_to(folder / prefix).as_posix()}",
+            source=path,
+            digest=capsule.digests[f"{prefix}{path.relative_to(folder / prefix).as_posix()}"],
+        )
+        for prefix in archive.CARRIED
+        for path in capsule.extract(prefix, folder / prefix)
+    ]
+
+
+def _tell_private(record: Record, options: RereadOptions, watch: Watch) -> None:
+    """Tell what may be private in what is new in a record, before it is sealed.
+
+    Raises:
+        ExecutionError: Something may be, and nothing private is to be sealed.
+    """
+    findings = Privacy().scan_record(record)
+    if findings and options.strict_privacy:
+        raise ExecutionError(
+            f"not sealed, since this may be private: {summary(findings)}",
+            advice="take it out of the manifest, or leave --strict-privacy out",
+        )
+    if findings:
+        watch.private(list(map(str, findings)))

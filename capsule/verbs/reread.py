@@ -1,0 +1,73 @@
+"""`capsule reread`: the numbers of a sealed run, read again by a corrected manifest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.options import RereadOptions
+from capsule.verbs import verb
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(RereadOptions):
+    """What was typed: which capsule, by which manifest."""
+
+    capsule: Path
+    manifest: Path
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    parser.add_argument(
+        "--manifest",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the capsule's data/manifest.json, corrected in its metrics or claims",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
+    parser.add_argument(
+        "--strict-privacy",
+        action="store_true",
+        help="seal nothing that holds a name of this machine or user, or what looks like a key",
+    )
+    verb.add_json(parser)
+
+
+def _reread(arguments: Arguments, console: Console) -> int:
+    from capsule import api, lint, report
+
+    sealed = api.reread(arguments.capsule, arguments.manifest, arguments, console.listen())
+    warnings = lint.warnings_of_runs(sealed.record)
+    if arguments.json:
+        console.document(
+            {
+                "capsule": str(sealed.path),
+                "id": sealed.id,
+                "failed": len(sealed.failures),
+                "warnings": warnings,
+            }
+        )
+    else:
+        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings))
+        console.data(f"sealed {sealed.path}")
+    if sealed.failures:
+        raise report.failure(sealed.record, sealed.path)
+    return 0
+
+
+REREAD = Verb(
+    name="reread",
+    examples=("capsule reread a.capsule.zip --manifest corrected.json",),
+    one="capsule",
+    add=_add,
+    act=verb.door(Arguments, _reread),
+)

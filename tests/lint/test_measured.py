@@ -1,0 +1,201 @@
+"""What is told at sealing will hurt whoever re-executes a capsule, and how it is mended."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from capsule import diff, lint, report, stats
+from capsule.jsons import Json
+from capsule.record import Record
+from tests.report.test_report import draw
+from tests.support.command import User, write_manifest, write_script
+from tests.support.judging import codes
+from tests.support.records import LOSS, SEEDS, STEP_TIME, ClaimDocument, make_node, make_record
+
+EQUAL = dict.fromkeys(SEEDS, 0.731)
+SPREAD = dict(zip(SEEDS, (1.0, 1.1, 0.9, 1.2, 0.8), strict=True))
+BUSY = "load 9.04 on 2 processors"
+
+
+def claim(**changes: object) -> ClaimDocument:
+    return {"metric": LOSS, "type": "equivalence", **changes}
+
+
+def warnings(losses: Mapping[int, float], *claims: ClaimDocument) -> list[str]:
+    """What is told of the claims of a record alone, of which the rest is told elsewhere."""
+    record = make_record(seeds=tuple(losses), losses=losses, asked=claims, image=False)
+    return [one for one in lint.warnings_of_runs(record) if one.startswith(LOSS)]
+
+
+def on_node(load: float, threads: int = 2, gpus: Json = None) -> Record:
+    node = make_node()
+    node["class"]["cpu"]["threads"] = threads
+    node["class"]["gpus"] = gpus
+    node["state"]["momentary"] = {"system": {"load_average_1_minute": load}}
+    return make_record(image=False, nodes=(node,))
+
+
+def test_a_claim_that_confirms_something_is_not_warned_of() -> None:
+    assert warnings(SPREAD, claim(margin={"absolute": 0.5})) == []
+
+
+@pytest.mark.parametrize(
+    ("losses", "asked", "message"),
+    [
+        (SPREAD, claim(type="threshold", at_most=0.9), "the mean of these runs, 1, is beyond"),
+        (SPREAD, claim(type="bound", at_most=1.15), "a run of these, 1.2, is beyond"),
+        (SPREAD, claim(type="bound", at_least=0.85), "a run of these, 0.8, is beyond"),
+        (EQUAL, claim(), "all 5 runs have the value 0.731, whatever their seed"),
+        (EQUAL, claim(), 'say "seeding": "inject"'),
+        (SPREAD, claim(margin={"absolute": 0.05}), "no number of re-runs confirms 0.05 in 20 %"),
+        (SPREAD, claim(margin={"absolute": 0.3}), "10 re-runs, the last look, confirm 0.3 in"),
+        (SPREAD, claim(margin={"absolute": 0.05}), "seeds on each side would"),
+        (SPREAD, claim(margin={"absolute": 1e-6}), "allow more, or have the runs scatter less"),
+        (SPREAD, claim(margin={"ratio": 1.05}), "confirms a factor of 1.05"),
+        (dict(list(SPREAD.items())[:3]), claim(), "6 re-runs, the last look, confirm 0.226 in"),
+        ({17: 1.0}, claim(margin={"absolute": 0.5}), "one run tells no spread"),
+        ({17: 1.0}, claim(), "1 of 1 runs have a value, too few to freeze a margin from"),
+        (SPREAD, claim(margin={"relative": 1}), "the margin of 1 is no less than the mean itself"),
+    ],
+)
+def test_what_a_claim_will_suffer_from_is_told(
+    losses: Mapping[int, float], asked: ClaimDocument, message: str
+) -> None:
+    assert message in "\n".join(warnings(losses, asked))
+
+
+@pytest.mark.parametrize("kind", ["exact", "ratio"])
+def test_equal_values_are_what_some_claims_are_about(kind: str) -> None:
+    assert warnings(EQUAL, claim(type=kind)) == []
+
+
+def test_a_margin_around_zero_is_not_held_against_the_mean() -> None:
+    around = dict(zip(SEEDS, (-1.0, 1.0, 0.5, -0.5, 0.1), strict=True))
+    assert "mean itself" not in "\n".join(warnings(around, claim(margin={"absolute": 9})))
+
+
+def test_so_many_seeds_as_are_named_confirm_the_margin() -> None:
+    (sentence,) = warnings(SPREAD, claim(margin={"absolute": 0.2}))
+    named = int(sentence.partition(": ")[2].rpartition(": ")[2].split()[0])
+    alpha, random, hits = stats.nominal_alpha(0.05, 2), np.random.default_rng(5), 0
+    spread = stats.Runs.of(SPREAD).sd / stats.c4(5)
+    region = stats.Region(lower=-0.2, upper=0.2)
+    for _ in range(500):
+        a, b = (stats.Runs.of(dict(enumerate(random.normal(0, spread, named)))) for _ in range(2))
+        interval = stats.shift(a, b, alpha=alpha)
+        assert interval is not None
+        hits += stats.decide(interval, region).word == "REPRODUCED"
+    assert hits / 500 > 0.74
+
+
+def test_no_number_of_re_runs_means_none() -> None:
+    alpha = stats.nominal_alpha(0.05, 2)
+    spread = 0.05 / (stats.Runs.of(SPREAD).sd / stats.c4(5))
+    assert stats.confirmation_probability(spread, 5, 500, alpha=alpha) < 0.2
+
+
+def test_metrics_that_one_claim_matches_are_told_of_together() -> None:
+    record = make_record(asked=[claim(metric="train/*/*/*", type="bound", at_most=0)])
+    (broken,) = [one for one in lint.warnings_of_runs(record) if "is beyond" in one]
+    assert broken.startswith(f"{LOSS} (and 1 more that it matches): a run of these")
+
+
+def test_without_a_primary_claim_nothing_can_be_reproduced() -> None:
+    record = make_record(asked=[claim(primary=False)])
+    assert lint.warnings_of_runs(record)[0].startswith("no primary claim")
+
+
+def test_a_command_that_ignores_its_seed_is_told_of_though_nothing_is_claimed() -> None:
+    record = make_record(losses=EQUAL, asked=[claim(metric=STEP_TIME, type="ratio")])
+    assert "whatever their seed" not in "\n".join(lint.warnings_of_runs(record))
+    manifest = dataclasses.replace(record.manifest, claims=())
+    unclaimed = dataclasses.replace(record, manifest=manifest, claims=())
+    assert any(
+        one.startswith(f"{LOSS}: all 5 runs have the value 0.731")
+        for one in lint.warnings_of_runs(unclaimed)
+    )
+
+
+# image, data, machine
+
+
+def test_an_image_that_nobody_else_gets_is_told_of() -> None:
+    record = make_record()
+    assert record.image is not None
+    assert "lies in a registry on this machine" in "\n".join(lint.warnings_of_runs(record))
+    assert "lies in a registry on this machine" in "\n".join(lint.warnings(record.manifest))
+    local = dataclasses.replace(record, image=dataclasses.replace(record.image, pinned=None))
+    assert "known to this machine's engine alone" in "\n".join(lint.warnings_of_runs(local))
+
+
+def test_data_without_a_source_is_told_of() -> None:
+    record = make_record()
+    for shown in (lint.warnings_of_runs(record), lint.warnings(record.manifest)):
+        assert any(one.startswith("dataset ramp has no generator") for one in shown)
+
+
+def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -> None:
+    busy, idle = on_node(9.04), on_node(0.4)
+    assert f"busy when the run began, {BUSY}" in "\n".join(lint.warnings_of_runs(busy))
+    assert f"(busy when the run began: {BUSY})" in draw(report.draw_record(busy, None), 200)
+    assert "busy" not in "\n".join(lint.warnings_of_runs(idle))
+    assert "busy" not in draw(report.draw_record(idle, None), 200)
+    differences = diff.compare(busy, idle)
+    (note,) = [one for one in differences.notes if one.code == "busy"]
+    assert note.sentence.startswith(
+        f"the machine of the original was busy when its run began, {BUSY}"
+    )
+    assert "busy" not in codes(diff.compare(idle, idle))
+
+
+def test_a_load_that_nobody_recorded_is_none() -> None:
+    assert "busy" not in "\n".join(lint.warnings_of_runs(make_record(image=False)))
+    assert "busy" not in "\n".join(lint.warnings_of_runs(on_node(3.9, threads=8)))
+
+
+def test_a_gpu_that_nothing_used_is_told_of() -> None:
+    gpus: Json = [{"model": "Example GPU"}, {"model": "Example GPU"}]
+    record = on_node(0.1, gpus=gpus)
+    shown = "\n".join(lint.warnings_of_runs(record))
+    assert "the machine has 2 GPUs, Example GPU, and nothing used it" in shown
+    assert '"resources": {"gpus_per_rank": 1}' in shown
+    resources = dataclasses.replace(record.manifest.resources, gpus_per_rank=1)
+    manifest = dataclasses.replace(record.manifest, resources=resources)
+    used = dataclasses.replace(record, manifest=manifest)
+    assert "GPU" not in "\n".join(lint.warnings_of_runs(used))
+
+
+# on the command line
+
+
+def test_sealing_tells_the_gravest_first_and_lint_tells_the_same_of_the_capsule(
+    author: User,
+) -> None:
+    write_script(author.folder, SAME)
+    on_loss = {"metric": "tiny/default/command/loss"}
+    manifest = write_manifest(
+        author.folder,
+        claims=[{**on_loss, "type": "equivalence"}, {**on_loss, "type": "bound", "at_most": 1}],
+    )
+    ended = author.run("run", manifest, "--runtime", "host", "--output", "a.zip")
+    shown = " ".join(ended.stdout.split())
+    broken, ignored = (
+        shown.index(f"warning: tiny/default/command/loss: {words}")
+        for words in ("a run of these, 2.5, is beyond", "all 5 runs have the value 2.5")
+    )
+    assert broken < ignored
+    of_lint = author.json("lint", "a.zip")["warnings"]
+    facts = author.json("run", manifest, "--runtime", "host")
+    assert facts["warnings"][:2] == of_lint[:2]
+    assert "a run of these, 2.5" in of_lint[0]
+
+
+SAME = """
+import json, os
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    results.write(json.dumps({"metric": "loss", "value": 2.5}) + "\\n")
+"""
