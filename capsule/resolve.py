@@ -194,7 +194,7 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
         if request.image is not None:
             raise UsageError(
                 f"the engine {runtime.name} starts no image, so {request.image} would not be used",
-                advice="leave --image out, or choose --runtime apptainer or docker",
+                advice="leave --image out, or choose --runtime apptainer, docker or podman",
             )
         return None
     if request.image is None and request.used is not None:
