@@ -21,6 +21,7 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.execute import inputs, payload
 from capsule.execute.inputs import Inputs
 from capsule.image import Image, platforms
+from capsule.image.reference import owner_of
 from capsule.launch.base import Launcher
 from capsule.manifest import Manifest
 from capsule.notes import Note
@@ -171,7 +172,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
-        notes=tuple(_notes(request, runtime, prepared)),
+        notes=(*_image_notes(image), *_notes(request, runtime, prepared)),
     )
 
 
@@ -284,6 +285,12 @@ def _inputs(request: Request) -> Inputs:
 def threads(manifest: Manifest) -> int:
     """How many threads a workload may use here."""
     return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+
+
+def _image_notes(image: Image | None) -> Iterator[Note]:
+    owner = None if image is None else owner_of(image.reference)
+    if image is not None and owner is not None:
+        yield notes.local_image(image.reference, owner)
 
 
 def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:

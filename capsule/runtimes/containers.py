@@ -14,7 +14,7 @@ from pathlib import Path
 
 from capsule import process
 from capsule.errors import CannotRunError, CapsuleError
-from capsule.image import Image
+from capsule.image import Image, engines
 from capsule.image.reference import Reference, parse
 from capsule.runtimes import answers, gpus, identity
 from capsule.runtimes.answers import ImageFacts
@@ -65,14 +65,6 @@ class ContainerEngine(ABC):
     @abstractmethod
     def pull_words(self, reference: Reference) -> tuple[str, ...]:
         """Options of `pull` for a registry."""
-
-    @abstractmethod
-    def bring(self, image: Image) -> None:
-        """Bring an image here that no registry has.
-
-        Raises:
-            CannotRunError: Nobody here has it; says how to make it again.
-        """
 
     @abstractmethod
     def create_words(self, invocation: Invocation) -> tuple[str, ...]:
@@ -193,7 +185,7 @@ class ContainerEngine(ABC):
 
     def _fetch(self, image: Image) -> None:
         if image.pinned is None:
-            self.bring(image)
+            self._bring(image)
             return
         reference = parse(f"docker://{image.pinned}")
         try:
@@ -205,6 +197,11 @@ class ContainerEngine(ABC):
             raise CannotRunError(
                 f"{self.client.title} cannot pull the image: {error.what}", where=image.reference
             ) from None
+
+    def _bring(self, image: Image) -> None:
+        """Take an image that no registry has from another engine of this machine."""
+        with engines.save(image.config_digest) as archive:
+            self.client.ask("load", "--input", str(archive), timeout_seconds=_PULL_SECONDS)
 
     def _create_words(
         self, prepared: Prepared, invocation: Invocation, name: str

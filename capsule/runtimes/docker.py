@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from capsule.errors import CannotRunError
-from capsule.image import Image
 from capsule.image.reference import Reference
 from capsule.runtimes.base import Invocation
 from capsule.runtimes.client import Client
@@ -56,18 +55,6 @@ class Docker(ContainerEngine):
     def pull_words(self, reference: Reference) -> tuple[str, ...]:  # noqa: ARG002
         """None: the daemon itself speaks plain HTTP to a registry on loopback."""
         return ()
-
-    def bring(self, image: Image) -> None:
-        """Stop: what was built here was built by Docker.
-
-        Raises:
-            CannotRunError: Always.
-        """
-        raise CannotRunError(
-            f"Docker no longer has the image {image.config_digest}, which was built here",
-            where=image.reference,
-            advice="build it again: capsule image build; push it to a registry to share it",
-        )
 
     def create_words(self, invocation: Invocation) -> tuple[str, ...]:
         """The caller's user, a limit that the kernel keeps, and no proxies of the client's."""

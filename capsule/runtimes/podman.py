@@ -9,13 +9,11 @@ from functools import cached_property
 
 from capsule import schema
 from capsule.errors import CannotRunError
-from capsule.image import Image, build
 from capsule.image.reference import Reference
 from capsule.runtimes.base import Invocation, Mount
 from capsule.runtimes.client import Client
 from capsule.runtimes.containers import ContainerEngine, bind
 
-_LOAD_SECONDS = 3600.0
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _ADVICE = "`podman info` must work here; it needs newuidmap and an entry in /etc/subuid for a user"
 
@@ -67,17 +65,6 @@ class Podman(ContainerEngine):
     def pull_words(self, reference: Reference) -> tuple[str, ...]:
         """Plain HTTP for a registry on loopback, which Docker speaks by itself."""
         return ("--tls-verify=false",) if reference.is_loopback else ()
-
-    def bring(self, image: Image) -> None:
-        """Take it from Docker, which built it.
-
-        Raises:
-            CannotRunError: Docker is not here, or no longer has it.
-        """
-        with build.save(image.config_digest) as archive:
-            self.client.ask(
-                "load", "--quiet", "--input", str(archive), timeout_seconds=_LOAD_SECONDS
-            )
 
     def create_words(self, invocation: Invocation) -> tuple[str, ...]:
         """The caller's user, a limit where there is one, and nothing of Podman's own additions."""

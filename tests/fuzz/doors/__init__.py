@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, checkouts, images, manifests, reports, talk, texts, values
+from tests.fuzz.doors import (
+    capsules,
+    checkouts,
+    engines,
+    images,
+    manifests,
+    reports,
+    talk,
+    texts,
+    values,
+)
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -16,4 +26,5 @@ DOORS: tuple[Door, ...] = (
     texts.TEXTS,
     images.REGISTRY,
     checkouts.CHECKOUT,
+    engines.ENGINE,
 )
