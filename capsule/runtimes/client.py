@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 import tempfile
 import time
@@ -36,6 +37,17 @@ class Client:
     removal: tuple[str, ...]
     copying: tuple[str, ...]
     dropped: frozenset[str] = frozenset()
+
+    def require(self) -> None:
+        """Stop where there is no such program.
+
+        Raises:
+            CannotRunError: It is not on the PATH.
+        """
+        if shutil.which(self.program) is None:
+            raise CannotRunError(
+                f"{self.program} is not on the PATH", advice=f"install {self.title}'s client"
+            )
 
     def ask(self, *words: str, timeout_seconds: float = _PATIENCE_SECONDS) -> bytes:
         """Run it to its end; returns what it printed.

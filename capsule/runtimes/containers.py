@@ -168,6 +168,10 @@ class ContainerEngine(ABC):
         except CapsuleError as error:
             self.client.try_to(*self.client.removal, name)
             return NeverStarted(error.what)
+        except BaseException:
+            # an interrupt, while nobody else knows the name yet
+            self.client.try_to(*self.client.removal, name)
+            raise
 
     def reap(self, label: str) -> int:
         """Remove the containers that a dead run with this label left; they outlive their client."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 
+from capsule import schema
 from capsule.errors import CannotRunError
 from capsule.image.reference import Reference
 from capsule.runtimes.base import Invocation
@@ -39,14 +40,21 @@ class Docker(ContainerEngine):
         Raises:
             CannotRunError: No client, or no daemon answers; names the address that was tried.
         """
+        self.client.require()
         try:
-            answer = self.client.ask("version", "--format", "{{.Server.Version}}")
+            answer = self.client.ask("version", "--format", "{{json .Server}}")
         except CannotRunError as error:
             raise CannotRunError(
                 f"no Docker daemon answers: {error.what}",
                 advice="start it, join the group docker, or name another address in DOCKER_HOST",
             ) from None
-        return f"Docker {answer.decode(errors='replace').strip()}"
+        server = schema.parse(answer, where="docker version")
+        if not isinstance(server, dict) or "ApiVersion" not in server:
+            raise CannotRunError(
+                "the program docker here is another engine under its name",
+                advice="where that is Podman: --runtime podman",
+            )
+        return f"Docker {server['Version']}"
 
     def observe(self) -> Mapping[str, str]:
         """Nothing more."""

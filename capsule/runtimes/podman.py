@@ -92,6 +92,7 @@ class Podman(ContainerEngine):
 
     @cached_property
     def _facts(self) -> _Facts:
+        self.client.require()
         try:
             answer = schema.parse(self.client.ask("info", "--format", "json"), where="podman info")
             host = answer["host"]

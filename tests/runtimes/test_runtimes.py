@@ -305,6 +305,20 @@ def test_a_docker_daemon_that_is_not_there_is_named(
         runtimes.choose("docker", needs_image=True)
 
 
+@pytest.mark.engines
+def test_podman_under_dockers_name_is_not_taken_for_docker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    podman = shutil.which("podman")
+    assert podman is not None
+    (tmp_path / "docker").write_text(f'#!/bin/sh\nexec {podman} "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(CannotRunError, match="another engine under its name"):
+        runtimes.choose("docker", needs_image=True)
+    assert runtimes.choose("podman", needs_image=True).name == "podman"
+
+
 def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -313,8 +327,8 @@ def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     with pytest.raises(CannotRunError) as caught:
         runtimes.choose("auto", needs_image=True)
     assert "apptainer: " in caught.value.what
-    assert "docker: " in caught.value.what
-    assert "podman: " in caught.value.what
+    for program in ("docker", "podman"):
+        assert f"{program}: {program} is not on the PATH" in caught.value.what
     assert "--runtime host" in str(caught.value.advice)
     assert runtimes.choose("auto", needs_image=False).name == "host"
 
