@@ -18,6 +18,7 @@ class Note:
     sentence: str
 
 
+IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
 REREAD = "reread"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
@@ -42,6 +43,20 @@ def unused_image(*, verifies: bool) -> Note:
     """
     whose = "original" if verifies else "manifest"
     return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
+
+
+def local_image(reference: str, owner: str) -> Note:
+    """No registry has the image.
+
+    Args:
+        reference: As it was named.
+        owner: The engine that has it.
+    """
+    return Note(
+        code=IMAGE_LOCAL,
+        sentence=f"nobody can fetch the image {reference}: only {owner} where it ran had it;"
+        " push it to a registry, or hand out the file that `capsule image save` writes",
+    )
 
 
 def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:

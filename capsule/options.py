@@ -28,8 +28,8 @@ class StartOptions(Limits):
     """How to begin a run, of one's own or of a capsule, and within which limits.
 
     Attributes:
-        runtime: `auto`, `apptainer`, `docker` or `host`; `auto` is the site file's engine, else
-            the first that is usable, and the host for a manifest without an image.
+        runtime: `auto`, `apptainer`, `docker`, `podman` or `host`; `auto` is the site file's
+            engine, else the first that is usable, and the host for a manifest without an image.
         image: Reference that takes the place of the manifest's image; recorded.
         output: The capsule to write, which must not exist; by default a new name in the current
             folder.

@@ -23,6 +23,7 @@ from capsule.execute.embedding import Embedded
 from capsule.execute.inputs import Inputs
 from capsule.image import Image, mirrors, platforms
 from capsule.image.mirrors import Access
+from capsule.image.reference import owner_of
 from capsule.launch.base import Launcher
 from capsule.manifest import Command, DatasetSpec, Manifest, commands
 from capsule.notes import Note
@@ -185,7 +186,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
-        notes=tuple(_notes(request, runtime, prepared)),
+        notes=(*_image_notes(image), *_notes(request, runtime, prepared)),
     )
 
 
@@ -208,7 +209,7 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
         if request.image is not None:
             raise UsageError(
                 f"the engine {runtime.name} starts no image, so {request.image} would not be used",
-                advice="leave --image out, or choose --runtime apptainer or docker",
+                advice="leave --image out, or choose --runtime apptainer, docker or podman",
             )
         return None
     if request.image is None and request.used is not None:
@@ -362,6 +363,12 @@ def _inputs(request: Request) -> Inputs:
 def threads(manifest: Manifest) -> int:
     """How many threads a workload may use here."""
     return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+
+
+def _image_notes(image: Image | None) -> Iterator[Note]:
+    owner = None if image is None else owner_of(image.reference)
+    if image is not None and owner is not None:
+        yield notes.local_image(image.reference, owner)
 
 
 def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:

@@ -19,7 +19,6 @@ from tests.support.command import User, write_manifest, write_script
 HEAVY = (
     "numpy",
     "scipy",
-    "docker",
     "spython",
     "torch",
     "tensorflow",
@@ -72,7 +71,7 @@ def test_talk_never_steers_the_terminal(author: User) -> None:
 def test_the_inventory_is_json_and_names_every_engine(author: User) -> None:
     node = author.json("inventory")
     assert node["class"]["cpu"]["cores"] >= 1
-    assert set(node["engines"]) == {"apptainer", "docker", "host"}
+    assert set(node["engines"]) == {"apptainer", "docker", "podman", "host"}
     assert all(engine["usable"] or engine["reason"] for engine in node["engines"].values())
 
 

@@ -72,7 +72,8 @@ def _verify(record: Record) -> Iterator[str]:
         f"It was sealed by the program `capsule`, version {_plain(record.tool)} of the project"
         " capsule-hpc (Apache-2.0). Take its source, this version or a later one, from where the"
         " authors point to: a package index may hold something else under that name. With Python"
-        " 3.11 or later and a container engine (Apptainer, Docker), in the folder of the source:"
+        " 3.11 or later and a container engine (Apptainer, Docker, Podman), in the folder of"
+        " the source:"
     )
     yield ""
     yield "    python3 -m pip install ."

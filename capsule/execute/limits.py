@@ -1,7 +1,7 @@
 """What a process start may take beside time: room on the disk, processes and threads.
 
-Both are looked at once a second while it runs. Docker's kernel refuses what goes beyond, so that a
-fork bomb ends at its limit; under the other engines it lives for a second, and is then ended.
+Both are looked at once a second while it runs. Under Docker and Podman the kernel refuses what goes
+beyond, so that a fork bomb ends at its limit; else it lives for a second, and is then ended.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ class Image:
         reference: As the user wrote it.
         pinned: `HOST/NAME@sha256:...` to fetch exactly this image, None when no registry has it.
         index_digest: Digest of the multi-platform index it was chosen from, if any.
-        manifest_digest: Digest of the platform manifest's raw bytes, None for a local build.
+        manifest_digest: Digest of the platform manifest's raw bytes, None for a local image.
         platform: `os/architecture[/variant]`.
         config_digest: Digest of the configuration's raw bytes.
         layers: In order, lowest first.
-        manifest: Raw bytes of the platform manifest, None for a local build.
+        manifest: Raw bytes of the platform manifest, None for a local image.
         config: Raw bytes of the configuration.
         index: Raw bytes of the index, None where the reference named the manifest itself.
         tree_digest: Digest of the root file system's tree, None where nobody took it.
@@ -101,9 +101,12 @@ def resolve(
     written = override or (spec.reference if spec else None)
     if written is not None:
         # reading a capsule needs what an image is, but neither registries nor Docker
-        from capsule.image import mirrors, reference, registry
+        from capsule.image import engines, mirrors, reference, registry
 
         where = None if override else "/image/reference"
+        local = engines.locate(written, where=where)
+        if local is not None:
+            return engines.read(local)
         return registry.resolve(
             reference.parse(written, where=where),
             written=written,

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
 
 from capsule import process
-from capsule.digest import Digest, expect, of_bytes, of_stream
-from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
-from capsule.image import Image, documents, facts, registry
-from capsule.image.reference import Reference, parse
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError, UsageError
+from capsule.image import Image, engines, registry
+from capsule.image.reference import BUILT, Reference, parse
 
 _BUILD_SECONDS = 4 * 3600
-_SAVE_SECONDS = 3600
+_PUSH_SECONDS = 3600
 _WHEELHOUSE = "wheelhouse"
-_MAX_CONFIG_BYTES = 8 << 20
 
 
 def build(
@@ -57,8 +51,8 @@ def build(
         folder, name, wheelhouse, {**(arguments or {}), **({"BASE": base} if base else {})}
     )
     if target is None:
-        return _describe(identity, written=f"build {folder}")
-    _docker(["push", name], timeout_seconds=_SAVE_SECONDS, failed=CannotRunError, where=str(target))
+        return engines.describe(identity, written=f"{BUILT}{folder}", program="docker")
+    _docker(["push", name], timeout_seconds=_PUSH_SECONDS, failed=CannotRunError, where=str(target))
     return registry.resolve(target)
 
 
@@ -89,29 +83,6 @@ def _build(folder: Path, name: str, wheelhouse: Path | None, arguments: Mapping[
         command = ["build", "--iidfile", str(number), "--tag", name, *words, str(context)]
         _docker(command, timeout_seconds=_BUILD_SECONDS, failed=ExecutionError, where=str(folder))
         return number.read_text().strip()
-
-
-@contextmanager
-def save(identity: Digest | str) -> Iterator[Path]:
-    """A `docker save` archive of a local image, for as long as the block runs.
-
-    Raises:
-        CannotRunError: No Docker here, or no such image in it.
-        DamagedError: Its configuration is not that of `identity`, given as a digest.
-    """
-    with tempfile.TemporaryDirectory(prefix="capsule-image-") as work:
-        path = Path(work) / "image.tar"
-        _docker(
-            ["image", "save", "--output", str(path), str(identity)],
-            timeout_seconds=_SAVE_SECONDS,
-            failed=CannotRunError,
-            where=str(identity),
-        )
-        if isinstance(identity, Digest):
-            with tarfile.open(path) as archive:
-                config = _config(archive)[1]
-            expect(of_bytes(config), identity, what="the saved image's configuration")
-        yield path
 
 
 def _context(folder: Path, wheelhouse: Path, work: Path) -> Path:
@@ -145,38 +116,3 @@ def _word(name: str) -> str:
     return (
         "".join(c if c.isalnum() and c.isascii() else "-" for c in name.lower()).strip("-") or "x"
     )
-
-
-def _describe(identity: str, *, written: str) -> Image:
-    """Describe an image that no registry has, from the bytes that Docker saves of it."""
-    with save(identity) as path, tarfile.open(path) as archive:
-        names, body = _config(archive)
-        config = documents.read_config(body, where=identity)
-        if len(names) != len(config.diff_ids):
-            raise DamagedError("the saved image and its configuration differ in their layers")
-        sizes = [
-            _measure(archive, name, diff_id)
-            for name, diff_id in zip(names, config.diff_ids, strict=True)
-        ]
-    return facts.make_local(written, config=config, sizes=sizes, where=identity)
-
-
-def _config(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
-    """Names of the layer members, lowest first, and the bytes of the configuration."""
-    (entry,) = json.loads(_member(archive, "manifest.json"))
-    return list(entry["Layers"]), _member(archive, entry["Config"])
-
-
-def _member(archive: tarfile.TarFile, name: str) -> bytes:
-    stream = archive.extractfile(name)
-    return stream.read(_MAX_CONFIG_BYTES) if stream else b""
-
-
-def _measure(archive: tarfile.TarFile, name: str, diff_id: Digest) -> int:
-    """The size of a saved layer in bytes, once it is found to be the one that is named."""
-    stream = archive.extractfile(name)
-    if stream is None:
-        raise DamagedError(f"the saved image has no {name}")
-    # saved layers are plain tar files, so blob and diff_id are one
-    expect(of_stream(cast(Any, stream)), diff_id, what=f"the saved layer {name}")
-    return archive.getmember(name).size

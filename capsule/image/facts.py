@@ -12,9 +12,8 @@ from capsule.digest import expect
 from capsule.errors import DamagedError
 from capsule.image import Image, Layer
 from capsule.image.documents import Config, Index, Manifest
-from capsule.image.reference import parse
+from capsule.image.reference import owner_of, parse
 
-_BUILT = "build "
 _TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
@@ -73,7 +72,7 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     """An image that was built here and that no registry has: its configuration is its name.
 
     Args:
-        reference: `build FOLDER`.
+        reference: `build FOLDER`, `docker-daemon:NAME` or `containers-storage:NAME`.
         config: The configuration.
         sizes: Bytes of each layer's tar, which is blob and content in one.
         where: The image, for messages.
@@ -81,9 +80,10 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     Raises:
         DamagedError: It is called by a reference to a registry, or a layer's size is missing.
     """
-    if not reference.startswith(_BUILT):
+    if owner_of(reference) is None:
         raise DamagedError(
-            f"an image without a manifest was built on the spot, and is called {reference!r}",
+            "an image without a manifest was built on the spot or is an engine's own, and is called"
+            f" {reference!r}",
             where=where,
         )
     if len(sizes) != len(config.diff_ids):

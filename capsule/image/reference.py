@@ -19,6 +19,10 @@ _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _MAX_NAME = 255
+BUILT = "build "
+"""What the reference of an image starts with that was built on the spot, by Docker."""
+# transports as skopeo has them
+_OWNERS = {BUILT: "Docker", "docker-daemon:": "Docker", "containers-storage:": "Podman"}
 _FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
 _PINNED = "docker://HOST/NAME@sha256:DIGEST"
 _SIF = (".sif", ".simg")
@@ -27,9 +31,9 @@ _SIF_ADVICE = (
     f" {_PINNED} (`apptainer inspect FILE` tells it); one that is in no registry is pushed by"
     " `docker push HOST/NAME:TAG`"
 )
-_STORES = ("docker-archive", "docker-daemon", "oci-archive", "oci", "containers-storage", "dir")
+_STORES = ("docker-archive", "oci-archive", "oci", "dir")
 _STORE_ADVICE = (
-    f"archives and local stores cannot be verified elsewhere: push the image to a registry"
+    f"archives cannot be verified elsewhere: push the image to a registry"
     f" (`docker load -i FILE`, `docker push HOST/NAME:TAG`) and name it {_PINNED}"
 )
 _FOLDER_ADVICE = (
@@ -136,6 +140,15 @@ def _advise(text: str) -> str:
     except UsageError:
         return _FORM
     return f"did you mean {_SCHEME}{text}?"
+
+
+def owner_of(reference: str) -> str | None:
+    """The engine that alone has an image of this reference, None for an image of a registry.
+
+    >>> owner_of("docker-daemon:torch:2"), owner_of("build images/torch")
+    ('Docker', 'Docker')
+    """
+    return next((title for start, title in _OWNERS.items() if reference.startswith(start)), None)
 
 
 def is_loopback(host: str) -> bool:

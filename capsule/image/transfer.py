@@ -7,13 +7,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import parse_http_list
 
@@ -30,11 +31,13 @@ from capsule.schema import parse
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 30
 _TOTAL_SECONDS = 120
+_SLOWEST_BYTES_PER_SECOND = 128 << 10
 _MAX_TOKEN_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
 _CHUNK_BYTES = 1 << 16
 # of whatever may go wrong on the way, `requests` wraps only a part
 _FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,7 @@ class _Session(requests.Session):
 
 
 class Transfer:
-    """One conversation with the registry of a reference, of two minutes at most, in all.
+    """One conversation with a reference's registry: two minutes in all, and more for downloads.
 
     Args:
         reference: Names the registry, and the repository in it.
@@ -91,19 +94,56 @@ class Transfer:
             DamagedError: Longer than `limit_bytes`, or not what the registry's own header says.
         """
         offline.require_network("what a registry has", where=str(self._reference))
-        answer: Future[Answer] = Future()
-        worker = partial(_settle, answer, partial(self._get, path, accept, limit_bytes))
-        # a limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this
-        # bounds whoever waits, and the thread ends with its connection
+        return self._wait(
+            partial(self._get, path, accept, limit_bytes),
+            max(0.0, self._deadline - time.monotonic()),
+            _TOTAL_SECONDS,
+        )
+
+    def download(self, path: str, write: Callable[[bytes], object], *, size_bytes: int) -> None:
+        """Fetch `/v2/NAME/<path>` piece by piece, in two minutes and a second for each 128 KiB.
+
+        Args:
+            path: Of a blob.
+            write: Gets the pieces, in a thread; what it raises ends the transfer.
+            size_bytes: How long the blob is.
+
+        Raises:
+            CannotRunError: No answer in time, no such thing, no permission.
+        """
+        offline.require_network("what a registry has", where=str(self._reference))
+        seconds = _TOTAL_SECONDS + size_bytes / _SLOWEST_BYTES_PER_SECOND
+        self._wait(partial(self._copy, path, write), seconds, seconds)
+
+    def _wait(self, work: Callable[[], _T], seconds: float, total_seconds: float) -> _T:
+        """The result of some work, for which nobody waits longer than so.
+
+        A limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this bounds
+        whoever waits, and the thread ends with its connection.
+        """
+        answer: Future[_T] = Future()
+        worker = partial(_settle, answer, work)
         threading.Thread(target=worker, name="capsule-registry", daemon=True).start()
         try:
-            return answer.result(max(0.0, self._deadline - time.monotonic()))
+            return answer.result(seconds)
         except TimeoutError:
             raise CannotRunError(
-                f"the registry had not sent a whole answer after {_TOTAL_SECONDS:g} s",
+                f"the registry had not sent a whole answer after {round(total_seconds, 1):g} s",
                 where=str(self._reference),
                 advice="try again later",
             ) from None
+
+    def _get(self, path: str, accept: str, limit_bytes: int) -> Answer:
+        with self.open(path, accept=accept) as response:
+            body = self._body(response, limit_bytes)
+            self._check_header(response, body)
+            kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
+        return Answer(body=body, media_type=kind)
+
+    def _copy(self, path: str, write: Callable[[bytes], object]) -> None:
+        with self.open(path, accept="*/*") as response:
+            for piece in self._pieces(response):
+                write(piece)
 
     def open(self, path: str, *, accept: str) -> Response:
         """Ask for `/v2/NAME/<path>`, and leave it to the caller to read within which time and size.
@@ -123,13 +163,6 @@ class Transfer:
             response.close()
             raise
         return response
-
-    def _get(self, path: str, accept: str, limit_bytes: int) -> Answer:
-        with self.open(path, accept=accept) as response:
-            body = self._body(response, limit_bytes)
-            self._check_header(response, body)
-            kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
-        return Answer(body=body, media_type=kind)
 
     def _request(
         self,
@@ -178,23 +211,30 @@ class Transfer:
         )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
+        body = bytearray()
+        for piece in self._pieces(response):
+            body += piece
+            if len(body) > limit_bytes:
+                raise DamagedError(
+                    f"the registry's answer is longer than {limit_bytes} bytes",
+                    where=str(self._reference),
+                )
+        return bytes(body)
+
+    def _pieces(self, response: Response) -> Iterator[bytes]:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise CannotRunError(
                 "the registry compresses its answer, though it was told not to",
                 where=str(self._reference),
             )
-        body = bytearray()
-        try:
-            while piece := response.raw.read(_CHUNK_BYTES, decode_content=False):
-                body += piece
-                if len(body) > limit_bytes:
-                    raise DamagedError(
-                        f"the registry's answer is longer than {limit_bytes} bytes",
-                        where=str(self._reference),
-                    )
-        except _FAULTS as error:
-            raise self._unreachable(error) from None
-        return bytes(body)
+        while True:
+            try:
+                piece = response.raw.read(_CHUNK_BYTES, decode_content=False)
+            except _FAULTS as error:
+                raise self._unreachable(error) from None
+            if not piece:
+                return
+            yield piece
 
     def _check_header(self, response: Response, body: bytes) -> None:
         name = response.headers.get("Docker-Content-Digest", "")
@@ -262,7 +302,7 @@ class Transfer:
         return f"Bearer {token}"
 
 
-def _settle(answer: Future[Answer], work: Callable[[], Answer]) -> None:
+def _settle(answer: Future[_T], work: Callable[[], _T]) -> None:
     try:
         answer.set_result(work())
     except BaseException as error:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from capsule import stats
+from capsule.image.reference import owner_of
 from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import find_pitfalls, looks
@@ -134,7 +135,12 @@ def _step_warnings(margin: float, step: float) -> Iterator[str]:
 
 def _name_warnings(manifest: Manifest) -> Iterator[str]:
     reference = manifest.image.reference if manifest.image else None
-    if reference and "@sha256:" not in reference:
+    if reference and (owner := owner_of(reference)):
+        yield (
+            f"only {owner} on this machine has {reference}, so nobody else can run it: push it to a"
+            f" registry, or hand out the file that `capsule image save {reference} FILE` writes"
+        )
+    elif reference and "@sha256:" not in reference:
         yield (
             f"{reference} has no digest: its owner can change what it names; "
             f"`capsule image resolve {reference}` prints the digest"

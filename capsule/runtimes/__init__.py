@@ -5,8 +5,8 @@ from __future__ import annotations
 from capsule.errors import CannotRunError, UsageError
 from capsule.runtimes.base import Availability, Runtime
 
-NAMES = ("apptainer", "docker", "host")
-_ENGINES = ("apptainer", "docker")
+NAMES = ("apptainer", "docker", "podman", "host")
+_ENGINES = ("apptainer", "docker", "podman")
 
 
 def choose(name: str, *, needs_image: bool) -> Runtime:
@@ -16,7 +16,7 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
     without an image it is `host`, since an engine has nothing to start.
 
     Args:
-        name: `auto`, `apptainer`, `docker` or `host`.
+        name: `auto`, or one of `NAMES`.
         needs_image: Whether there is an image to run.
 
     Raises:
@@ -68,6 +68,10 @@ def _make(name: str) -> Runtime:
         from capsule.runtimes.docker import Docker
 
         return Docker()
+    if name == "podman":
+        from capsule.runtimes.podman import Podman
+
+        return Podman()
     if name == "host":
         from capsule.runtimes.host import Host
 

@@ -285,7 +285,7 @@ def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
 
 def _build(image: Image, target: Path) -> None:
     """Make a SIF of an image that only the local Docker engine has."""
-    from capsule.image.build import save
+    from capsule.image.engines import save
 
     with save(image.config_digest) as archive:
         answer = process.run(

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from capsule.errors import DamagedError
 from capsule.image import Image
+from capsule.runtimes.answers import ImageFacts
 
 
-def check(inspection: Mapping[str, Any], image: Image) -> None:
-    """Hold what the daemon says of its copy against the digests that we computed.
+def check(facts: ImageFacts, image: Image, title: str) -> None:
+    """Hold what an engine says of its copy against the digests that we computed.
 
     Args:
-        inspection: Its answer: `Id`, `RepoDigests`, `RootFS`.
+        facts: What it says.
         image: The image that was asked for.
+        title: Name of the engine.
 
     Raises:
         DamagedError: It is another image; says in what.
     """
-    names = {str(name).rpartition("@")[2] for name in inspection.get("RepoDigests") or ()}
-    own = str(inspection["Id"])
-    layers = [str(layer.diff_id) for layer in image.layers]
+    own = str(facts.identity)
+    layers = tuple(str(layer.diff_id) for layer in image.layers)
     expected = {
         str(digest)
         for digest in (image.config_digest, image.manifest_digest, image.index_digest)
@@ -30,10 +28,11 @@ def check(inspection: Mapping[str, Any], image: Image) -> None:
     # the classic store calls an image by its configuration, containerd's by its manifest
     if own not in expected:
         fault = f"its id is {own}, expected {image.config_digest}"
-    elif image.manifest_digest and str(image.manifest_digest) not in {*names, own}:
-        fault = f"it knows it as {', '.join(sorted(names))}, expected {image.manifest_digest}"
-    elif list(inspection["RootFS"].get("Layers") or ()) != layers:
+    elif image.manifest_digest and str(image.manifest_digest) not in {*facts.digests, own}:
+        names = ", ".join(sorted(facts.digests))
+        fault = f"it knows it as {names}, expected {image.manifest_digest}"
+    elif facts.layers != layers:
         fault = "its layers are not those of the configuration"
     else:
         return
-    raise DamagedError(f"Docker has another image: {fault}", where=image.reference)
+    raise DamagedError(f"{title} has another image: {fault}", where=image.reference)

@@ -151,7 +151,7 @@ def require_consent(
         raise UntrustedError(
             "it would run on this host without a container",
             where=code.name,
-            advice="use --runtime apptainer or docker with --image, or say --allow-host",
+            advice="use --runtime apptainer, docker or podman with --image, or say --allow-host",
         )
     return choice
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capsule.errors import UsageError
 from capsule.verbs import verb
 from capsule.verbs.verb import Family, Verb
 
 if TYPE_CHECKING:
     from capsule.console import Console
-    from capsule.image import Image
+    from capsule.image import Image, Layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,15 @@ class BuildArguments:
     wheelhouse: Path | None = None
     arg: Sequence[tuple[str, str]] = ()
     push: str | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveArguments:
+    """What was typed after `image save`."""
+
+    image: str
+    file: Path
     json: bool = False
 
 
@@ -77,6 +87,50 @@ def _build(arguments: BuildArguments, console: Console) -> int:
     return _print(image, arguments.json, console)
 
 
+def _add_save(parser: ArgumentParser) -> None:
+    parser.add_argument("image", metavar="REF|CAPSULE", help="an image, or a capsule that names it")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the OCI archive to write")
+    verb.add_json(parser)
+
+
+def _save(arguments: SaveArguments, console: Console) -> int:
+    from capsule.image import save
+
+    image = _find_image(arguments.image)
+
+    def watch(layer: Layer) -> None:
+        console.say(f"copying a layer of {layer.size_bytes / 2**20:.1f} MiB, {layer.digest}")
+
+    manifest_digest = save.save(image, arguments.file, watch)
+    facts = {
+        "file": str(arguments.file),
+        "manifest_digest": str(manifest_digest),
+        "config_digest": str(image.config_digest),
+    }
+    if arguments.json:
+        console.document(facts)
+    else:
+        for name, value in facts.items():
+            console.data(f"{name}: {value}")
+        console.say("a reader gives it as `--image FILE`; `docker load -i FILE` takes it, too")
+    return 0
+
+
+def _find_image(word: str) -> Image:
+    """The image of a reference, or of a capsule that lies here."""
+    from capsule import image, reading
+    from capsule.manifest import ImageSpec
+
+    path = Path(word)
+    if "://" in word or not path.exists():
+        return image.resolve(ImageSpec(reference=word), folder=None, override=word)
+    with reading.read(path) as capsule:
+        recorded = capsule.record.image
+    if recorded is None:
+        raise UsageError("this capsule was sealed without an image", where=word)
+    return recorded
+
+
 def _print(image: Image, as_json: bool, console: Console) -> int:
     facts = {
         "reference": image.reference,
@@ -116,6 +170,16 @@ IMAGE = Family(
             one="folder",
             add=_add_build,
             act=verb.door(BuildArguments, _build),
+        ),
+        Verb(
+            name="save",
+            purpose="write an image to one file, for whoever cannot fetch it",
+            examples=(
+                "capsule image save docker://registry.example/torch:1.0 torch.oci.tar",
+                "capsule image save a.capsule.zip torch.oci.tar",
+            ),
+            add=_add_save,
+            act=verb.door(SaveArguments, _save),
         ),
     ),
 )

@@ -15,7 +15,7 @@ from capsule.verbs.verb import Verb
 if TYPE_CHECKING:
     from capsule.console import Console
 
-_RUNTIMES = ("auto", "apptainer", "docker", "host")
+_RUNTIMES = ("auto", "apptainer", "docker", "podman", "host")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,9 +99,9 @@ def add_runtime(parser: ArgumentParser) -> None:
     """Add what starts a run, and in which image."""
     parser.add_argument(
         "--runtime",
-        choices=("auto", "apptainer", "docker", "host"),
+        choices=("auto", "apptainer", "docker", "podman", "host"),
         help="what starts the image; auto (default): the site file's choice, else Apptainer, else"
-        " Docker; host without an image",
+        " Docker, else Podman; host without an image",
     )
     parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
 

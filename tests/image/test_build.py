@@ -9,7 +9,7 @@ import pytest
 from capsule import image
 from capsule.digest import Digest, of_bytes
 from capsule.errors import CannotRunError, ExecutionError
-from capsule.image import build, reference, registry
+from capsule.image import build, engines, reference, registry
 from capsule.manifest import ImageSpec
 from tests.support.command import User
 from tests.support.engines import docker, registry_host, small_image
@@ -115,6 +115,6 @@ def test_a_build_that_fails_says_its_last_words(recipe: Path) -> None:
 
 
 @pytest.mark.engines
-def test_an_image_that_docker_lost_is_named() -> None:
-    with pytest.raises(CannotRunError, match=str(SOME)[:20]), build.save(Digest(hex=SOME.hex)):
+def test_an_image_that_no_engine_has_is_named() -> None:
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), engines.save(Digest(hex=SOME.hex)):
         pass

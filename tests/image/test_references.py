@@ -81,7 +81,6 @@ def test_what_docker_fills_in_is_filled_in(text: str, whole: str, endpoint: str)
         ("file:///scratch/me/x.sif", "a SIF file cannot be verified"),
         ("docker-archive:x.tar", "push the image to a registry.*docker load"),
         ("docker-archive:/a/b.sif", "push the image to a registry"),
-        ("docker-daemon:torch:1", "push the image to a registry"),
         ("oci:folder:1", "push the image to a registry"),
         ("oci-archive:x.tar", "push the image to a registry"),
         ("./images/torch", "capsule image build DIR --push"),

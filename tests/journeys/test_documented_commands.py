@@ -271,6 +271,14 @@ COMMANDS: dict[str, Here | There] = {
     "capsule image resolve docker://registry.example/torch:1.0": Here(
         command="capsule image resolve {image}", says="config_digest: ", needs=("engines",)
     ),
+    "capsule image save docker://registry.example/torch:1.0 torch.oci.tar": Here(
+        command="capsule image save {image} torch.oci.tar",
+        says="manifest_digest: ",
+        needs=("engines",),
+    ),
+    "capsule image save a.capsule.zip torch.oci.tar": There(
+        test="image/test_save.py::test_the_image_of_a_capsule_is_saved"
+    ),
     "capsule image build images/torch --wheelhouse wheels/"
     " --push docker://localhost:5000/torch:1.0": Here(
         command="capsule image build small/recipe --wheelhouse corpus/"

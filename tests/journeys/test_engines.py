@@ -68,8 +68,9 @@ def test_the_capsule_names_the_digest_that_ran(published: Path, author: User) ->
     assert (shown["runtime"], shown["contained"]) == ("apptainer", True)
 
 
-def test_it_reproduces_under_the_other_engine(published: Path, stranger: User) -> None:
-    ended = stranger.run("verify", published, "--runtime", "docker", "--trust")
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_it_reproduces_under_another_engine(published: Path, stranger: User, engine: str) -> None:
+    ended = stranger.run("verify", published, "--runtime", engine, "--trust")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("REPRODUCED")
     assert "image" not in ended.stdout.splitlines()[0]
@@ -117,10 +118,11 @@ def test_one_changed_byte_runs_nothing_even_when_trusted(
     assert list(stranger.folder.iterdir()) == []
 
 
-def test_an_image_that_is_not_there_is_named(author: User) -> None:
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_an_image_that_is_not_there_is_named(author: User, engine: str) -> None:
     wrong = torch_image().rpartition(":")[0] + ":" + "0" * 64
     manifest = write_manifest(author.folder, benchmarks=OPERATORS, claims=CLAIMS)
-    ended = author.run("run", manifest, "--image", wrong, "--runtime", "docker")
+    ended = author.run("run", manifest, "--image", wrong, "--runtime", engine)
     assert ended.returncode == 6
     assert "0" * 64 in ended.stderr
     assert not list(author.folder.glob("*.run"))
@@ -134,13 +136,13 @@ def test_gpus_that_are_not_there_are_named(author: User) -> None:
     manifest = write_manifest(
         author.folder, benchmarks=OPERATORS[1:], claims=CLAIMS[:1], resources={"gpus_per_rank": 1}
     )
-    for engine in ("apptainer", "docker"):
+    for engine in ("apptainer", "docker", "podman"):
         ended = author.run("run", manifest, "--image", torch_image(), "--runtime", engine)
         assert ended.returncode == 6, ended.stderr
         assert "GPU" in ended.stderr
 
 
-@pytest.mark.parametrize("engine", ["apptainer", "docker"])
+@pytest.mark.parametrize("engine", ["apptainer", "docker", "podman"])
 @pytest.mark.parametrize("who", ["ordinary", "stranger"])
 def test_a_record_that_pins_another_image_runs_under_no_engine(
     request: pytest.FixtureRequest, who: str, engine: str

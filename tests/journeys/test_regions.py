@@ -40,7 +40,7 @@ def test_the_example_is_run_and_verified_on_the_host(author: User) -> None:
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("runtime", ["docker", "apptainer"])
+@pytest.mark.parametrize("runtime", ["docker", "apptainer", "podman"])
 def test_the_example_is_run_and_verified_in_an_image(
     author: User, runtime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

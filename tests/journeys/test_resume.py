@@ -38,6 +38,7 @@ LOSS = "tiny/default/command/loss"
         "host",
         pytest.param("apptainer", marks=pytest.mark.engines),
         pytest.param("docker", marks=pytest.mark.engines),
+        pytest.param("podman", marks=pytest.mark.engines),
     ]
 )
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -96,8 +97,8 @@ def label_of(folder: Path) -> str:
 def find_leftovers(label: str, engine: str) -> list[int | bytes]:
     """Processes of a run, and its containers."""
     containers: list[bytes] = []
-    if engine == "docker":
-        ask = ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"]
+    if engine in ("docker", "podman"):
+        ask = [engine, "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"]
         containers = subprocess.run(ask, capture_output=True, check=True).stdout.split()
     return [*process.find_marked(label), *containers]
 

@@ -101,7 +101,7 @@ def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("engine", ["docker", "apptainer"])
+@pytest.mark.parametrize("engine", ["docker", "apptainer", "podman"])
 def test_words_mean_what_the_image_sees(author: User, engine: str) -> None:
     words = ["python3", "main.py", "--seed={seed}", "--lr", "{lr}", "--out", "{out}/log.txt"]
     manifest = write(

@@ -22,7 +22,7 @@ from tests.support.properties import scaled
 pytestmark = pytest.mark.long
 
 BATCHES = 5
-RUNS = {"host": 30, "apptainer": 5, "docker": 5}  # in a batch
+RUNS = {"host": 30, "apptainer": 5, "docker": 5, "podman": 5}  # in a batch
 DEATHS = 3  # of one run, at most
 
 
@@ -116,6 +116,7 @@ def _key(attempt: Document) -> tuple[str, int, str]:
         "host",
         pytest.param("apptainer", marks=pytest.mark.engines),
         pytest.param("docker", marks=pytest.mark.engines),
+        pytest.param("podman", marks=pytest.mark.engines),
     ],
 )
 def test_no_instant_loses_what_was_finished_or_leaves_anything(

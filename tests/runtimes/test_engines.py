@@ -1,9 +1,10 @@
-"""Apptainer and Docker: images made, fetched and refused, and what each engine alone does."""
+"""Engines: images made, fetched and refused, and what each engine alone does."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,15 +13,27 @@ from pathlib import Path
 
 import pytest
 
+from capsule import process
 from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image import Image, build, reference
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended, Runtime
+from capsule.runtimes.containers import ContainerEngine
 from capsule.runtimes.docker import Docker
+from capsule.runtimes.podman import Podman
 from tests.support.engines import docker, engine_cache, engine_state, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
+
+CONTAINERS = [Docker, Podman]
+
+
+def find(runtime: ContainerEngine, label: str) -> str:
+    """The one container of a label."""
+    marked = f"label=org.capsule.run={label}"
+    (name,) = runtime.client.ask("ps", "--quiet", "--filter", marked).split()
+    return name.decode()
 
 
 @pytest.fixture(scope="session")
@@ -108,43 +121,93 @@ def test_a_workload_of_root_can_write_nothing_of_the_machine(
 
 
 @pytest.mark.engines
-def test_docker_tells_a_kill_for_want_of_memory(image: Image, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_a_kill_for_want_of_memory_is_told(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
     label = f"memory-{os.getpid()}"
-    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
     program = (
         "import os, time\nopen('ready', 'w').write('yes\\n')\n"
         "while not os.path.exists('go'): time.sleep(0.02)\nbytearray(400 << 20)\n"
     )
     running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
     read_lines(tmp_path / "out/ready")
-    container = docker("ps", "--quiet", "--filter", f"label=org.capsule.run={label}")
-    docker("update", "--memory", "64m", "--memory-swap", "64m", container)
+    runtime.client.ask("update", "--memory", "64m", "--memory-swap", "64m", find(runtime, label))
     (tmp_path / "out/go").touch()
     assert running.wait(PATIENCE_SECONDS) == Ended(exit_code=None, signal=9, out_of_memory=True)
 
 
 @pytest.mark.engines
-def test_docker_tells_a_container_that_somebody_removed(image: Image, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_a_container_that_somebody_removed_is_told(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
     label = f"removed-{os.getpid()}"
-    engine = Engine(runtime=Docker(), prepared=Docker().prepare(image, cache=tmp_path))
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
     program = "import time; open('ready', 'w').write('yes\\n'); time.sleep(600)"
     running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
     read_lines(tmp_path / "out/ready")
-    docker("rm", "--force", docker("ps", "-q", "--filter", f"label=org.capsule.run={label}"))
+    runtime.client.ask("rm", "--force", find(runtime, label))
     ended = running.wait(PATIENCE_SECONDS)
     assert ended is not None
     assert ended.signal == 9 or (ended.engine_fault and "lost the container" in ended.engine_fault)
 
 
 @pytest.mark.engines
-def test_docker_runs_an_image_that_was_built_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_a_client_that_somebody_ended_leaves_no_container(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
+    label = f"client-{os.getpid()}"
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
+    program = "import time; open('ready', 'w').write('yes\\n'); time.sleep(600)"
+    running = start(engine, invocation(engine, tmp_path, "python3", "-c", program, label=label))
+    read_lines(tmp_path / "out/ready")
+    program_name = runtime.client.program.encode()
+    (client,) = (
+        pid
+        for pid in process.find_marked(label)
+        if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(program_name + b"\0start")
+    )
+    os.kill(client, signal.SIGKILL)
+    ended = running.wait(PATIENCE_SECONDS)
+    assert ended is not None
+    assert "lost the container" in str(ended.engine_fault)
+    assert runtime.reap(label) == 0
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_processes_and_threads_are_counted_and_limited(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
+    wanted = invocation(engine, tmp_path, "python3", "-c", CROWD)
+    running = start(engine, replace(wanted, pids=40))
+    read_lines(tmp_path / "out/ready")
+    # the first process of the container, the program, and what it could start
+    assert 30 < running.tasks() <= 40
+    (tmp_path / "out/go").touch()
+    assert running.wait(PATIENCE_SECONDS) == Ended(exit_code=1, signal=None, out_of_tasks=True)
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_an_image_that_was_built_here_runs(
+    tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
     named = reference.parse(small_image())
     assert named.digest is not None
     base = named.pin(named.digest)
     docker("pull", base)
     recipe = dockerfile(tmp_path, f"FROM {base}\nENV BUILT=here\n")
-    prepared = Docker().prepare(build.build(recipe), cache=tmp_path)
-    engine = Engine(runtime=Docker(), prepared=prepared)
+    prepared = make().prepare(build.build(recipe), cache=tmp_path)
+    engine = Engine(runtime=make(), prepared=prepared)
     assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
     assert (tmp_path / "stdout").read_text() == "here\n"
 
@@ -159,6 +222,22 @@ def test_apptainer_takes_an_image_that_was_built_here(tmp_path: Path) -> None:
     assert ended.engine_fault
     assert "permission denied" in ended.engine_fault
 
+
+# half of them in sessions of their own, which forget that they were started by it
+CROWD = """
+import os, subprocess, sys, time
+fault = None
+try:
+    for number in range(60):
+        alone, path = number % 2 == 0, os.environ["PATH"]
+        subprocess.Popen(["sleep", "600"], start_new_session=alone, env={"PATH": path})
+except OSError as error:
+    fault = error
+open("ready", "w").write("yes\\n")
+while not os.path.exists("go"):
+    time.sleep(0.02)
+sys.exit(str(fault))
+"""
 
 OPEN_ALL = """
 import os, stat, sys
@@ -251,7 +330,7 @@ def test_two_runs_may_fetch_one_image_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("make", [Apptainer, Docker])
+@pytest.mark.parametrize("make", [Apptainer, Docker, Podman])
 def test_an_image_that_is_gone_from_its_registry_cannot_run(
     make: Callable[[], Runtime], image: Image, tmp_path: Path
 ) -> None:
@@ -264,12 +343,13 @@ def test_an_image_that_is_gone_from_its_registry_cannot_run(
 
 
 @pytest.mark.engines
-def test_docker_refuses_an_image_whose_digests_do_not_belong_together(
-    image: Image, tmp_path: Path
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_an_image_whose_digests_do_not_belong_together_is_refused(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
 ) -> None:
     other = of_bytes(b"other")
     with pytest.raises(DamagedError, match="another image"):
-        Docker().prepare(replace(image, config_digest=other), cache=tmp_path)
+        make().prepare(replace(image, config_digest=other), cache=tmp_path)
     layers = (replace(image.layers[0], diff_id=other), *image.layers[1:])
     with pytest.raises(DamagedError, match="layers"):
-        Docker().prepare(replace(image, layers=layers), cache=tmp_path)
+        make().prepare(replace(image, layers=layers), cache=tmp_path)

@@ -15,6 +15,7 @@ from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
+from capsule.runtimes.podman import Podman
 from tests.support.runtimes import small
 
 
@@ -112,10 +113,16 @@ def test_without_devices_gpus_cannot_be_had(tmp_path: Path) -> None:
 
 
 @pytest.mark.engines
-def test_docker_without_the_container_toolkit_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "words", "advice"),
+    [(Docker, "device driver", "container toolkit"), (Podman, "CDI devices", "nvidia-ctk cdi")],
+)
+def test_an_engine_that_knows_no_devices_says_what_is_missing(
+    tmp_path: Path, make: type[Docker] | type[Podman], words: str, advice: str
+) -> None:
     image = small()
     machine(tmp_path, "580.65.06", cards=1)
-    prepared = Docker().prepare(image, cache=tmp_path)
-    with pytest.raises(CannotRunError, match="device driver") as caught:
-        Docker(root=tmp_path).check_gpus(1, prepared, image)
-    assert "container toolkit" in str(caught.value)
+    prepared = make().prepare(image, cache=tmp_path)
+    with pytest.raises(CannotRunError, match=words) as caught:
+        make(root=tmp_path).check_gpus(1, prepared, image)
+    assert advice in str(caught.value)

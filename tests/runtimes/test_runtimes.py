@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import pwd
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,10 +19,10 @@ from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
-from tests.support.engines import as_user, engine_cache, engine_state, push_tiny, small_image
+from tests.support.engines import engine_cache, engine_state
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.records import make_image
-from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
+from tests.support.runtimes import Engine, invocation, python, run, small, start
 
 
 @pytest.fixture(scope="session")
@@ -38,22 +36,12 @@ def sif_cache() -> Path:
     return engine_cache()
 
 
-@pytest.fixture(scope="session")
-def user_cache() -> Path:
-    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
-    folder = engine_cache().with_name("user-cache")
-    folder.mkdir(exist_ok=True)
-    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    os.chown(folder, account.pw_uid, account.pw_gid)
-    as_user(PREPARE, small_image(), str(folder))
-    return folder
-
-
 @pytest.fixture(
     params=[
         "host",
         pytest.param("apptainer", marks=pytest.mark.engines),
         pytest.param("docker", marks=pytest.mark.engines),
+        pytest.param("podman", marks=pytest.mark.engines),
     ]
 )
 def engine(
@@ -71,9 +59,11 @@ def engine(
 def left(label: str) -> list[object]:
     """Processes and, where Docker is there, containers of a label."""
     leftovers: list[object] = [*process.find_marked(label)]
-    if shutil.which("docker") and os.environ.get("DOCKER_HOST"):
+    for program in filter(shutil.which, ("docker", "podman")):
+        if program == "docker" and not os.environ.get("DOCKER_HOST"):
+            continue
         answer = process.run(
-            ["docker", "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"],
+            [program, "ps", "--all", "--quiet", "--filter", f"label=org.capsule.run={label}"],
             timeout_seconds=PATIENCE_SECONDS,
         )
         assert answer.exit_code == 0, answer.stderr
@@ -128,6 +118,30 @@ def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(
     assert variables["HOME"] == ("/out" if engine.runtime.contained else str(tmp_path / "out"))
     assert not [name for name in variables if "LEAK" in name]
     assert not leaked
+
+
+def test_nothing_of_the_machine_and_its_settings_shows_inside(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not engine.runtime.contained:
+        pytest.skip("the host runtime contains nothing")
+    proxies = {f"{kind}Proxy": "http://proxy.example:1" for kind in ("http", "https", "ftp", "no")}
+    settings = tmp_path / "settings/config.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"proxies": {"default": proxies}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(settings.parent))
+    for name in ("http_proxy", "HTTPS_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "proxy.example")
+    program = (
+        "import os, socket\n"
+        "print([name for name in os.environ if 'proxy' in name.lower()])\n"
+        "print(open('/etc/hosts').read(), socket.gethostbyname('localhost'))\n"
+    )
+    assert python(engine, tmp_path, program) == Ended(exit_code=0, signal=None)
+    proxied, *hosts = (tmp_path / "stdout").read_text().splitlines()
+    assert proxied == "[]"
+    assert hosts[-1].split() == ["127.0.0.1"]
+    assert socket.gethostname() not in " ".join(hosts).split()
 
 
 def test_arguments_arrive_byte_for_byte(engine: Engine, tmp_path: Path) -> None:
@@ -278,68 +292,6 @@ def test_reap_ends_what_a_killed_run_left(engine: Engine, tmp_path: Path) -> Non
     assert engine.runtime.reap(label) == 0
 
 
-@pytest.mark.engines
-def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
-    fetch = PREPARE + "print(prepared.handle, end='')"
-    folder = tempfile.mkdtemp(dir="/tmp")
-    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    os.chown(folder, user.pw_uid, user.pw_gid)
-    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
-    assert Path(handle).parent == Path(folder) / "sif"
-    assert Path(handle).stat().st_uid == user.pw_uid
-
-
-@pytest.mark.engines
-def test_an_ordinary_user_is_not_given_what_others_put_into_a_cache() -> None:
-    """One that all may write is left alone; in their own it is made again."""
-    program = (
-        PREPARE + "from capsule.digest import of_file\n"
-        "own, first = Path(prepared.handle), prepared.observations['sif_sha256']\n"
-        "with own.open('r+b') as sif:\n"
-        "    sif.seek(1 << 15)\n"
-        "    sif.write(bytes(own.stat().st_size - (1 << 15)))\n"
-        "again = Apptainer().prepare(image, cache=Path(sys.argv[2]))\n"
-        "print(own, again.handle, of_file(own).hex, again.observations['sif_sha256'], first)\n"
-    )
-    image = push_tiny("one")
-    assert image.manifest_digest is not None
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    planted = folder / "sif" / f"{image.manifest_digest.hex}.sif"
-    planted.parent.mkdir()
-    planted.write_bytes(b"planted")
-    for path in (folder, planted.parent, planted):
-        path.chmod(0o777)
-    own, again, now, noted, first = as_user(
-        program, f"docker://{image.pinned}", str(folder)
-    ).split()
-    assert own == again
-    assert not Path(own).is_relative_to(folder)
-    assert now == noted != first
-    assert planted.read_bytes() == b"planted"
-    shutil.rmtree(folder)
-
-
-@pytest.mark.engines
-def test_an_ordinary_user_runs_apptainer(user_cache: Path) -> None:
-    program = PREPARE + (
-        "import tempfile\n"
-        "from capsule.runtimes.base import Invocation, Mount\n"
-        "folder = Path(tempfile.mkdtemp())\n"
-        "(folder / 'out').mkdir()\n"
-        "out = Mount(source=folder / 'out', target='/out', writable=True)\n"
-        "running = Apptainer().start(prepared, Invocation(\n"
-        "    command=('python3', '-c', 'import os; print(os.getuid(), os.environ[\"X\"])'),\n"
-        "    environment={'X': '$HOME `id`', 'HOME': '/out'}, mounts=(out,), cwd='/out',\n"
-        "    label='user', stdout=folder / 'stdout', stderr=folder / 'stderr'))\n"
-        "ended = running.wait(float(sys.argv[3]))\n"
-        "print(ended.exit_code, prepared.observations['network_isolation'])\n"
-        "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
-    )
-    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    words = as_user(program, small_image(), str(user_cache), str(PATIENCE_SECONDS)).split()
-    assert words == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
-
-
 def test_a_docker_daemon_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -353,6 +305,20 @@ def test_a_docker_daemon_that_is_not_there_is_named(
         runtimes.choose("docker", needs_image=True)
 
 
+@pytest.mark.engines
+def test_podman_under_dockers_name_is_not_taken_for_docker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    podman = shutil.which("podman")
+    assert podman is not None
+    (tmp_path / "docker").write_text(f'#!/bin/sh\nexec {podman} "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(CannotRunError, match="another engine under its name"):
+        runtimes.choose("docker", needs_image=True)
+    assert runtimes.choose("podman", needs_image=True).name == "podman"
+
+
 def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -361,7 +327,8 @@ def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     with pytest.raises(CannotRunError) as caught:
         runtimes.choose("auto", needs_image=True)
     assert "apptainer: " in caught.value.what
-    assert "docker: " in caught.value.what
+    for program in ("docker", "podman"):
+        assert f"{program}: {program} is not on the PATH" in caught.value.what
     assert "--runtime host" in str(caught.value.advice)
     assert runtimes.choose("auto", needs_image=False).name == "host"
 

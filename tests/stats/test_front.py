@@ -11,7 +11,7 @@ import pytest
 from capsule import stats
 from tests.support.capsules import seal
 
-HEAVY = ("numpy", "scipy", "rich", "docker", "spython", "requests")
+HEAVY = ("numpy", "scipy", "rich", "spython", "requests")
 ROOMS = ("archive", "diff", "image", "inventory", "lint", "report", "runtimes", "stats", "verdict")
 
 

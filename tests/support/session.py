@@ -26,6 +26,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 _PREFIX = "capsule-tests-"
 _KEPT_FOLDERS = 3
+_SOURCES = "{{range .Mounts}}{{.Source}}\n{{end}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,22 +170,25 @@ def _command(pid: int) -> str:
 
 
 def _end_containers(folder: Path) -> list[str]:
-    if "DOCKER_HOST" not in os.environ or shutil.which("docker") is None:
+    if "DOCKER_HOST" not in os.environ:
         return []
     left = []
-    for container in _docker("ps", "--all", "--quiet", "--no-trunc").split():
-        sources = _docker("inspect", "--format", "{{range .Mounts}}{{.Source}}\n{{end}}", container)
-        if any(Path(source).is_relative_to(folder) for source in sources.split("\n")):
-            name = _docker("inspect", "--format", "{{.Name}} {{.Config.Labels}}", container)
-            left.append(f"container {name.strip()}")
-            _docker("rm", "--force", container)
+    for program in filter(shutil.which, ("docker", "podman")):
+        for container in _ask(program, "ps", "--all", "--quiet", "--no-trunc").split():
+            sources = _ask(program, "inspect", "--format", _SOURCES, container)
+            if any(Path(source).is_relative_to(folder) for source in sources.split("\n")):
+                name = _ask(
+                    program, "inspect", "--format", "{{.Name}} {{.Config.Labels}}", container
+                )
+                left.append(f"container {name.strip()}")
+                _ask(program, "rm", "--force", container)
     return left
 
 
-def _docker(*words: str) -> str:
+def _ask(*command: str) -> str:
     # a container may be gone meanwhile
     return subprocess.run(
-        ["docker", *words], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     ).stdout
 
 

@@ -7,6 +7,7 @@ from tests.fuzz.doors import (
     archives,
     capsules,
     checkouts,
+    engines,
     images,
     manifests,
     published,
@@ -31,4 +32,5 @@ DOORS: tuple[Door, ...] = (
     checkouts.CHECKOUT,
     sites.SITE,
     archives.ARCHIVE,
+    engines.ENGINE,
 )

@@ -185,7 +185,7 @@ CASES = (
             variables=CACHE,
             engine=engine,
         )
-        for engine in ("apptainer", "docker")
+        for engine in ("apptainer", "docker", "podman")
         for word, prepare, says in (
             ("pins-another", _pin_another, "pinned cannot be what is stated"),
             ("names-and-pins-another", _name_another, "what the reference names is"),
@@ -213,6 +213,6 @@ CASES = (
             engine=engine,
             seconds=300,
         )
-        for engine in ("apptainer", "docker")
+        for engine in ("apptainer", "docker", "podman")
     ),
 )

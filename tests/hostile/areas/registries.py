@@ -47,6 +47,28 @@ def _image(
     return registries.answers(registries.image_answers(name, body, make_manifest(body, **manifest)))
 
 
+def _save(name: str) -> Prepare:
+    return lambda user: ["image", "save", f"docker://{_host()}/{name}:1", "image.tar"]
+
+
+def _layer(name: str, served: bytes, *, size: int = 7) -> Answer:
+    """An image whose one layer is stated to be `layer A`, so many bytes long."""
+    digest = str(of_bytes(_LAYER))
+    body = make_config(rootfs={"type": "layers", "diff_ids": [str(of_bytes(b"a"))]})
+    layers: list[Json] = [{"mediaType": "a/b", "digest": digest, "size": size}]
+    files = registries.image_answers(name, body, make_manifest(body, layers=layers))
+    return registries.answers({**files, f"/v2/{name}/blobs/{digest}": served})
+
+
+def _endless_layer(path: str, out: BinaryIO) -> None:
+    if not path.endswith(str(of_bytes(_LAYER))):
+        _layer("endless-layer", b"")(path, out)
+        return
+    out.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        out.write(bytes(1 << 16))
+
+
 def _login(challenge: str) -> Answer:
     def answer(path: str, out: BinaryIO) -> None:
         out.write(http(b"", status="401 Unauthorized", WWW_Authenticate=challenge))
@@ -123,6 +145,7 @@ def _another_for_the_engine(path: str, out: BinaryIO) -> None:
         out.write(http(_relay(path), Content_Type=_MANIFEST if digest else "a/b"))
 
 
+_LAYER = b"layer A"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _ANSWERS: Mapping[str, Answer] = {
     "variant": _image("variant", config={"variant": "v1\x1b[2J\n"}),
@@ -151,6 +174,10 @@ _ANSWERS: Mapping[str, Answer] = {
         {"/v2/compressed/manifests/1": http(b"\x1f\x8b", Content_Encoding="gzip, gzip")}
     ),
     "other-manifest": _other_manifest,
+    "wrong-layer": _layer("wrong-layer", http(b"layer B")),
+    "short-layer": _layer("short-layer", http(b"layer")),
+    "boundless-layer": _layer("boundless-layer", http(b"layer A"), size=2**53 - 1),
+    "endless-layer": _endless_layer,
     "changed-layer": _changed_layer,
     "another-for-the-engine": _another_for_the_engine,
 }
@@ -168,6 +195,15 @@ def _run_from(name: str, engine: str) -> Prepare:
 
 
 CASES = (
+    *(
+        Case(name=f"registry/save-of-{name}", prepare=_save(name), status=status, says=says)
+        for name, status, says in (
+            ("wrong-layer", 4, "the layer"),
+            ("short-layer", 4, "ends 2 bytes early"),
+            ("endless-layer", 4, "longer than 7 bytes"),
+            ("boundless-layer", 6, "MiB are free here"),
+        )
+    ),
     Case(
         name="registry/control-character-in-variant",
         prepare=_resolve("variant"),
@@ -261,7 +297,7 @@ CASES = (
             engine=engine,
             seconds=300,
         )
-        for engine in ("apptainer", "docker")
+        for engine in ("apptainer", "docker", "podman")
         for name in ("changed-layer", "another-for-the-engine")
     ),
 )

@@ -1,0 +1,132 @@
+"""Engines as an ordinary user of a cluster has them: no root, a home and a cache of their own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.engines import as_user, engine_cache, push_tiny, small_image
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.runtimes import PREPARE
+
+pytestmark = pytest.mark.engines
+
+
+@pytest.fixture(scope="session")
+def user_cache() -> Path:
+    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
+    folder = engine_cache().with_name("user-cache")
+    folder.mkdir(exist_ok=True)
+    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    as_user(PREPARE, small_image(), str(folder))
+    return folder
+
+
+ROOTLESS = """
+import sys, tempfile
+from pathlib import Path
+from capsule.image import reference, registry
+from capsule.runtimes.base import Invocation, Mount
+from capsule.runtimes.podman import Podman
+image = registry.resolve(reference.parse(sys.argv[1]))
+folder = Path(tempfile.mkdtemp())
+(folder / 'out').mkdir()
+podman = Podman()
+prepared = podman.prepare(image, cache=folder)
+program = '''
+import os, time
+print(os.getuid(), os.environ['X'], flush=True)
+open('made', 'w').close()
+while not os.path.exists('go'): time.sleep(0.02)
+'''
+out = Mount(source=folder / 'out', target='/out', writable=True)
+running = podman.start(prepared, Invocation(
+    command=('python3', '-c', program),
+    environment={'X': '$HOME `id`', 'HOME': '/out'}, mounts=(out,), cwd='/out',
+    label='user', pids=100, stdout=folder / 'stdout', stderr=folder / 'stderr'))
+while not (folder / 'out/made').exists() and running.wait(0.05) is None: pass
+tasks = running.tasks()
+(folder / 'out/go').touch()
+ended = running.wait(float(sys.argv[2]))
+"""
+
+
+def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
+    fetch = PREPARE + "print(prepared.handle, end='')"
+    folder = tempfile.mkdtemp(dir="/tmp")
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    handle = as_user(fetch, f"docker://{push_tiny('one').pinned}", folder)
+    assert Path(handle).parent == Path(folder) / "sif"
+    assert Path(handle).stat().st_uid == user.pw_uid
+
+
+def test_an_ordinary_user_is_not_given_what_others_put_into_a_cache() -> None:
+    """One that all may write is left alone; in their own it is made again."""
+    program = (
+        PREPARE + "from capsule.digest import of_file\n"
+        "own, first = Path(prepared.handle), prepared.observations['sif_sha256']\n"
+        "with own.open('r+b') as sif:\n"
+        "    sif.seek(1 << 15)\n"
+        "    sif.write(bytes(own.stat().st_size - (1 << 15)))\n"
+        "again = Apptainer().prepare(image, cache=Path(sys.argv[2]))\n"
+        "print(own, again.handle, of_file(own).hex, again.observations['sif_sha256'], first)\n"
+    )
+    image = push_tiny("one")
+    assert image.manifest_digest is not None
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    planted = folder / "sif" / f"{image.manifest_digest.hex}.sif"
+    planted.parent.mkdir()
+    planted.write_bytes(b"planted")
+    for path in (folder, planted.parent, planted):
+        path.chmod(0o777)
+    own, again, now, noted, first = as_user(
+        program, f"docker://{image.pinned}", str(folder)
+    ).split()
+    assert own == again
+    assert not Path(own).is_relative_to(folder)
+    assert now == noted != first
+    assert planted.read_bytes() == b"planted"
+    shutil.rmtree(folder)
+
+
+def test_an_ordinary_user_runs_apptainer(user_cache: Path) -> None:
+    program = PREPARE + (
+        "import tempfile\n"
+        "from capsule.runtimes.base import Invocation, Mount\n"
+        "folder = Path(tempfile.mkdtemp())\n"
+        "(folder / 'out').mkdir()\n"
+        "out = Mount(source=folder / 'out', target='/out', writable=True)\n"
+        "running = Apptainer().start(prepared, Invocation(\n"
+        "    command=('python3', '-c', 'import os; print(os.getuid(), os.environ[\"X\"])'),\n"
+        "    environment={'X': '$HOME `id`', 'HOME': '/out'}, mounts=(out,), cwd='/out',\n"
+        "    label='user', stdout=folder / 'stdout', stderr=folder / 'stderr'))\n"
+        "ended = running.wait(float(sys.argv[3]))\n"
+        "print(ended.exit_code, prepared.observations['network_isolation'])\n"
+        "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
+    )
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    words = as_user(program, small_image(), str(user_cache), str(PATIENCE_SECONDS)).split()
+    assert words == ["0", "isolated", str(user.pw_uid), "$HOME", "`id`"]
+
+
+def test_an_ordinary_user_runs_podman() -> None:
+    """Without root: the container's root is the user, and so is whoever owns what it writes."""
+    program = ROOTLESS + (
+        "print(ended.exit_code, prepared.observations['network_isolation'])\n"
+        "print((folder / 'out/made').stat().st_uid, Podman().reap('user'))\n"
+        "print(prepared.observations['user'], tasks > 1)\n"
+        "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
+    )
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    lines = as_user(program, small_image(), str(PATIENCE_SECONDS)).splitlines()
+    assert lines[0] == "0 isolated"
+    assert lines[1] == f"{user.pw_uid} 0"
+    assert lines[2] == "rootless, the caller is root inside True"
+    assert lines[3] == "0 $HOME `id`"
