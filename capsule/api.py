@@ -120,7 +120,7 @@ def run(
     resolved = resolve(request, watch)
     sealing.check_inputs(resolved.inputs, options, watch)
     trying.end_leftovers(resolved.runtime, watch)
-    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
     session = sessions.limit(session, options)
     with session.workspace.lock():
@@ -218,7 +218,7 @@ def verify(
         trust.require_containment(code, resolved, options)
         if added is not None:
             earlier.require_same(added, resolved)
-        terms = Terms(runs=runs, image=options.image, keep_hosts=options.keep_hosts)
+        terms = Terms(runs=runs, image=resolved.override, keep_hosts=options.keep_hosts)
         session = sessions.begin(
             plan,
             resolved,

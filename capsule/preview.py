@@ -122,6 +122,7 @@ def _first_start(
     resolved = Resolved(
         runtime=runtime,
         image=None,
+        override=None,
         prepared=Prepared(handle=""),
         datasets=(),
         data={spec.name: _lies(manifest, spec.path) for spec in manifest.datasets},
@@ -133,7 +134,7 @@ def _first_start(
         launcher=launch.choose(resources.ranks),
         notes=(),
     )
-    setup = sessions.set_up(plan, resolved, Terms(image=options.image))
+    setup = sessions.set_up(plan, resolved, Terms(image=resolved.override))
     header = Header(
         setup=setup,
         folder=manifest.folder,

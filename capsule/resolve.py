@@ -17,6 +17,7 @@ from pathlib import Path
 from capsule import datasets, launch, notes, runtimes
 from capsule import image as images
 from capsule import site as sites
+from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import inputs, payload
 from capsule.execute.inputs import Inputs
@@ -83,6 +84,8 @@ class Resolved:
     Attributes:
         runtime: The engine.
         image: None without a container.
+        override: What a capsule calls the image that took the place of another; None where that
+            one is used, from wherever it came.
         prepared: The image, ready to start.
         datasets: What they are, with digests.
         data: Where each dataset lies.
@@ -97,6 +100,7 @@ class Resolved:
 
     runtime: Runtime
     image: Image | None
+    override: str | None
     prepared: Prepared
     datasets: tuple[Dataset, ...]
     data: Mapping[str, Path]
@@ -159,9 +163,13 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
     prepared = _prepare(runtime, image, request, site, watch)
+    if image is not None and prepared.tree is not None:
+        image = replace(image, tree_digest=prepared.tree)
+    override = _override(request, image)
     return Resolved(
         runtime=runtime,
         image=image,
+        override=override,
         prepared=prepared,
         datasets=records,
         data=data,
@@ -171,7 +179,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
-        notes=tuple(_notes(request, runtime, prepared)),
+        notes=tuple(_notes(request, runtime, prepared, override)),
     )
 
 
@@ -213,6 +221,14 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
         )
     manifest = request.manifest
     return images.resolve(manifest.image, folder=manifest.folder, override=request.image)
+
+
+def _override(request: Request, image: Image | None) -> str | None:
+    """The name of an image that takes the place of another; None where it is that one."""
+    if request.image is None or image is None or image.file is None:
+        return request.image
+    there = request.used.image if request.used else None
+    return None if relate_images(there, image) in SAME_IMAGE else image.reference
 
 
 def _datasets(
@@ -286,7 +302,9 @@ def threads(manifest: Manifest) -> int:
     return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
 
 
-def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
+def _notes(
+    request: Request, runtime: Runtime, prepared: Prepared, override: str | None
+) -> Iterator[Note]:
     manifest = request.manifest
     if not runtime.contained:
         yield notes.no_container()
@@ -299,9 +317,9 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
             sentence=f"measured with {', '.join(dict.fromkeys(names))} alone:"
             f" a part of the manifest {manifest.narrowed_from}",
         )
-    if request.image is not None:
+    if override is not None:
         yield notes.choice_of_image(
-            request.image,
+            override,
             replaces=replace(request, image=None).has_image,
             verifies=request.used is not None,
         )

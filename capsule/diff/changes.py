@@ -30,8 +30,10 @@ def relate_images(x: Image | None, y: Image | None) -> ImageRelation:
         return "none"
     if x.manifest_digest is not None and x.manifest_digest == y.manifest_digest:
         return "same-manifest"
-    if x.config_digest == y.config_digest:
+    if x.config_digest is not None and x.config_digest == y.config_digest:
         return "same-config"
+    if x.tree_digest is not None and x.tree_digest == y.tree_digest:
+        return "same-tree"
     if x.layers and [layer.diff_id for layer in x.layers] == [layer.diff_id for layer in y.layers]:
         return "same-tree"
     if x.index_digest is not None and x.index_digest == y.index_digest:

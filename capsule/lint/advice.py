@@ -116,7 +116,7 @@ def _step_warnings(margin: float, step: float) -> Iterator[str]:
 
 def _name_warnings(manifest: Manifest) -> Iterator[str]:
     reference = manifest.image.reference if manifest.image else None
-    if reference and "@sha256:" not in reference:
+    if reference and reference.startswith("docker://") and "@sha256:" not in reference:
         yield (
             f"{reference} has no digest: its owner can change what it names; "
             f"`capsule image resolve {reference}` prints the digest"

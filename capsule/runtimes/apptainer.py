@@ -81,7 +81,7 @@ class Apptainer:
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
     def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
-        """The image as `<digest>.sif`, made unless this user has it already, and tried.
+        """The image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
             CannotRunError: It cannot be had or kept, or no container can be started here.
@@ -89,7 +89,10 @@ class Apptainer:
         version = _usable(self.available())
         if image is None:
             raise CannotRunError("Apptainer needs an image, and the manifest names none")
-        sif = sifs.obtain(image.identity.digest, cache, partial(_make, image))
+        if image.file is not None and image.file.form == "sif":
+            sif = sifs.adopt(image, cache)
+        else:
+            sif = sifs.obtain(image.identity.digest, cache, partial(_make, image))
         refused = _refused_isolation(sif.path)
         observations = {
             "version": version,
@@ -103,10 +106,13 @@ class Apptainer:
             observations=observations,
             open_network=refused,
             hashing_seconds=sif.hashing_seconds,
+            tree=image.tree_digest or sifs.tree(sif),
         )
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether a SIF that this user made of it lies in the cache."""
+        """Whether a SIF that this user made of it lies in the cache, or it is one itself."""
+        if image.file is not None and image.file.form == "sif":
+            return True
         return sifs.is_kept(image.identity.digest, cache)
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
@@ -216,10 +222,12 @@ def _spython(**variables: str) -> Any:
 
 
 def _make(image: Image, target: Path) -> None:
-    if image.pinned is None:
-        _build(image, target)
-    else:
+    if image.pinned is not None:
         _pull(image.pinned, target)
+    elif image.is_elsewhere:
+        raise image.missing()
+    else:
+        _convert(image, target)
 
 
 def _pull(pinned: str, target: Path) -> None:
@@ -262,15 +270,24 @@ def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
     return None
 
 
-def _build(image: Image, target: Path) -> None:
-    """Make a SIF of an image that only the local Docker engine has."""
+def _convert(image: Image, target: Path) -> None:
+    """Make a SIF of an archive, or of an image that only the local Docker engine has."""
+    if image.file is not None:
+        from capsule.image import handing
+
+        # beside the SIF, where there has to be room anyway
+        layout = target.with_name("layout")
+        handing.lay_out(image, layout)
+        _build(image, target, f"oci:{layout}")
+        return
     from capsule.image.build import save
 
-    with save(image.config_digest) as archive:
-        answer = process.run(
-            [str(_program()), "build", str(target), f"docker-archive:{archive}"],
-            timeout_seconds=3600,
-        )
+    with save(image.identity.digest) as archive:
+        _build(image, target, f"docker-archive:{archive}")
+
+
+def _build(image: Image, target: Path, source: str) -> None:
+    answer = process.run([str(_program()), "build", str(target), source], timeout_seconds=3600)
     if answer.exit_code != 0:
         output = answer.stderr.decode(errors="replace")
         raise CannotRunError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from capsule import leavings, process
+from capsule.digest import Digest
 from capsule.image import Image
 from capsule.process import Exit, Process
 
@@ -116,12 +117,14 @@ class Prepared:
         open_network: Why the engine cannot keep workloads off the network here, None where it can.
         hashing_seconds: What it took to know that its copy is the one that was made here, 0 where
             the engine keeps its copies itself.
+        tree: Digest of the image's root file system, None where it was not taken.
     """
 
     handle: str
     observations: Mapping[str, str] = field(default_factory=dict)
     open_network: str | None = None
     hashing_seconds: float = 0.0
+    tree: Digest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from capsule import process
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.image.reference import parse
-from capsule.runtimes import gpus, identity, tini
+from capsule.runtimes import gpus, identity, loading, tini
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -63,11 +63,12 @@ class Docker:
         """
         if image is None:
             raise CannotRunError("Docker needs an image, and the manifest names none")
+        loading.require_loadable(image)
         with _client() as api, _report_errors("Docker cannot provide the image", image.reference):
             inspection = _inspect(api, image)
             if inspection is None:
-                _pull(api, image)
-                inspection = api.inspect_image(image.pinned)
+                (_pull if image.pinned else loading.load)(api, image)
+                inspection = _inspect(api, image)
             identity.check(inspection, image)
             observations = {
                 "version": f"Docker {api.version()['Version']}",
@@ -278,23 +279,13 @@ def _explain(error: Any) -> str:
 
 
 def _inspect(api: Any, image: Image) -> Any:
-    """What the daemon has under the image's digest, None when it must be pulled.
-
-    Raises:
-        CannotRunError: An image that no registry has is not here.
-    """
+    """What the daemon has under the image's digest, None when it must be fetched."""
     import docker
 
-    try:
-        return api.inspect_image(image.pinned or str(image.config_digest))
-    except docker.errors.ImageNotFound:
-        if image.pinned is not None:
-            return None
-        raise CannotRunError(
-            f"Docker no longer has the image {image.config_digest}, which was built here",
-            where=image.reference,
-            advice="build it again: capsule image build; push it to a registry to share it",
-        ) from None
+    for name in [image.pinned] if image.pinned else loading.names(image):
+        with suppress(docker.errors.ImageNotFound):
+            return api.inspect_image(name)
+    return None
 
 
 def _pull(api: Any, image: Image) -> None:

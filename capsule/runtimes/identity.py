@@ -30,7 +30,7 @@ def check(inspection: Mapping[str, Any], image: Image) -> None:
     # the classic store calls an image by its configuration, containerd's by its manifest
     if own not in expected:
         fault = f"its id is {own}, expected {image.config_digest}"
-    elif image.manifest_digest and str(image.manifest_digest) not in {*names, own}:
+    elif image.pinned and str(image.manifest_digest) not in {*names, own}:
         fault = f"it knows it as {', '.join(sorted(names))}, expected {image.manifest_digest}"
     elif list(inspection["RootFS"].get("Layers") or ()) != layers:
         fault = "its layers are not those of the configuration"
