@@ -102,7 +102,7 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
         )
     layout = _list_layout(store, where) if has_layout else None
     # a folder's manifest.json is nobody's
-    saved = _list_saved(store, where) if has_list and file.form != "oci" else None
+    saved = _list_docker(store, where) if has_list and file.form != "oci" else None
     if layout is None:
         assert saved is not None
         return saved
@@ -170,7 +170,7 @@ def _document(store: Store, offer: Offer, where: str) -> Index | Manifest:
     return documents.read(_blob(store, offer.digest, where), where=where)
 
 
-def _list_saved(store: Store, where: str) -> Parts:
+def _list_docker(store: Store, where: str) -> Parts:
     entries = parse(_read(store, "manifest.json", where), where=where)
     if not isinstance(entries, list) or len(entries) != 1:
         count = len(entries) if isinstance(entries, list) else "no list of"

@@ -66,7 +66,7 @@ def apply(
         allowance.take_file()
         _place(tree, entry, reader, number, where)
     source.drain()
-    return source.seen()
+    return source.sum_up()
 
 
 class _Source:
@@ -100,7 +100,7 @@ class _Source:
         if self._next() or self._read(1):
             raise DamagedError("a layer goes on behind its end", where=self._where)
 
-    def seen(self) -> Seen:
+    def sum_up(self) -> Seen:
         return Seen(
             digest=Digest(hex=self._packed.hexdigest()),
             size_bytes=self._packed_bytes,

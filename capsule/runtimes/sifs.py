@@ -100,7 +100,7 @@ def adopt(image: Image, cache: Path) -> Sif:
         # others could write it while it was read for its tree, and cannot write the copy
         expect(tree(made) or made.digest, identity, what="the tree of its copy", where=str(path))
         return made
-    _check_unchanged(path, file.state)
+    _check_state(path, file.state)
     with suppress(CannotRunError, OSError):
         # in a cache that cannot be written it is hashed again next time, by its path
         _link(path, _place(identity, places) / f"{identity.hex}.sif")
@@ -231,7 +231,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _check_unchanged(path: Path, state: tuple[int, ...]) -> None:
+def _check_state(path: Path, state: tuple[int, ...]) -> None:
     try:
         with open_file(path) as stream:
             is_same = state_of(stream) == state
