@@ -24,8 +24,10 @@ _OMITTED = frozenset(
 )
 # folders that Apptainer makes where an image lacks them: what is in them counts
 _GRANTED = frozenset({b"root", b"tmp", b"var", b"var/tmp", b"etc", b"home"})
-# parts of links that paths led through, all together: a circle of links ends here
-_MOST_FOLLOWED = 20_000_000
+# as the kernel has it
+_MOST_LINKS = 40
+# parts of links that paths led through, all together
+_MOST_FOLLOWED = 5_000_000
 _MOST_DEPTH = 512
 _MODE = 0o7777
 
@@ -120,7 +122,7 @@ class Tree:
         if b".." in parts:
             shown = path[:100].decode(errors="replace")
             raise DamagedError(f"{shown!r} is no path below a root file system", where=where)
-        chain = [self.root]
+        chain, links = [self.root], 0
         waiting = parts[-2::-1] if len(parts) > 1 else []
         while waiting:
             name = waiting.pop()
@@ -130,6 +132,9 @@ class Tree:
                 continue
             below = chain[-1].children.get(name)
             if below is not None and below.kind == "l":
+                links += 1
+                if links > _MOST_LINKS:
+                    raise DamagedError("its links lead in a circle", where=where)
                 chain = [self.root] if below.value.startswith(b"/") else chain
                 waiting.extend(self._follow(below.value, where))
                 continue

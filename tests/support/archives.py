@@ -75,13 +75,13 @@ class Made:
     @property
     def configuration(self) -> bytes:
         """The configuration's bytes."""
-        document = {
+        document: dict[str, Any] = {
             "os": "linux",
             "architecture": "amd64",
             "config": {"Env": ["PATH=/bin"]},
             "rootfs": {"type": "layers", "diff_ids": [str(of_bytes(one)) for one in self.layers]},
         }
-        return json.dumps(document | self.config).encode()
+        return json.dumps({**document, **self.config}).encode()
 
     @property
     def manifest(self) -> dict[str, Any]:

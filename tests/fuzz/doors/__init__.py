@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from tests.fuzz.campaign import Door
-from tests.fuzz.doors import capsules, checkouts, images, manifests, reports, talk, texts, values
+from tests.fuzz.doors import (
+    capsules,
+    checkouts,
+    image_files,
+    images,
+    manifests,
+    reports,
+    talk,
+    texts,
+    values,
+)
 
 DOORS: tuple[Door, ...] = (
     manifests.MANIFEST,
@@ -15,5 +25,7 @@ DOORS: tuple[Door, ...] = (
     talk.TALK,
     texts.TEXTS,
     images.REGISTRY,
+    image_files.SIF,
+    image_files.ARCHIVE,
     checkouts.CHECKOUT,
 )
