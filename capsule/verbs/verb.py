@@ -103,7 +103,11 @@ def add_execution(parser: ArgumentParser) -> None:
         help="what starts the image; auto (default): the site file's choice, else Apptainer, else"
         " Docker; host without an image",
     )
-    parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
+    parser.add_argument(
+        "--image",
+        metavar="REF",
+        help="docker://HOST/NAME@sha256:..., or a file: SIF, OCI layout, docker save",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"

@@ -183,6 +183,15 @@ def test_a_rerun_of_another_capsule_is_noted() -> None:
         ({"manifest_digest": None}, "same-config"),
         ({"manifest_digest": None, "config_digest": Digest(hex="c" * 64)}, "same-tree"),
         (
+            {
+                "manifest_digest": None,
+                "config_digest": None,
+                "layers": (),
+                "tree_digest": Digest(hex="d" * 64),
+            },
+            "same-tree",
+        ),
+        (
             {"manifest_digest": None, "config_digest": Digest(hex="c" * 64), "layers": ()},
             "different",
         ),
@@ -191,7 +200,7 @@ def test_a_rerun_of_another_capsule_is_noted() -> None:
 def test_image_relation_is_the_strongest_identity(
     changes: Mapping[str, Any], expected: str
 ) -> None:
-    there = original()
+    there = with_image(original(), tree_digest=Digest(hex="d" * 64))
     other = with_image(rerun(), **changes)
     assert image_relation(there, other) == expected
     differences = diff.compare(there, other)
@@ -231,6 +240,17 @@ def test_mixed_containment_is_noted() -> None:
             ),
             "another-image",
             ", in another image (docker://other)",
+        ),
+        (
+            with_image(
+                rerun(origin=Verification(of=ID, runs=5, image="sif:other.sif")),
+                manifest_digest=None,
+                config_digest=None,
+                layers=(),
+                tree_digest=Digest(hex="d" * 64),
+            ),
+            "another-image",
+            ", in an image (sif:other.sif) of which nobody knows whether it is the original's",
         ),
         (rerun(image=False), "without-image", ", without the original's image"),
         (

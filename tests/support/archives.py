@@ -61,11 +61,13 @@ class Made:
         layers: Tars, lowest first.
         packed: Whether blobs are packed with gzip.
         config: Fields of the configuration that are another.
+        document: All of the configuration, where it is another.
     """
 
     layers: Sequence[bytes] = field(default_factory=lambda: [make_layer()])
     packed: bool = True
     config: Mapping[str, Any] = field(default_factory=dict)
+    document: bytes | None = None
 
     @cached_property
     def blobs(self) -> list[bytes]:
@@ -75,6 +77,8 @@ class Made:
     @property
     def configuration(self) -> bytes:
         """The configuration's bytes."""
+        if self.document is not None:
+            return self.document
         document: dict[str, Any] = {
             "os": "linux",
             "architecture": "amd64",

@@ -51,7 +51,8 @@ def make_archive(random: Random) -> bytes:
     layer = mutate.text(_LAYER, random) if part == "layer" else _LAYER
     made = Made(layers=[layer], packed=random.random() < 0.5)
     if part == "config":
-        made.config = mutate.document(json.loads(made.configuration), random, 1)
+        changed = mutate.document(json.loads(made.configuration), random, 1)
+        made.document = json.dumps(changed).encode()
     if part == "saved":
         return make_tar(_change_file(made.saved(), "manifest.json", random))
     content = made.layout()
