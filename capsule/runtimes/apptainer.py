@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -15,7 +13,6 @@ from typing import Any
 from capsule import process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
-from capsule.image.reference import parse
 from capsule.process import Exit
 from capsule.runtimes import arrival, gpus, sifs
 from capsule.runtimes.arrival import Arrival
@@ -34,6 +31,7 @@ from capsule.runtimes.base import (
     start_command,
     tail_since,
 )
+from capsule.runtimes.conversion import convert, find_fatal
 
 _PROGRAMS = ("apptainer", "singularity")
 # each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
@@ -92,7 +90,8 @@ class Apptainer:
         if image.file is not None and image.file.form == "sif":
             sif = sifs.adopt(image, cache)
         else:
-            sif = sifs.obtain(image.identity.digest, cache, partial(_make, image))
+            make = partial(convert, image, program=str(_program()), try_start=_try)
+            sif = sifs.obtain(image.identity.digest, cache, make)
         refused = _refused_isolation(sif.path)
         observations = {
             "version": version,
@@ -221,81 +220,6 @@ def _spython(**variables: str) -> Any:
     )
 
 
-def _make(image: Image, target: Path) -> None:
-    if image.pinned is not None:
-        _pull(image.pinned, target)
-    elif image.is_elsewhere:
-        raise image.missing()
-    else:
-        _convert(image, target)
-
-
-def _pull(pinned: str, target: Path) -> None:
-    # without the cache: a hit would keep the label of whatever tag the layers first came by
-    variables = {"DISABLE_CACHE": "1"}
-    if parse(f"docker://{pinned}").is_loopback:
-        variables["NOHTTPS"] = "1"
-    fault = _pull_fault(_spython(**variables), pinned, target)
-    if fault is not None:
-        raise CannotRunError(
-            f"Apptainer cannot pull the image: {fault}",
-            where=pinned,
-            advice=_pull_advice(fault, pinned),
-        )
-
-
-def _pull_advice(fault: str, pinned: str) -> str:
-    """What mends a failed pull: Apptainer tells apart neither by its exit code."""
-    if "no space left on device" in fault or "quota exceeded" in fault:
-        return "its temporary folder is full: APPTAINER_TMPDIR names another one"
-    if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
-        host = parse(f"docker://{pinned}").registry
-        return f"{host} cannot be reached: check its name and port, and this machine's network"
-    return f"`apptainer pull docker://{pinned}` repeats it without capsule"
-
-
-def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
-    output: list[str] = []
-    with warnings.catch_warnings():
-        # spython leaves its end of a pipe to the garbage collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            _, lines = client.pull(
-                f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
-            )
-            output.extend(lines)
-        except (subprocess.CalledProcessError, ValueError, OSError) as error:
-            return _fatal("".join(output)) or str(error)
-        del lines
-    return None
-
-
-def _convert(image: Image, target: Path) -> None:
-    """Make a SIF of an archive, or of an image that only the local Docker engine has."""
-    if image.file is not None:
-        from capsule.image import handing
-
-        # beside the SIF, where there has to be room anyway
-        layout = target.with_name("layout")
-        handing.lay_out(image, layout)
-        _build(image, target, f"oci:{layout}")
-        return
-    from capsule.image.build import save
-
-    with save(image.identity.digest) as archive:
-        _build(image, target, f"docker-archive:{archive}")
-
-
-def _build(image: Image, target: Path, source: str) -> None:
-    answer = process.run([str(_program()), "build", str(target), source], timeout_seconds=3600)
-    if answer.exit_code != 0:
-        output = answer.stderr.decode(errors="replace")
-        raise CannotRunError(
-            f"Apptainer cannot convert the image: {_fatal(output) or output[-300:]}",
-            where=image.reference,
-        )
-
-
 def _refused_isolation(sif: Path) -> str | None:
     """Start a container once, without a network; why this user may not, None when they may."""
     refusal = _try(sif, _ISOLATED)
@@ -307,7 +231,7 @@ def _refused_isolation(sif: Path) -> str | None:
     )
 
 
-def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
+def _try(sif: Path, flags: tuple[str, ...] = ()) -> str | None:
     """None when a container starts, else what the engine said."""
     home = "/tmp"  # noqa: S108 - the container's own
     options = [*_FLAGS, *_guards(bool(flags)), *flags, "--home", home, "--pwd", "/"]
@@ -316,16 +240,7 @@ def _try(sif: Path, flags: tuple[str, ...]) -> str | None:
     # an image without `true` got as far as looking for it
     if answer["return_code"] == 0 or "executable file not found" in message:
         return None
-    return _fatal(message) or f"exit code {answer['return_code']}"
-
-
-def _fatal(output: str) -> str:
-    """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
-    return (
-        output[output.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
-        if "FATAL:" in output
-        else ""
-    )
+    return find_fatal(message) or f"exit code {answer['return_code']}"
 
 
 def _judge(
@@ -337,7 +252,7 @@ def _judge(
         )
     # 255 is also a program's own, and from its start on so may be a FATAL line
     words = tail_since(invocation.stderr, offset_bytes) if process_exit.code == 255 else ""
-    if (fault := _fatal(words)) and not expected.is_there:
+    if (fault := find_fatal(words)) and not expected.is_there:
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(process_exit.code)

@@ -60,7 +60,7 @@ class Forms:
 def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
     folder = tmp_path_factory.mktemp("forms")
     (folder / "measure.c").write_text(PROGRAM)
-    command = ["gcc", "-static", "-o", folder / "measure", folder / "measure.c"]
+    command = ["gcc", "-static", "-o", str(folder / "measure"), str(folder / "measure.c")]
     subprocess.run(command, check=True)
     program = (folder / "measure").read_bytes()
     name = f"{registry_host()}/capsule-test/forms:1"
