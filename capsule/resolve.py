@@ -126,15 +126,19 @@ class Choice:
     image: Image | None
 
 
-def choose(request: Request) -> Choice:
-    """Decide what starts a run here, and fetch nothing but the digests of an image that is named.
+def choose(request: Request, watch: Watch = SILENT) -> Choice:
+    """Decide what starts a run here; of an image in a registry nothing is fetched but its digests.
+
+    Args:
+        request: What is wanted.
+        watch: Hears of an image that takes long: a recipe is built, a file is hashed.
 
     Raises:
         UsageError: Engine and image do not fit together, or a reference is none.
         CannotRunError: The engine cannot be used here, or none can.
     """
     runtime = choose_engine(request)
-    return Choice(runtime=runtime, image=_image(request, runtime))
+    return Choice(runtime=runtime, image=_image(request, runtime, watch))
 
 
 def choose_engine(request: Request) -> Runtime:
@@ -156,7 +160,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         DamagedError: An image, a dataset or an input is not what its digest or name promises.
     """
     manifest, site = request.manifest, sites.load()
-    choice = choice or choose(request)
+    choice = choice or choose(request, watch)
     runtime, image = choice.runtime, choice.image
     carried = _inputs(request)
     if carried.left_out is not None:
@@ -197,7 +201,7 @@ def _engine(request: Request, site: Site) -> Runtime:
         ) from None
 
 
-def _image(request: Request, runtime: Runtime) -> Image | None:
+def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if not runtime.contained:
         if request.image is not None:
             raise UsageError(
@@ -220,7 +224,8 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
             advice="add one, name one with --image, or use --runtime host",
         )
     manifest = request.manifest
-    return images.resolve(manifest.image, folder=manifest.folder, override=request.image)
+    with _pending(watch):
+        return images.resolve(manifest.image, folder=manifest.folder, override=request.image)
 
 
 def _override(request: Request, image: Image | None) -> str | None:
@@ -273,7 +278,7 @@ def _prepare(
 
 @contextmanager
 def _pending(watch: Watch) -> Iterator[None]:
-    """Tell the watch now and then that an engine is still at work: a conversion takes minutes."""
+    """Tell the watch now and then that an image still takes time: a conversion takes minutes."""
     over = threading.Event()
     began = time.monotonic()
 

@@ -137,8 +137,8 @@ def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None
     Raises:
         UsageError: Not a reference, or there is neither an image nor an override.
         DamagedError: Bytes that are not those of a digest, or an archive that contradicts itself.
-        CannotRunError: The registry, the image or Docker is missing here.
-        ExecutionError: The recipe's build fails.
+        CannotRunError: The registry, the image, Docker or Apptainer is missing here.
+        ExecutionError: The build of the recipe or definition fails.
     """
     written = override or (spec.reference if spec else None)
     if written is not None:
@@ -152,6 +152,9 @@ def resolve(spec: ImageSpec | None, *, folder: Path | None, override: str | None
         return registry.resolve(reference.parse(written, where=where), written=written)
     if spec is None or spec.build is None:
         raise UsageError("no image is named", where="/image", advice="name one with --image")
-    from capsule.image import build
+    from capsule.image import build, definition
 
-    return build.build((folder or Path()) / spec.build)
+    recipe = (folder or Path()) / spec.build
+    if recipe.suffix == definition.SUFFIX:
+        return definition.build(recipe)
+    return build.build(recipe)

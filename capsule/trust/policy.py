@@ -130,9 +130,9 @@ def require_consent(
         CannotRunError: No engine can be used here.
     """
     if code.own:
-        return resolving.choose(request)
+        return resolving.choose(request, watch)
     try:
-        choice = resolving.choose(request)
+        choice = resolving.choose(request, watch)
     except CannotRunError as error:
         _announce(code, request, [f"by no engine: {error.what}"], limits, watch)
         if permission.trust:

@@ -240,3 +240,27 @@ def test_docker_says_who_starts_a_sif(forms: Forms, author: User) -> None:
     ended = author.run("run", manifest, "--runtime", "docker")
     assert ended.returncode == 6
     assert "--runtime apptainer" in ended.stderr
+
+
+def test_a_definition_is_built_and_its_sif_verifies(
+    forms: Forms, author: User, stranger: User
+) -> None:
+    definition = f"Bootstrap: localimage\nFrom: {forms.sif}\n\n%labels\n    made here\n"
+    (author.folder / "own.def").write_text(definition)
+    manifest = write_manifest(
+        author.folder,
+        image={"build": "own.def"},
+        benchmarks=[BENCHMARK],
+        claims=[CLAIM],
+        seeds=[1, 2],
+    )
+    target = author.folder / "own.capsule.zip"
+    ended = author.run("run", manifest, "--runtime", "apptainer", "--output", target)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    shown = author.json("show", target)["image"]
+    assert (shown["reference"], shown["identity"]["kind"]) == ("sif:own.sif", "tree")
+    (sif,) = (author.home / ".cache/capsule/definitions").glob("*.sif")
+    words = ("--runtime", "apptainer", "--image", sif, "--trust")
+    ended = stranger.run("verify", target, *words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "in another image" not in ended.stdout
