@@ -111,7 +111,8 @@ class Image:
             f"no registry has this image, which came from a file, and it is not here:"
             f" {self.identity}",
             where=self.reference,
-            advice="name a file that holds it: --image FILE (a SIF, an OCI layout, an archive)",
+            advice="name a file that holds it: --image FILE (a SIF, an OCI layout, an archive);"
+            " to resume a run, put it back where it lay",
         )
 
     @property

@@ -42,6 +42,9 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
         raise UsageError(
             f"there is no image file to read: {error.strerror}", where=str(path)
         ) from None
+    if form is None and not scheme and not _looks_like_path(written):
+        # any folder may have the name of an image
+        return None
     if form is None:
         raise UsageError(f"it holds no image: neither {_FORMS}", where=str(path))
     named = cast(Form, scheme[1]) if scheme else form
@@ -69,10 +72,14 @@ def read(file: ImageFile) -> Image:
 def _is_path(written: str, folder: Path | None) -> bool:
     if "://" in written:
         return False
-    if written.startswith(("/", "./", "../", "~")) or written.lower().endswith(_SUFFIXES):
+    if _looks_like_path(written):
         return True
     # a bare word may be a name in a registry, too: it is a file where there is one
     return os.path.exists((folder or Path()) / written)  # noqa: PTH110 - of a name of any length
+
+
+def _looks_like_path(written: str) -> bool:
+    return written.startswith(("/", "./", "../", "~")) or written.lower().endswith(_SUFFIXES)
 
 
 def _form(path: Path) -> Form | None:

@@ -119,3 +119,5 @@ def test_a_name_in_a_registry_is_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "debian").mkdir()
     assert files.locate("docker://debian", None) is None
     assert files.locate("torch", None) is None
+    # though there is a folder of that name
+    assert files.locate("debian", None) is None
