@@ -134,7 +134,7 @@ def run(
         resolved = resolve(request, watch)
     sealing.check_inputs(resolved.copies, options, watch)
     trying.end_leftovers(resolved.runtime, watch)
-    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
     session = sessions.begin(plan, resolved, terms, work=options.work)
     session = sessions.limit(session, options)
     with session.workspace.lock():
@@ -234,7 +234,7 @@ def verify(
         trust.require_containment(code, resolved, options)
         if planned.added is not None:
             earlier.require_same(planned.added, resolved)
-        terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
+        terms = Terms(runs=planned.runs, image=resolved.override, keep_hosts=options.keep_hosts)
         session = sessions.begin(
             planned.plan,
             resolved,

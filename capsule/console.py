@@ -240,7 +240,7 @@ class _Follower(Watch):
     def image_pending(self, seconds: float) -> None:
         self._display.say(
             f"the image is still being made ready, {duration(seconds)} elapsed;"
-            " a first use pulls it, and Apptainer converts it"
+            " a first use fetches or builds it, hashes and converts it"
         )
 
     def image_hashing(self, seconds: float) -> None:

@@ -225,6 +225,7 @@ def _resolve(
     return Resolved(
         runtime=runtime,
         image=None,
+        override=None,
         prepared=Prepared(handle="", python=_python(runtime)),
         datasets=(),
         data={one.name: one.path or Path("...") for one in data},

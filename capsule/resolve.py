@@ -17,6 +17,7 @@ from pathlib import Path
 from capsule import datasets, launch, notes, offline, runtimes
 from capsule import image as images
 from capsule import site as sites
+from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import embedding, inputs, payload
 from capsule.execute.embedding import Embedded
@@ -88,6 +89,8 @@ class Resolved:
     Attributes:
         runtime: The engine.
         image: None without a container.
+        override: What a capsule calls the image that took the place of another; None where that
+            one is used, from wherever it came.
         prepared: The image, ready to start.
         datasets: What they are, with digests.
         data: Where each dataset lies.
@@ -103,6 +106,7 @@ class Resolved:
 
     runtime: Runtime
     image: Image | None
+    override: str | None
     prepared: Prepared
     datasets: tuple[Dataset, ...]
     data: Mapping[str, Path]
@@ -135,15 +139,19 @@ class Choice:
     image: Image | None
 
 
-def choose(request: Request) -> Choice:
-    """Decide what starts a run here, and fetch nothing but the digests of an image that is named.
+def choose(request: Request, watch: Watch = SILENT) -> Choice:
+    """Decide what starts a run here; of an image in a registry nothing is fetched but its digests.
+
+    Args:
+        request: What is wanted.
+        watch: Hears of an image that takes long: a recipe is built, a file is hashed.
 
     Raises:
         UsageError: Engine and image do not fit together, or a reference is none.
         CannotRunError: The engine cannot be used here, or none can.
     """
     runtime = choose_engine(request)
-    return Choice(runtime=runtime, image=_image(request, runtime))
+    return Choice(runtime=runtime, image=_image(request, runtime, watch))
 
 
 def choose_engine(request: Request) -> Runtime:
@@ -165,7 +173,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         DamagedError: An image, a dataset or an input is not what its digest or name promises.
     """
     manifest, site = request.manifest, sites.load()
-    choice = choice or choose(request)
+    choice = choice or choose(request, watch)
     runtime, image = choice.runtime, choice.image
     carried = _inputs(request)
     if carried.left_out is not None:
@@ -173,9 +181,13 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     records, data = _datasets(request, site, watch)
     embedded = _embed(request, records, data, watch)
     prepared = _prepare(runtime, image, request, site, watch)
+    if image is not None and prepared.tree is not None:
+        image = replace(image, tree_digest=prepared.tree)
+    override = _override(request, image)
     return Resolved(
         runtime=runtime,
         image=image,
+        override=override,
         prepared=prepared,
         datasets=embedded.datasets,
         data=data,
@@ -186,7 +198,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
-        notes=(*_image_notes(image), *_notes(request, runtime, prepared)),
+        notes=(*_image_notes(image), *_notes(request, runtime, prepared, override)),
     )
 
 
@@ -204,7 +216,7 @@ def _engine(request: Request, site: Site) -> Runtime:
         ) from None
 
 
-def _image(request: Request, runtime: Runtime) -> Image | None:
+def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if not runtime.contained:
         if request.image is not None:
             raise UsageError(
@@ -230,7 +242,16 @@ def _image(request: Request, runtime: Runtime) -> Image | None:
     site = sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
     folder = manifest.folder
-    return images.resolve(manifest.image, folder=folder, override=request.image, access=access)
+    with _pending(watch):
+        return images.resolve(manifest.image, folder=folder, override=request.image, access=access)
+
+
+def _override(request: Request, image: Image | None) -> str | None:
+    """The name of an image that takes the place of another; None where it is that one."""
+    if request.image is None or image is None or image.file is None:
+        return request.image
+    there = request.used.image if request.used else None
+    return None if relate_images(there, image) in SAME_IMAGE else image.reference
 
 
 def _datasets(
@@ -336,7 +357,7 @@ def _with_programs(prepared: Prepared, manifest: Manifest, site: Site) -> Prepar
 
 @contextmanager
 def _pending(watch: Watch) -> Iterator[None]:
-    """Tell the watch now and then that an engine is still at work: a conversion takes minutes."""
+    """Tell the watch now and then that an image still takes time: a conversion takes minutes."""
     over = threading.Event()
     began = time.monotonic()
 
@@ -371,7 +392,9 @@ def _image_notes(image: Image | None) -> Iterator[Note]:
         yield notes.local_image(image.reference, owner)
 
 
-def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[Note]:
+def _notes(
+    request: Request, runtime: Runtime, prepared: Prepared, override: str | None
+) -> Iterator[Note]:
     manifest = request.manifest
     if not runtime.contained:
         yield notes.no_container()
@@ -384,9 +407,9 @@ def _notes(request: Request, runtime: Runtime, prepared: Prepared) -> Iterator[N
             sentence=f"measured with {', '.join(dict.fromkeys(names))} alone:"
             f" a part of the manifest {manifest.narrowed_from}",
         )
-    if request.image is not None:
+    if override is not None:
         yield notes.choice_of_image(
-            request.image,
+            override,
             replaces=replace(request, image=None).has_image,
             verifies=request.used is not None,
         )

@@ -78,7 +78,7 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
     )
     resolved = resolve(request, watch)
     end_leftovers(resolved.runtime, watch)
-    terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
+    terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
     setup = sessions.set_up(plan, resolved, terms)
     # where a run would lie, and gone in any case: what a kill leaves, the next start here removes
     with places.scratch(Path()) as scratch:

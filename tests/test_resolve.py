@@ -14,7 +14,7 @@ from capsule import manifest as manifests
 from capsule import runtimes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
-from capsule.resolve import Request, Used, resolve
+from capsule.resolve import Request, Used, choose, resolve
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.host import Host
 from capsule.watch import Watch
@@ -185,3 +185,22 @@ def test_a_long_preparation_is_told_of_while_it_lasts(
     monkeypatch.setattr("capsule.resolve._PENDING_SECONDS", 0.001)
     assert resolve(request(tmp_path), Waiting()).runtime.name == "apptainer"
     assert pending.is_set()
+
+
+def test_an_image_that_takes_long_to_hash_or_build_is_told_of(
+    tmp_path: Path, engines: list[str], site: WriteSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = threading.Event()
+
+    def read_slowly(*_: object, **__: object) -> Image:
+        assert pending.wait(PATIENCE_SECONDS)
+        return make_image()
+
+    class Waiting(Watch):
+        def image_pending(self, seconds: float) -> None:
+            pending.set()
+
+    monkeypatch.setattr("capsule.image.resolve", read_slowly)
+    monkeypatch.setattr("capsule.resolve._PENDING_SECONDS", 0.001)
+    wanted = replace(request(tmp_path), image="sif:slow.sif")
+    assert choose(wanted, Waiting()).image == make_image()

@@ -109,10 +109,11 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     else:
         image = record.image.pinned
         if image is None:
-            yield f"{_INDENT}# no registry has this image: build it first, and name it below"
-        yield from ("", "then by Docker", "")
-        yield from _fold(_by_docker(start, image or "IMAGE"))
-        yield from ("", "or by Apptainer", "")
+            yield f"{_INDENT}# no registry has this image: have it here first, and name it below"
+        if record.image.config is not None:
+            yield from ("", "then by Docker", "")
+            yield from _fold(_by_docker(start, image or "IMAGE"))
+        yield from ("", "or by Apptainer" if record.image.config else "then by Apptainer", "")
         yield from _fold(_by_apptainer(start, image or "IMAGE"))
     yield ""
     yield from _after(record, benchmark, start)
@@ -143,7 +144,9 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
     data = {name: places.data(name) for name in benchmark.datasets}
     library = any(name.startswith("levels/library/") for name in names)
     image = record.image
-    own = documents.variables(image.config, where=image.reference) if image else {}
+    own: Mapping[str, str] = {}
+    if image is not None and image.config is not None:
+        own = documents.variables(image.config, where=image.reference)
     path = (
         places.seeding if command.injects_seed else None,
         own.get("PYTHONPATH"),

@@ -355,13 +355,13 @@ def _image_documents(image: Image | None) -> dict[str, bytes]:
 
 
 def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
-    has_index, has_manifest = (
-        value[name] is not None for name in ("index_digest", "manifest_digest")
+    has_index, has_manifest, has_config = (
+        value[name] is not None for name in ("index_digest", "manifest_digest", "config_digest")
     )
     documents = images.Documents(
         index=reader.whole(IMAGE_INDEX) if has_index else None,
         manifest=reader.whole(IMAGE_MANIFEST) if has_manifest else None,
-        config=reader.whole(IMAGE_CONFIG),
+        config=reader.whole(IMAGE_CONFIG) if has_config else None,
     )
     return images.from_json(value, documents, where=reader.at(IMAGE))
 

@@ -17,13 +17,13 @@ class Documents:
 
     Attributes:
         index: None where the reference named the manifest itself.
-        manifest: None for an image that was built on the spot.
-        config: The configuration.
+        manifest: None for an image that was built on the spot, saved by Docker, or is a SIF.
+        config: The configuration, None for a SIF.
     """
 
     index: bytes | None
     manifest: bytes | None
-    config: bytes
+    config: bytes | None
 
 
 def to_json(image: Image) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def to_json(image: Image) -> dict[str, Any]:
         "index_digest": _text(image.index_digest),
         "manifest_digest": _text(image.manifest_digest),
         "platform": image.platform,
-        "config_digest": str(image.config_digest),
+        "config_digest": _text(image.config_digest),
         "layers": [
             {
                 "digest": str(layer.digest),
@@ -67,8 +67,7 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
         raise
     except CapsuleError as error:
         raise DamagedError(error.what, where=where) from None
-    tree = value["tree_digest"]
-    image = replace(image, tree_digest=None if tree is None else Digest.parse(tree))
+    image = replace(image, tree_digest=_tree(value))
     derived = to_json(image)
     wrong = [name for name in derived if value[name] != derived[name]]
     if wrong:
@@ -84,7 +83,11 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
     # most capsules that are read hold no image
     from capsule.image import documents, facts
 
-    config, reference = documents.read_config(raw.config, where=where), str(value["reference"])
+    reference = str(value["reference"])
+    if raw.config is None:
+        platform, tree = str(value["platform"]), _tree(value)
+        return facts.make_sif(reference, platform=platform, tree=tree, where=where)
+    config = documents.read_config(raw.config, where=where)
     if raw.manifest is None:
         sizes = [layer["size_bytes"] for layer in value["layers"]]
         return facts.make_local(reference, config=config, sizes=sizes, where=where)
@@ -93,6 +96,11 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
     if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
         raise DamagedError("the image's index or manifest is the other of the two", where=where)
     return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
+
+
+def _tree(value: Mapping[str, Any]) -> Digest | None:
+    tree = value["tree_digest"]
+    return None if tree is None else Digest.parse(tree)
 
 
 def _text(value: Digest | None) -> str | None:

@@ -119,7 +119,7 @@ class Capsule:
         if (before := predecessor_id(record.origin)) is not None:
             facts.append(f"logs, evidence and what else it has of its predecessor are {before}'s")
         if record.image:
-            facts.append(f"the image's digests form one chain from {_image_name(record.image)}")
+            facts.append(_image_fact(record.image))
         if record.levels["digest"]:
             facts.append(f"levels/ is {record.levels['digest']}")
         signatures = sum(name.startswith("signatures/") for name in self.source.sizes)
@@ -255,10 +255,10 @@ def _open(path: Path, expected: str | None) -> Capsule:
         raise
 
 
-def _image_name(image: Image) -> str:
-    if image.manifest_digest:
-        return f"manifest {image.manifest_digest}"
-    return f"configuration {image.config_digest}"
+def _image_fact(image: Image) -> str:
+    if image.identity.kind == "tree":
+        return f"the image is a SIF, known by its {image.identity}"
+    return f"the image's digests form one chain from {image.identity}"
 
 
 def _source(path: Path) -> Source:

@@ -184,7 +184,8 @@ def _image(record: Record) -> str:
     image = record.image
     if image is None:
         return "none, the benchmark ran uncontained on the host"
-    return f"`{_plain(image.pinned or image.reference)}`, {_plain(image.platform)}"
+    name = f"`{_plain(image.pinned or image.reference)}`, {_plain(image.platform)}"
+    return name if image.pinned else f"{name}, known by its {image.identity}"
 
 
 def _author(name: str, affiliation: str | None) -> str:

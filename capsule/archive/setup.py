@@ -57,7 +57,7 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
         documents = images.Documents(
             index=_from_text(image.pop("index")),
             manifest=_from_text(image.pop("manifest")),
-            config=b64decode(image.pop("config")),
+            config=_from_text(image.pop("config")),
         )
         restored["image"] = images.from_json(image, documents, where="image")
     restored["datasets"] = tuple(Dataset(**dataset) for dataset in restored["datasets"])

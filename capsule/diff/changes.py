@@ -30,8 +30,10 @@ def relate_images(x: Image | None, y: Image | None) -> ImageRelation:
         return "none"
     if x.manifest_digest is not None and x.manifest_digest == y.manifest_digest:
         return "same-manifest"
-    if x.config_digest == y.config_digest:
+    if x.config_digest is not None and x.config_digest == y.config_digest:
         return "same-config"
+    if x.tree_digest is not None and x.tree_digest == y.tree_digest:
+        return "same-tree"
     if x.layers and [layer.diff_id for layer in x.layers] == [layer.diff_id for layer in y.layers]:
         return "same-tree"
     if x.index_digest is not None and x.index_digest == y.index_digest:
@@ -107,7 +109,10 @@ def _seeds(original: Record, rerun: Record, rerun_id: str | None) -> Iterator[No
 def _image(original: Record, rerun: Record) -> Iterator[Note]:
     relation = image_relation(original, rerun)
     named = f" ({rerun.image_override})" if rerun.image_override is not None else ""
-    if relation == "different":
+    if relation == "different" and _is_unknown(original.image, rerun.image):
+        sentence = f"in an image{named} of which nobody knows whether it is the original's"
+        yield Note(code="another-image", sentence=sentence)
+    elif relation == "different":
         yield Note(code="another-image", sentence=f"in another image{named}")
     elif relation == "same-index":
         platform = f" ({rerun.image.platform})" if rerun.image is not None else ""
@@ -120,6 +125,13 @@ def _image(original: Record, rerun: Record) -> Iterator[Note]:
         yield Note(
             code="with-image", sentence=f"in an image{named}, while the original ran without one"
         )
+
+
+def _is_unknown(a: Image | None, b: Image | None) -> bool:
+    """Whether a SIF, which has nothing but its tree, meets an image whose tree nobody took."""
+    images = [image for image in (a, b) if image is not None]
+    kinds = [image.identity.kind for image in images]
+    return "tree" in kinds and any(image.tree_digest is None for image in images)
 
 
 def _program(original: Record, rerun: Record) -> Iterator[Note]:

@@ -130,7 +130,7 @@ def _image(record: Record) -> Json:
     image = record.image
     return {
         "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
-        "config_digest": str(image.config_digest),
+        "config_digest": str(image.config_digest) if image.config_digest else None,
         "platform": image.platform,
         "layers": {str(index): str(layer.diff_id) for index, layer in enumerate(image.layers)},
     }

@@ -166,7 +166,8 @@ def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
 def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:
     """Where Python looks for modules: what the image itself names stays in between."""
     inside, image = setting.runtime.inside, setting.image
-    own = documents.variables(image.config, where=image.reference) if image else {}
+    config = image.config if image else None
+    own = documents.variables(config, where="image configuration") if config is not None else {}
     places = (*map(inside, before), own.get("PYTHONPATH"), *map(inside, after))
     return os.pathsep.join(filter(None, places))
 

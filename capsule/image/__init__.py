@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from capsule import offline
 from capsule.digest import Digest
-from capsule.errors import UsageError
+from capsule.errors import CannotRunError, UsageError
 from capsule.manifest import ImageSpec
 
 if TYPE_CHECKING:
     from capsule.image.mirrors import Access
+IDENTITIES = {"manifest": "manifest", "config": "configuration", "tree": "root file system's tree"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,23 +39,52 @@ class Identity:
     kind: Literal["manifest", "config", "tree"]
     digest: Digest
 
+    def __str__(self) -> str:
+        return f"{IDENTITIES[self.kind]} {self.digest}"
+
+
+Form = Literal["sif", "oci", "oci-archive", "docker-archive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFile:
+    """A file or folder of this machine that holds an image.
+
+    Attributes:
+        form: A SIF, an OCI layout folder, such a layout in a tar, or what `docker save` writes.
+        path: Where it lies.
+        digest: SHA-256 of a SIF's bytes, None for the others, which are known by their blobs.
+        state: What changes with a SIF's bytes: device, inode, size and times in nanoseconds.
+    """
+
+    form: Form
+    path: Path
+    digest: Digest | None = None
+    state: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What a capsule calls it: its place on this machine says nothing elsewhere."""
+        return f"{self.form}:{self.path.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image pinned by digests that we computed over bytes that we fetched.
+    """An image pinned by digests that we computed over bytes that we read.
 
     Attributes:
-        reference: As the user wrote it.
+        reference: As the user wrote it; `FORM:NAME` for a file or folder of this machine.
         pinned: `HOST/NAME@sha256:...` to fetch exactly this image, None when no registry has it.
         index_digest: Digest of the multi-platform index it was chosen from, if any.
-        manifest_digest: Digest of the platform manifest's raw bytes, None for a local image.
+        manifest_digest: Digest of the platform manifest's raw bytes, None where there is none.
         platform: `os/architecture[/variant]`.
-        config_digest: Digest of the configuration's raw bytes.
+        config_digest: Digest of the configuration's raw bytes, None for a SIF, which has none.
         layers: In order, lowest first.
-        manifest: Raw bytes of the platform manifest, None for a local image.
-        config: Raw bytes of the configuration.
+        manifest: Raw bytes of the platform manifest, None where there is none.
+        config: Raw bytes of the configuration, None for a SIF.
         index: Raw bytes of the index, None where the reference named the manifest itself.
         tree_digest: Digest of the root file system's tree, None where nobody took it.
+        file: Where it lies on this machine, None for one that an engine has or can fetch.
     """
 
     reference: str
@@ -62,19 +92,41 @@ class Image:
     index_digest: Digest | None
     manifest_digest: Digest | None
     platform: str
-    config_digest: Digest
+    config_digest: Digest | None
     layers: tuple[Layer, ...]
     manifest: bytes | None
-    config: bytes
+    config: bytes | None
     index: bytes | None = None
     tree_digest: Digest | None = None
+    file: ImageFile | None = field(default=None, compare=False)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it came from a file that is not named now, and that no registry has."""
+        from capsule.image.reference import owner_of
+
+        return self.pinned is None and self.file is None and owner_of(self.reference) is None
+
+    def missing(self) -> CannotRunError:
+        """The error where nobody named the file, and no engine has the image either."""
+        return CannotRunError(
+            f"no registry has this image, which came from a file, and it is not here:"
+            f" {self.identity}",
+            where=self.reference,
+            advice="name a file that holds it: --image FILE (a SIF, an OCI layout, an archive);"
+            " to resume a run, put it back where it lay",
+        )
 
     @property
     def identity(self) -> Identity:
         """The strongest that there is."""
         if self.manifest_digest is not None:
             return Identity(kind="manifest", digest=self.manifest_digest)
-        return Identity(kind="config", digest=self.config_digest)
+        if self.config_digest is not None:
+            return Identity(kind="config", digest=self.config_digest)
+        # facts.make_sif takes no image without one
+        assert self.tree_digest is not None
+        return Identity(kind="tree", digest=self.tree_digest)
 
 
 def resolve(
@@ -88,25 +140,28 @@ def resolve(
 
     Args:
         spec: The manifest's `image`.
-        folder: Where a recipe folder's relative path starts.
-        override: Reference given on the command line.
+        folder: Where the manifest's relative paths start.
+        override: Reference given on the command line, its path relative to the current folder.
         access: How registries are reached; None for directly.
 
     Raises:
         UsageError: Not a reference, or there is neither an image nor an override.
-        DamagedError: Bytes that are not those of a digest.
-        CannotRunError: The registry, the image or Docker is missing here.
-        ExecutionError: The recipe's build fails.
+        DamagedError: Bytes that are not those of a digest, or an archive that contradicts itself.
+        CannotRunError: The registry, the image, Docker or Apptainer is missing here.
+        ExecutionError: The build of the recipe or definition fails.
     """
     written = override or (spec.reference if spec else None)
     if written is not None:
         # reading a capsule needs what an image is, but neither registries nor Docker
-        from capsule.image import engines, mirrors, reference, registry
+        from capsule.image import engines, files, mirrors, reference, registry
 
         where = None if override else "/image/reference"
         local = engines.locate(written, where=where)
         if local is not None:
             return engines.read(local)
+        file = files.locate(written, None if override else folder)
+        if file is not None:
+            return files.read(file)
         return registry.resolve(
             reference.parse(written, where=where),
             written=written,
@@ -115,6 +170,9 @@ def resolve(
     if spec is None or spec.build is None:
         raise UsageError("no image is named", where="/image", advice="name one with --image")
     offline.require_network(f"an image built of {spec.build}", where="/image/build")
-    from capsule.image import build
+    from capsule.image import build, definition
 
-    return build.build((folder or Path()) / spec.build)
+    recipe = (folder or Path()) / spec.build
+    if recipe.suffix == definition.SUFFIX:
+        return definition.build(recipe)
+    return build.build(recipe)

@@ -6,21 +6,25 @@ cannot name one image, pin a second and describe a third.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from capsule.digest import expect
+from capsule.digest import Digest, expect
 from capsule.errors import DamagedError
 from capsule.image import Image, Layer
 from capsule.image.documents import Config, Index, Manifest
 from capsule.image.reference import owner_of, parse
 
+_SIF = "sif:"
+_LAYOUTS = ("oci:", "oci-archive:", "docker-archive:")
+_PLATFORM = re.compile(r"linux/[a-z0-9]{1,20}")
 _TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 def make(
     reference: str, *, index: Index | None, manifest: Manifest, config: Config, where: str
 ) -> Image:
-    """An image of a registry: each document names the next by its digest.
+    """An image of a registry or a layout: each document names the next by its digest.
 
     Args:
         reference: As the user wrote it.
@@ -33,10 +37,13 @@ def make(
         DamagedError: A link of the chain from the reference to the layers does not hold.
         UsageError: Not a reference.
     """
-    named = parse(reference)
-    if named.digest is not None:
-        top = index or manifest
-        expect(top.digest, named.digest, what="what the reference names", where=where)
+    pinned = None
+    if not reference.startswith(_LAYOUTS):
+        named = parse(reference)
+        pinned = named.pin(manifest.digest)
+        if named.digest is not None:
+            top = index or manifest
+            expect(top.digest, named.digest, what="what the reference names", where=where)
     if index is not None:
         _check_offer(index, manifest, config, where)
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
@@ -48,7 +55,7 @@ def make(
         )
     return Image(
         reference=reference,
-        pinned=named.pin(manifest.digest),
+        pinned=pinned,
         index_digest=index.digest if index else None,
         manifest_digest=manifest.digest,
         platform="/".join(config.platform),
@@ -69,10 +76,11 @@ def make(
 
 
 def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: str) -> Image:
-    """An image that was built here and that no registry has: its configuration is its name.
+    """An image without a manifest, built here or saved by Docker: its configuration is its name.
 
     Args:
-        reference: `build FOLDER`, `docker-daemon:NAME` or `containers-storage:NAME`.
+        reference: `build FOLDER`, `docker-daemon:NAME`, `containers-storage:NAME`, or
+            `docker-archive:NAME`.
         config: The configuration.
         sizes: Bytes of each layer's tar, which is blob and content in one.
         where: The image, for messages.
@@ -80,9 +88,10 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     Raises:
         DamagedError: It is called by a reference to a registry, or a layer's size is missing.
     """
-    if owner_of(reference) is None:
+    if owner_of(reference) is None and not reference.startswith(_LAYOUTS[-1]):
         raise DamagedError(
-            "an image without a manifest was built on the spot or is an engine's own, and is called"
+            "an image without a manifest was built on the spot, is an engine's own or was saved by"
+            " one, and is called"
             f" {reference!r}",
             where=where,
         )
@@ -106,6 +115,34 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
         index=None,
         manifest=None,
         config=config.body,
+    )
+
+
+def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) -> Image:
+    """An image that is known by its root file system's tree alone: a SIF holds nothing else.
+
+    Raises:
+        DamagedError: It is called something else, or has no such digest.
+    """
+    if not reference.startswith(_SIF):
+        raise DamagedError(
+            f"an image without a configuration is a SIF, and is called {reference!r}", where=where
+        )
+    if not _PLATFORM.fullmatch(platform):
+        raise DamagedError(f"{platform[:40]!r} is no platform of a SIF", where=where)
+    if tree is None:
+        raise DamagedError("a SIF is known by its tree, and there is no digest of it", where=where)
+    return Image(
+        reference=reference,
+        pinned=None,
+        index_digest=None,
+        manifest_digest=None,
+        platform=platform,
+        config_digest=None,
+        layers=(),
+        manifest=None,
+        config=None,
+        tree_digest=tree,
     )
 
 

@@ -41,11 +41,13 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None]) -> Digest:
         watch: Hears of each layer before it is copied.
 
     Raises:
-        UsageError: Something lies at `target`.
+        UsageError: Something lies at `target`, or the image is in a file already.
         CannotRunError: The image cannot be had, or the file cannot be written.
         DamagedError: Bytes that are not those of their digest.
     """
     places.check(output=target, flag="FILE")
+    if image.pinned is None and owner_of(image.reference) is None:
+        raise UsageError("the image lies in a file already", where=image.reference)
     _require_room(image, target)
     manifest = image.manifest or _make_manifest(image)
     with places.scratch(target.absolute().parent) as work, _open_source(image) as copy:
@@ -87,7 +89,7 @@ def _write(
         "index.json": canonical_json(_index(image, manifest)),
         "manifest.json": canonical_json(_for_docker(image)),
         _blob(of_bytes(manifest)): manifest,
-        _blob(image.config_digest): image.config,
+        _blob(of_bytes(_config(image))): _config(image),
     }
     for folder in ("blobs", "blobs/sha256"):
         # Apptainer unpacks nothing into a folder that is not listed
@@ -137,9 +139,7 @@ def _open_source(image: Image) -> Iterator[Copy]:
                 f"blobs/{layer.digest}", write, size_bytes=layer.size_bytes
             )
         return
-    if owner_of(image.reference) is None:
-        raise UsageError("the image lies in a file already", where=image.reference)
-    with engines.save(image.config_digest) as path, tarfile.open(path) as archive:
+    with engines.save(of_bytes(_config(image))) as path, tarfile.open(path) as archive:
         names, _ = engines.read_archive(archive)
         if len(names) != len(image.layers):
             raise DamagedError("the engine saved an image of other layers", where=image.reference)
@@ -157,8 +157,8 @@ def _make_manifest(image: Image) -> bytes:
     """A manifest for an image that has none: its layers are plain tar files."""
     config = {
         "mediaType": _CONFIG_TYPE,
-        "digest": str(image.config_digest),
-        "size": len(image.config),
+        "digest": str(of_bytes(_config(image))),
+        "size": len(_config(image)),
     }
     layers = [
         {"mediaType": layer.media_type, "digest": str(layer.digest), "size": layer.size_bytes}
@@ -183,7 +183,12 @@ def _index(image: Image, manifest: bytes) -> dict[str, object]:
 
 def _for_docker(image: Image) -> list[dict[str, object]]:
     layers = [_blob(layer.digest) for layer in image.layers]
-    return [{"Config": _blob(image.config_digest), "RepoTags": None, "Layers": layers}]
+    return [{"Config": _blob(of_bytes(_config(image))), "RepoTags": None, "Layers": layers}]
+
+
+def _config(image: Image) -> bytes:
+    assert image.config is not None, "a SIF alone has none, and is refused"
+    return image.config
 
 
 def _blob(digest: Digest) -> str:

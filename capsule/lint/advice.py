@@ -140,7 +140,7 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
             f"only {owner} on this machine has {reference}, so nobody else can run it: push it to a"
             f" registry, or hand out the file that `capsule image save {reference} FILE` writes"
         )
-    elif reference and "@sha256:" not in reference:
+    elif reference and reference.startswith("docker://") and "@sha256:" not in reference:
         yield (
             f"{reference} has no digest: its owner can change what it names; "
             f"`capsule image resolve {reference}` prints the digest"

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from capsule import offline, places, process
+from capsule import places, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
-from capsule.image.reference import parse
 from capsule.process import Exit
 from capsule.runtimes import arrival, gpus, sifs
 from capsule.runtimes.arrival import Arrival
@@ -34,6 +31,7 @@ from capsule.runtimes.base import (
     start_command,
     tail_since,
 )
+from capsule.runtimes.conversion import convert, find_fatal
 
 _PROGRAMS = ("apptainer", "singularity")
 # each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
@@ -81,7 +79,7 @@ class Apptainer:
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
     def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
-        """The image as `<digest>.sif`, made unless this user has it already, and tried.
+        """The image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
             CannotRunError: It cannot be had or kept, or no container can be started here.
@@ -89,7 +87,11 @@ class Apptainer:
         version = _usable(self.available())
         if image is None:
             raise CannotRunError("Apptainer needs an image, and the manifest names none")
-        sif = sifs.obtain(image.identity.digest, cache, partial(_make, image))
+        if image.file is not None and image.file.form == "sif":
+            sif = sifs.adopt(image, cache)
+        else:
+            make = partial(convert, image, program=str(_program()), try_start=_try)
+            sif = sifs.obtain(image.identity.digest, cache, make)
         refused = _refused_isolation(sif.path)
         observations = {
             "version": version,
@@ -103,6 +105,7 @@ class Apptainer:
             observations=observations,
             open_network=refused,
             hashing_seconds=sif.hashing_seconds,
+            tree=image.tree_digest or sifs.tree(sif),
         )
 
     def rehearse(self) -> str | None:
@@ -126,7 +129,9 @@ class Apptainer:
             return _refused_isolation(folder, tuple(shown))
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether a SIF that this user made of it lies in the cache."""
+        """Whether a SIF that this user made of it lies in the cache, or it is one itself."""
+        if image.file is not None and image.file.form == "sif":
+            return True
         return sifs.is_kept(image.identity.digest, cache)
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
@@ -235,71 +240,6 @@ def _spython(**variables: str) -> Any:
     )
 
 
-def _make(image: Image, target: Path) -> None:
-    if image.pinned is None:
-        _build(image, target)
-    else:
-        _pull(image.pinned, target)
-
-
-def _pull(pinned: str, target: Path) -> None:
-    offline.require_network("the image", where=pinned)
-    # without the cache: a hit would keep the label of whatever tag the layers first came by
-    variables = {"DISABLE_CACHE": "1"}
-    if parse(f"docker://{pinned}").is_loopback:
-        variables["NOHTTPS"] = "1"
-    fault = _pull_fault(_spython(**variables), pinned, target)
-    if fault is not None:
-        raise CannotRunError(
-            f"Apptainer cannot pull the image: {fault}",
-            where=pinned,
-            advice=_pull_advice(fault, pinned),
-        )
-
-
-def _pull_advice(fault: str, pinned: str) -> str:
-    """What mends a failed pull: Apptainer tells apart neither by its exit code."""
-    if "no space left on device" in fault or "quota exceeded" in fault:
-        return "its temporary folder is full: APPTAINER_TMPDIR names another one"
-    if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
-        host = parse(f"docker://{pinned}").registry
-        return f"{host} cannot be reached: check its name and port, and this machine's network"
-    return f"`apptainer pull docker://{pinned}` repeats it without capsule"
-
-
-def _pull_fault(client: Any, pinned: str, target: Path) -> str | None:
-    output: list[str] = []
-    with warnings.catch_warnings():
-        # spython leaves its end of a pipe to the garbage collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            _, lines = client.pull(
-                f"docker://{pinned}", name=str(target), force=True, stream=True, quiet=True
-            )
-            output.extend(lines)
-        except (subprocess.CalledProcessError, ValueError, OSError) as error:
-            return _fatal("".join(output)) or str(error)
-        del lines
-    return None
-
-
-def _build(image: Image, target: Path) -> None:
-    """Make a SIF of an image that only the local Docker engine has."""
-    from capsule.image.engines import save
-
-    with save(image.config_digest) as archive:
-        answer = process.run(
-            [str(_program()), "build", str(target), f"docker-archive:{archive}"],
-            timeout_seconds=3600,
-        )
-    if answer.exit_code != 0:
-        output = answer.stderr.decode(errors="replace")
-        raise CannotRunError(
-            f"Apptainer cannot convert the image: {_fatal(output) or output[-300:]}",
-            where=image.reference,
-        )
-
-
 def _refused_isolation(sif: Path, shown: tuple[str, ...] = ()) -> str | None:
     """Start a container once, without a network; why this user may not, None when they may."""
     refusal = _try(sif, _ISOLATED, shown)
@@ -311,7 +251,7 @@ def _refused_isolation(sif: Path, shown: tuple[str, ...] = ()) -> str | None:
     )
 
 
-def _try(sif: Path, flags: tuple[str, ...], shown: tuple[str, ...]) -> str | None:
+def _try(sif: Path, flags: tuple[str, ...] = (), shown: tuple[str, ...] = ()) -> str | None:
     """None when a container starts, else what the engine said."""
     home = "/tmp"  # noqa: S108 - the container's own
     options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, "--home", home, "--pwd", "/"]
@@ -320,16 +260,7 @@ def _try(sif: Path, flags: tuple[str, ...], shown: tuple[str, ...]) -> str | Non
     # an image without `true` got as far as looking for it
     if answer["return_code"] == 0 or "executable file not found" in message:
         return None
-    return _fatal(message) or f"exit code {answer['return_code']}"
-
-
-def _fatal(output: str) -> str:
-    """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
-    return (
-        output[output.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
-        if "FATAL:" in output
-        else ""
-    )
+    return find_fatal(message) or f"exit code {answer['return_code']}"
 
 
 def _judge(
@@ -341,7 +272,7 @@ def _judge(
         )
     # 255 is also a program's own, and from its start on so may be a FATAL line
     words = tail_since(invocation.stderr, offset_bytes) if process_exit.code == 255 else ""
-    if (fault := _fatal(words)) and not expected.is_there:
+    if (fault := find_fatal(words)) and not expected.is_there:
         fault = f"cannot start {invocation.command[0]}: {fault}"
         return Ended(exit_code=255, signal=None, engine_fault=fault)
     code, number = split_status(process_exit.code)

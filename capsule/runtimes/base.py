@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from capsule import leavings, process
+from capsule.digest import Digest
 from capsule.image import Image
 from capsule.process import Exit, Process
 
@@ -119,6 +120,7 @@ class Prepared:
         python: What starts our own program there.
         programs: Where each of this machine's own programs lies that runs without a container, by
             name; sealed nowhere.
+        tree: Digest of the image's root file system, None where it was not taken.
     """
 
     handle: str
@@ -127,6 +129,7 @@ class Prepared:
     hashing_seconds: float = 0.0
     python: str = "python3"
     programs: Mapping[str, str] = field(default_factory=dict)
+    tree: Digest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

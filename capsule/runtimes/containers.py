@@ -16,7 +16,7 @@ from capsule import offline, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image, engines
 from capsule.image.reference import Reference, parse
-from capsule.runtimes import answers, gpus, identity
+from capsule.runtimes import answers, gpus, identity, loading
 from capsule.runtimes.answers import ImageFacts
 from capsule.runtimes.base import (
     NETWORK,
@@ -99,6 +99,7 @@ class ContainerEngine(ABC):
         title = self.client.title
         if image is None:
             raise CannotRunError(f"{title} needs an image, and the manifest names none")
+        loading.require_loadable(image)
         version = self.version()
         facts = self._find(image)
         if facts is None:
@@ -183,9 +184,11 @@ class ContainerEngine(ABC):
 
     def _find(self, image: Image) -> ImageFacts | None:
         """What the engine has under the image's digest, None where it has nothing."""
-        reference = image.pinned or str(image.config_digest)
-        answer = self.client.try_to("image", "inspect", reference)
-        return None if answer is None else answers.read_image(answer)
+        for name in loading.names(image):
+            answer = self.client.try_to("image", "inspect", name)
+            if answer is not None:
+                return answers.read_image(answer)
+        return None
 
     def _fetch(self, image: Image) -> None:
         if image.pinned is None:
@@ -204,8 +207,13 @@ class ContainerEngine(ABC):
             ) from None
 
     def _bring(self, image: Image) -> None:
-        """Take an image that no registry has from another engine of this machine."""
-        with engines.save(image.config_digest) as archive:
+        """Take an image that no registry has from a file, or another engine of this machine."""
+        assert image.config_digest is not None, "a SIF is refused before"
+        if image.is_elsewhere:
+            raise image.missing()
+        in_file = image.file is not None
+        archive_of = loading.write_archive(image) if in_file else engines.save(image.config_digest)
+        with archive_of as archive:
             self.client.ask("load", "--input", str(archive), timeout_seconds=_PULL_SECONDS)
 
     def _create_words(

@@ -23,11 +23,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from capsule import site as sites
-from capsule.digest import Digest, of_file
-from capsule.errors import CannotRunError
+from capsule.digest import Digest, expect, of_file
+from capsule.errors import CannotRunError, CapsuleError, DamagedError
+from capsule.image import Image
+from capsule.image.files import open_file, state_of
+from capsule.image.sif import read
 from capsule.places import weak_spot
 from capsule.runtimes import ledger
 
@@ -71,6 +75,58 @@ def obtain(image: Digest, cache: Path, make: Callable[[Path], None]) -> Sif:
         return _make(image, _place(image, places), make)
 
 
+def adopt(image: Image, cache: Path) -> Sif:
+    """A SIF that the user named by its path: run where it lies, or from a copy of one's own.
+
+    Where nobody else can exchange it, a link to it is kept in the place of an image that was made,
+    so that it is found again without its path; else a copy.
+
+    Args:
+        image: A SIF, its file hashed.
+        cache: As for `obtain`.
+
+    Raises:
+        DamagedError: It is no longer the file that was hashed.
+        CannotRunError: The ledger, or the user's own cache, is open to others.
+    """
+    file, identity = image.file, image.identity.digest
+    assert file is not None
+    assert file.digest is not None
+    path, places = file.path.resolve(), _places(cache)
+    if weak_spot(path):
+        kept = _look(identity, places, frozenset({file.digest}))
+        made = kept or _make(identity, _place(identity, places), partial(_copy, path))
+        expect(made.digest, file.digest, what="the SIF's copy", where=str(path))
+        # others could write it while it was read for its tree, and cannot write the copy
+        expect(tree(made) or made.digest, identity, what="the tree of its copy", where=str(path))
+        return made
+    _check_state(path, file.state)
+    with suppress(CannotRunError, OSError):
+        # in a cache that cannot be written it is hashed again next time, by its path
+        _link(path, _place(identity, places) / f"{identity.hex}.sif")
+        ledger.add(identity, file.digest)
+    return Sif(path=path, digest=file.digest, hashing_seconds=0.0)
+
+
+def tree(sif: Sif) -> Digest | None:
+    """The digest of a SIF's root file system, kept beside the list of what this user made.
+
+    None for one that cannot be read here.
+
+    Raises:
+        CannotRunError: The ledger is open to others.
+    """
+    for digest in ledger.read(sif.digest):
+        return digest
+    try:
+        with sif.path.open("rb") as stream:
+            digest = read(stream, where=str(sif.path)).tree
+    except (CapsuleError, OSError):
+        return None
+    ledger.add(sif.digest, digest)
+    return digest
+
+
 def is_kept(image: Digest, cache: Path) -> bool:
     """Whether a file is where the SIF of an image would be, and this user made one.
 
@@ -89,8 +145,9 @@ def _places(cache: Path) -> tuple[Path, ...]:
 
 def _look(image: Digest, places: Sequence[Path], known: frozenset[Digest]) -> Sif | None:
     for place in places:
-        path = place / f"{image.hex}.sif"
-        if not known or weak_spot(path) or not path.is_file():
+        # a link leads to a SIF that lies elsewhere; what is looked at is what will be run
+        path = (place / f"{image.hex}.sif").resolve()
+        if not known or weak_spot(place) or weak_spot(path) or not path.is_file():
             continue
         try:
             sif = _hash(path)
@@ -140,18 +197,40 @@ def _can_keep(place: Path, name: str) -> bool:
     return not theirs and os.access(place, os.W_OK) and weak_spot(place) is None
 
 
+def _link(path: Path, link: Path) -> None:
+    if link.resolve() == path:
+        return
+    staged = link.with_name(f".{link.stem}.{secrets.token_hex(4)}")
+    staged.symlink_to(path)
+    staged.replace(link)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+
+
+def _check_state(path: Path, state: tuple[int, ...]) -> None:
+    try:
+        with open_file(path) as stream:
+            is_same = state_of(stream) == state
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise DamagedError("the SIF changed after it was hashed", where=str(path))
+
+
 def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
     final = place / f"{image.hex}.sif"
     # in a folder that nobody else enters, or somebody might open the file while it may be written
     work = place / f".{image.hex}.{secrets.token_hex(4)}"
     try:
         work.mkdir(mode=0o700)
-        partial = work / final.name
-        make(partial)
-        partial.chmod(partial.stat().st_mode & ~_OTHERS_WRITE)
-        made = _hash(partial)
+        staged = work / final.name
+        make(staged)
+        staged.chmod(staged.stat().st_mode & ~_OTHERS_WRITE)
+        made = _hash(staged)
         ledger.add(image, made.digest)
-        partial.replace(final)
+        staged.replace(final)
     except OSError as error:
         raise CannotRunError(
             f"the image cannot be kept: {error.strerror}", where=str(place)

@@ -134,10 +134,10 @@ def require_consent(
         CannotRunError: No engine can be used here.
     """
     if code.own:
-        return resolving.choose(request)
+        return resolving.choose(request, watch)
     screen = partial(_announce, code, request, prospect, watch)
     try:
-        choice = resolving.choose(request)
+        choice = resolving.choose(request, watch)
     except CannotRunError as error:
         screen(None, [f"by no engine: {error.what}"])
         if permission.trust:

@@ -136,7 +136,8 @@ def _print(image: Image, as_json: bool, console: Console) -> int:
         "reference": image.reference,
         "pinned": image.pinned,
         "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
-        "config_digest": str(image.config_digest),
+        "config_digest": str(image.config_digest) if image.config_digest else None,
+        "tree_digest": str(image.tree_digest) if image.tree_digest else None,
         "platform": image.platform,
     }
     if as_json:

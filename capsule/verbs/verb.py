@@ -103,7 +103,11 @@ def add_runtime(parser: ArgumentParser) -> None:
         help="what starts the image; auto (default): the site file's choice, else Apptainer, else"
         " Docker, else Podman; host without an image",
     )
-    parser.add_argument("--image", metavar="REF", help="docker://HOST/NAME@sha256:..., recorded")
+    parser.add_argument(
+        "--image",
+        metavar="REF",
+        help="docker://HOST/NAME@sha256:..., or a file: SIF, OCI layout, docker save",
+    )
 
 
 def add_execution(parser: ArgumentParser) -> None:

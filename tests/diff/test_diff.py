@@ -182,6 +182,7 @@ def test_a_rerun_of_another_capsule_is_noted() -> None:
         ({}, "same-manifest"),
         ({"manifest_digest": None}, "same-config"),
         ({"manifest_digest": None, "config_digest": Digest(hex="c" * 64)}, "same-tree"),
+        ({"manifest_digest": None, "config_digest": None, "layers": ()}, "same-tree"),
         (
             {"manifest_digest": None, "config_digest": Digest(hex="c" * 64), "layers": ()},
             "different",
@@ -191,8 +192,8 @@ def test_a_rerun_of_another_capsule_is_noted() -> None:
 def test_image_relation_is_the_strongest_identity(
     changes: Mapping[str, Any], expected: str
 ) -> None:
-    there = original()
-    other = with_image(rerun(), **changes)
+    own = {} if expected == "different" else {"tree_digest": Digest(hex="d" * 64)}
+    there, other = with_image(original(), **own), with_image(rerun(), **own, **changes)
     assert image_relation(there, other) == expected
     differences = diff.compare(there, other)
     assert ("images-differ" in codes(differences)) == (expected == "different")
@@ -231,6 +232,17 @@ def test_mixed_containment_is_noted() -> None:
             ),
             "another-image",
             ", in another image (docker://other)",
+        ),
+        (
+            with_image(
+                rerun(origin=Verification(of=ID, runs=5, image="sif:other.sif")),
+                manifest_digest=None,
+                config_digest=None,
+                layers=(),
+                tree_digest=Digest(hex="d" * 64),
+            ),
+            "another-image",
+            ", in an image (sif:other.sif) of which nobody knows whether it is the original's",
         ),
         (rerun(image=False), "without-image", ", without the original's image"),
         (

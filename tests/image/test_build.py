@@ -48,6 +48,7 @@ def test_a_recipe_is_built_and_described_by_the_bytes_that_docker_has(
     (wheels / "notes.txt").write_bytes(b"no wheel")
     built = build.build(recipe, wheelhouse=wheels, arguments={"WORD": "a b"})
     assert (built.pinned, built.manifest_digest, built.manifest) == (None, None, None)
+    assert built.config is not None
     assert built.config_digest == of_bytes(built.config)
     described = json.loads(built.config)
     assert described["config"]["Labels"]["word"] == "a b"

@@ -63,6 +63,7 @@ def test_it_is_known_by_its_configuration(store: str, local: str) -> None:
     name = local.partition(":")[2]
     identity = call(STORES[store], "image", "inspect", "--format", "{{.Id}}", name)
     assert str(described.config_digest).endswith(identity)
+    assert described.config is not None
     assert of_bytes(described.config) == described.config_digest
     assert described.identity.kind == "config"
     assert (described.reference, described.pinned, described.manifest) == (local, None, None)

@@ -186,6 +186,7 @@ def tiny() -> Image:
 
 @pytest.mark.engines
 def test_every_engine_takes_the_file(author: User, tiny: Image) -> None:
+    assert tiny.config_digest is not None
     path = author.folder / "tiny.oci.tar"
     facts = author.json("image", "save", f"docker://{tiny.pinned}", "tiny.oci.tar")
     assert facts["manifest_digest"] == str(tiny.manifest_digest)

@@ -220,6 +220,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run --resume quickstart-1a2b3c4d.run": There(
         test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
     ),
+    "capsule verify a.capsule.zip --image torch.sif": There(
+        test="journeys/test_image_files.py::test_a_capsule_of_one_form_is_verified_in_another"
+    ),
     "capsule verify stranger.capsule.zip --trust": Here(
         # it was sealed without a container
         command="capsule verify a.capsule.zip --trust --allow-host",

@@ -216,7 +216,7 @@ def test_an_image_that_was_built_here_runs(
 def test_apptainer_takes_an_image_that_was_built_here(tmp_path: Path) -> None:
     built = build.build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
     prepared = Apptainer().prepare(built, cache=tmp_path)
-    assert prepared.handle == str(tmp_path / "sif" / f"{built.config_digest.hex}.sif")
+    assert prepared.handle == str(tmp_path / "sif" / f"{built.identity.digest.hex}.sif")
     ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "/content")
     # it is there, and is no program
     assert ended.engine_fault

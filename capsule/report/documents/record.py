@@ -87,9 +87,11 @@ def _image(record: Record) -> dict[str, Json] | None:
     return {
         "reference": image.reference,
         "pinned": image.pinned,
+        "identity": {"kind": image.identity.kind, "digest": str(image.identity.digest)},
         "manifest_digest": str(image.manifest_digest) if image.manifest_digest else None,
         "index_digest": str(image.index_digest) if image.index_digest else None,
-        "config_digest": str(image.config_digest),
+        "config_digest": str(image.config_digest) if image.config_digest else None,
+        "tree_digest": str(image.tree_digest) if image.tree_digest else None,
         "platform": image.platform,
         "diff_ids": [str(layer.diff_id) for layer in image.layers],
         "override": record.image_override,

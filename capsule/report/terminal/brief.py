@@ -27,6 +27,8 @@ _OPEN_CLAIMS = 12
 _WARNINGS = 3
 # this note says what a pair is, and warns of nothing
 _DESIGN = "pair"
+# where the images are one, and their names are not
+_SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tree"}
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1}
 
 SAID_ABOVE = frozenset(
@@ -65,6 +67,8 @@ def heading(verdict: Verdict) -> Table:
     rows.add_row("title", text(_subjects(differences)))
     rows.add_row(first, text(describe(differences.original, there)))
     rows.add_row(second, text(describe(differences.rerun, here)))
+    if differences.image in _SAME_BY:
+        rows.add_row("image", text(f"the same, by the digest of its {_SAME_BY[differences.image]}"))
     return rows
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, stats, summary
+from capsule.image import IDENTITIES
 from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
@@ -100,7 +101,9 @@ def _execution(record: Record) -> Iterator[tuple[str, str]]:
         yield "image", "none"
     else:
         yield "image", str(record.image.identity.digest)
-        yield "", f"{record.image.reference} ({record.image.platform})"
+        kind = record.image.identity.kind
+        whose = "" if kind == "manifest" else f", known by its {IDENTITIES[kind]}"
+        yield "", f"{record.image.reference} ({record.image.platform}){whose}"
     for source in record.sources[:_SOURCES]:
         yield "source", _source(source)
     if len(record.sources) > _SOURCES:

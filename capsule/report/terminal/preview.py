@@ -31,7 +31,8 @@ def _name_image(preview: Preview) -> str:
     if not preview.contained:
         return "none: this machine's own programs and libraries run"
     if preview.recipe is not None:
-        return f"built of {preview.recipe} by Docker"
+        engine = "Apptainer" if preview.recipe.endswith(".def") else "Docker"
+        return f"built of {preview.recipe} by {engine}"
     if preview.image is None:
         return "not known"
     here = "is here already" if preview.is_kept else "is not here yet and would be fetched"

@@ -64,7 +64,7 @@ def _as_index(data: bytes) -> bytes:
 def _huge_image() -> Image:
     """One whose configuration asks for what nobody recorded, at length."""
     image = make_image()
-    config = json.loads(image.config)
+    config = json.loads(image.config or b"")
     config["config"] = {
         "Env": ["LD_PRELOAD=/tmp/evil.so", "PATH=/evil"],
         "Entrypoint": ["/bin/sh", "-c", "\x1b[2J" + "x" * 4_000_000],

@@ -1,0 +1,44 @@
+"""How much may come out of packed bytes: an image that unpacks without end stops here."""
+
+from __future__ import annotations
+
+from capsule.errors import DamagedError
+
+# ten times what installed software reaches; zeros alone come to 1032 with gzip
+_MOST_RATIO = 200
+_ALWAYS_BYTES = 256 << 20
+MOST_FILES = 2_000_000
+
+
+class Allowance:
+    """Bytes and files that may still come out of an image or a layer."""
+
+    def __init__(self, packed_bytes: int, *, where: str) -> None:
+        self._packed_bytes = packed_bytes
+        self._bytes = _ALWAYS_BYTES + _MOST_RATIO * packed_bytes
+        self._files = MOST_FILES
+        self._where = where
+
+    def take(self, count: int) -> None:
+        """Take so many bytes.
+
+        Raises:
+            DamagedError: More than may come of what is packed.
+        """
+        self._bytes -= count
+        if self._bytes < 0:
+            raise DamagedError(
+                f"it unpacks to more than {_MOST_RATIO} times its {self._packed_bytes} bytes, as"
+                " no image of software does",
+                where=self._where,
+            )
+
+    def take_file(self) -> None:
+        """Take one file, link or folder.
+
+        Raises:
+            DamagedError: There are too many.
+        """
+        self._files -= 1
+        if self._files < 0:
+            raise DamagedError(f"it holds more than {MOST_FILES} files", where=self._where)

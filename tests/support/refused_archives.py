@@ -1,0 +1,263 @@
+"""Archives and layouts that are refused, each by what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from capsule.digest import of_bytes
+from capsule.errors import CannotRunError, CapsuleError, DamagedError
+from tests.support.archives import OCI, Made, make_layer, make_tar
+
+
+def name_entry(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    return entry
+
+
+def relist(made: Made, change: dict[str, Any], *blobs: bytes) -> dict[str, bytes]:
+    """A layout whose manifest has other fields; further blobs lie beside."""
+    manifest = json.dumps(made.manifest | change).encode()
+    entry = {
+        "mediaType": f"{OCI}.manifest.v1+json",
+        "digest": str(of_bytes(manifest)),
+        "size": len(manifest),
+    }
+    return made.layout() | {
+        "index.json": json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode(),
+        **{f"blobs/sha256/{of_bytes(blob).hex}": blob for blob in (manifest, *blobs)},
+    }
+
+
+def list_several(*entries: dict[str, Any]) -> dict[str, bytes]:
+    index = {"schemaVersion": 2, "manifests": list(entries)}
+    return Made().layout() | {"index.json": json.dumps(index).encode()}
+
+
+def describe(made: Made, platform: str | None = None) -> dict[str, Any]:
+    body = json.dumps(made.manifest).encode()
+    entry = {
+        "mediaType": f"{OCI}.manifest.v1+json",
+        "digest": str(of_bytes(body)),
+        "size": len(body),
+    }
+    if platform is None:
+        return entry
+    system, architecture = platform.split("/")
+    return entry | {"platform": {"os": system, "architecture": architecture}}
+
+
+OTHER = Made(layers=[make_layer({"other": b""})])
+
+
+def _without(content: Mapping[str, bytes], body: bytes) -> dict[str, bytes]:
+    return {name: one for name, one in content.items() if one != body}
+
+
+def change_byte(content: Mapping[str, bytes], body: bytes) -> dict[str, bytes]:
+    """With one byte of a file changed."""
+    at = len(body) // 2
+    other = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+    return {name: other if one == body else one for name, one in content.items()}
+
+
+def _both(first: Made, second: Made) -> dict[str, bytes]:
+    return first.layout() | second.saved()
+
+
+def _saved(change: Callable[[list[Any]], Any]) -> dict[str, bytes]:
+    content = Made().saved()
+    entries = json.loads(content["manifest.json"])
+    return content | {"manifest.json": json.dumps(change(entries)).encode()}
+
+
+def _with_layer(layer: bytes) -> dict[str, bytes]:
+    return Made(layers=[layer]).layout()
+
+
+def _bomb() -> bytes:
+    """A file of zeros without end, as small as gzip makes it."""
+    entry = tarfile.TarInfo("zeros")
+    entry.size = 1 << 40
+    return entry.tobuf() + bytes(400 << 20)
+
+
+def _header(**fields: Any) -> bytes:
+    entry = tarfile.TarInfo("name")
+    for name, value in fields.items():
+        setattr(entry, name, value)
+    return entry.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+
+
+def _long(kind: bytes) -> bytes:
+    entry = tarfile.TarInfo("name")
+    entry.type, entry.size = kind, 1 << 30
+    return entry.tobuf() + bytes(2048)
+
+
+_PLAIN = Made()
+Refused = tuple[Callable[[], Mapping[str, bytes]], type[CapsuleError], str]
+REFUSED: dict[str, Refused] = {
+    "nothing of an image": (lambda: {"file": b"text"}, DamagedError, "holds no image"),
+    "two images": (
+        lambda: list_several(describe(_PLAIN), describe(OTHER)),
+        DamagedError,
+        "holds 2 images, and one is run",
+    ),
+    "two images of docker save": (
+        lambda: _saved(lambda entries: entries * 2),
+        DamagedError,
+        "holds 2 images, and one is run",
+    ),
+    "no image": (list_several, DamagedError, "holds no images"),
+    "none for this machine": (
+        lambda: list_several(describe(_PLAIN, "linux/arm64"), describe(OTHER, "linux/s390x")),
+        CannotRunError,
+        "only for linux/arm64, linux/s390x",
+    ),
+    "two lists that differ": (
+        lambda: _both(_PLAIN, OTHER),
+        DamagedError,
+        "name different images",
+    ),
+    "two lists that name other layers": (
+        lambda: _both(_PLAIN, _PLAIN),
+        DamagedError,
+        "name different images",
+    ),
+    "no layer": (
+        lambda: _without(_PLAIN.layout(), _PLAIN.blobs[0]),
+        DamagedError,
+        "which it should hold",
+    ),
+    "no configuration": (
+        lambda: _without(_PLAIN.layout(), _PLAIN.configuration),
+        DamagedError,
+        "which it should hold",
+    ),
+    "a changed layer": (
+        lambda: change_byte(Made(packed=False).layout(), Made(packed=False).blobs[0]),
+        DamagedError,
+        "expected sha256:|the tar is damaged",
+    ),
+    "a changed configuration": (
+        lambda: change_byte(_PLAIN.layout(), _PLAIN.configuration),
+        DamagedError,
+        "a document of it is sha256:",
+    ),
+    "a longer layer": (
+        lambda: {
+            name: body + b"x" if body == _PLAIN.blobs[0] else body
+            for name, body in _PLAIN.layout().items()
+        },
+        DamagedError,
+        "and its manifest says",
+    ),
+    "a layer with something behind": (
+        lambda: Made(packed=False, layers=[make_layer() + b"behind"]).layout(),
+        DamagedError,
+        "bytes behind its end",
+    ),
+    "a layer that is packed and says that it is not": (
+        lambda: relist(
+            _PLAIN,
+            {
+                "layers": [
+                    {**_PLAIN.manifest["layers"][0], "mediaType": f"{OCI}.layer.v1.tar"},
+                ]
+            },
+        ),
+        DamagedError,
+        "is gzip",
+    ),
+    "a layer that unpacks without end": (
+        lambda: _with_layer(_bomb()),
+        DamagedError,
+        "unpacks to more than 200 times",
+    ),
+    "a layer whose path leads out": (
+        lambda: _with_layer(make_tar({"../out": b""})),
+        DamagedError,
+        "no path below a root",
+    ),
+    "links in a circle": (
+        lambda: _with_layer(
+            make_tar(
+                {
+                    "a": name_entry("a", tarfile.SYMTYPE, "b"),
+                    "b": name_entry("b", tarfile.SYMTYPE, "a"),
+                    "a/file": b"",
+                }
+            )
+        ),
+        DamagedError,
+        "lead in a circle",
+    ),
+    "a further name of nothing": (
+        lambda: _with_layer(make_tar({"a": name_entry("a", tarfile.LNKTYPE, "none")})),
+        DamagedError,
+        "further name of a file that is none",
+    ),
+    "a whiteout of nothing": (
+        lambda: _with_layer(make_tar({"bin/.wh.": b""})),
+        DamagedError,
+        "what has no name",
+    ),
+    "a sparse file": (
+        lambda: _with_layer(_header(pax_headers={"GNU.sparse.major": "1"})),
+        DamagedError,
+        "sparse",
+    ),
+    "an entry of no kind": (
+        lambda: _with_layer(_header(type=b"Z")),
+        DamagedError,
+        "of the kind b'Z'",
+    ),
+    "a name of a gigabyte": (
+        lambda: _with_layer(_long(b"L")),
+        DamagedError,
+        "a name takes more than",
+    ),
+    "a name for all files": (
+        lambda: _with_layer(
+            tarfile.TarInfo.create_pax_global_header({"path": "every"}) + bytes(1024)
+        ),
+        DamagedError,
+        "all files behind it",
+    ),
+    "folders without end": (
+        lambda: _with_layer(make_tar({"a/" * 600 + "file": b""})),
+        DamagedError,
+        "nested deeper",
+    ),
+    "a list of no layers": (
+        lambda: _saved(lambda entries: [entries[0] | {"Layers": None}]),
+        DamagedError,
+        "no configuration or no layers",
+    ),
+    "fewer layers than the configuration": (
+        lambda: _saved(lambda entries: [entries[0] | {"Layers": []}]),
+        DamagedError,
+        "same number of layers",
+    ),
+    "a configuration outside": (
+        lambda: _saved(lambda entries: [entries[0] | {"Config": "/etc/passwd"}]),
+        DamagedError,
+        "which it should hold",
+    ),
+    "a layer that lies elsewhere": (
+        lambda: relist(
+            _PLAIN, {"layers": [_PLAIN.manifest["layers"][0] | {"urls": ["https://h/x"]}]}
+        ),
+        DamagedError,
+        "foreign layer",
+    ),
+    "another machine's": (
+        lambda: Made(config={"architecture": "s390x"}).saved(),
+        CannotRunError,
+        "linux/s390x",
+    ),
+}
