@@ -9,13 +9,15 @@ from pathlib import Path
 from capsule import places, reading, rerun
 from capsule import resolve as resolving
 from capsule import site as sites
+from capsule.datasets import fetching
 from capsule.errors import CannotRunError
 from capsule.image import Image, kept
 from capsule.image.reference import parse
-from capsule.manifest import Manifest
+from capsule.manifest import DatasetSpec, Manifest
 from capsule.options import StageOptions, VerifyOptions
 from capsule.record import Dataset
 from capsule.resolve import Choice, Request
+from capsule.site import Site
 from capsule.trust import policy as trust
 from capsule.watch import SILENT, Watch
 
@@ -82,7 +84,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     missing: list[CannotRunError] = []
     for spec in request.manifest.datasets:
         try:
-            dataset, data[spec.name] = resolving.obtain_dataset(spec, request, site, watch)
+            dataset, data[spec.name] = _obtain(spec, request, site, watch)
             records.append(dataset)
         except CannotRunError as error:
             missing.append(error)
@@ -104,6 +106,24 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
         data=data,
         cache=cache,
     )
+
+
+def _obtain(spec: DatasetSpec, request: Request, site: Site, watch: Watch) -> tuple[Dataset, Path]:
+    """A dataset that is here, or that its address has."""
+    try:
+        return resolving.obtain_dataset(spec, request, site, watch)
+    except CannotRunError:
+        if spec.url is None:
+            raise
+    used = {one.name: one for one in request.used.datasets} if request.used else {}
+    fetching.fetch(
+        spec,
+        used=used.get(spec.name),
+        folder=request.manifest.folder,
+        site=site,
+        cache=sites.cache_folder(site),
+    )
+    return resolving.obtain_dataset(spec, request, site, watch)
 
 
 def _keep(image: Image, cache: Path) -> None:

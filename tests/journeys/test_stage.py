@@ -6,12 +6,14 @@ import hashlib
 import json
 import subprocess
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import small_image
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.registries import http, serve
 
 NOWHERE = f"docker://127.0.0.1:1/none@sha256:{'0' * 64}"
 DATA = b"1 2 3\n"
@@ -61,6 +63,27 @@ def test_data_is_made_or_found_and_the_command_that_needs_no_network_is_told(aut
     assert again["command"] == "capsule verify a.zip --offline"
     ended = author.run("verify", "a.zip", "--offline")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_data_is_fetched_by_its_address(author: User) -> None:
+    def answer(path: str, out: BinaryIO) -> None:
+        out.write(http(DATA))
+
+    heads: list[str] = []
+    with serve(answer, heads) as host:
+        address = f"http://{host}/data.txt"
+        manifest = write_benchmark(author, datasets={"far": {"url": address, "digest": DIGEST}})
+        before = author.run("run", manifest, "--offline")
+        assert before.returncode == 6, before.stderr
+        assert heads == []
+        staged = author.json("stage", manifest)
+        asked_for = len(heads)
+        assert asked_for
+        assert staged["data"]["far"]["digest"] == DIGEST
+        assert Path(staged["data"]["far"]["path"]).read_bytes() == DATA
+        ended = author.run("run", manifest, "--offline", "-o", "a.zip")
+        assert ended.returncode == 0, ended.stderr
+        assert len(heads) == asked_for
 
 
 def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> None:

@@ -90,7 +90,7 @@ def _act(user: User, words: list[str], tally: Path, at: int, strike: Strike) -> 
     counter = _Counter(at, strike)
     # a Python that answers at once, for the author's commands and for our own program
     sys.executable = str(user.home / "bin" / "python3")
-    os.environ["PATH"] = os.pathsep.join((str(user.home / "bin"), os.environ["PATH"]))
+    os.environ["PATH"] = os.pathsep.join((str(user.home / "bin"), os.defpath))
     sys.addaudithook(counter.audit)
     sys.setprofile(counter.profile)
     status: object = 0
