@@ -163,7 +163,7 @@ def _suggest_option(surplus: Sequence[str], verb: Verb) -> str:
     """The option of a verb that was probably meant, as the end of a sentence."""
     parser = _Parser(prog="capsule", description="capsule")
     verb.add(parser)
-    words = [word.partition("=")[0] for word in surplus if word.startswith("--")]
+    words = [word.partition("=")[0].lower() for word in surplus if word.startswith("--")]
     return _suggest(words[0], re.findall(r"--[a-z-]+", parser.format_help())) if words else ""
 
 

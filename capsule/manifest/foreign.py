@@ -28,8 +28,8 @@ def recognize(data: bytes) -> tuple[str, str] | None:
     return None
 
 
-def advise(data: bytes) -> str:
-    """How to mend what is no JSON.
+def advise(data: bytes) -> str | None:
+    """How to mend what is no JSON; None where it is, and something else is wrong with it.
 
     >>> advise(b'{"a": 1,}')
     'leave out the comma before }'
@@ -39,12 +39,12 @@ def advise(data: bytes) -> str:
     except UnicodeDecodeError:
         return "save it as UTF-8"
     try:
-        json.loads(text)
+        json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         return _advise(text, error.pos)
     except (ValueError, RecursionError):
-        pass
-    return "write it as JSON has it"
+        return None
+    return None
 
 
 def _advise(text: str, place: int) -> str:

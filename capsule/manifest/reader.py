@@ -135,8 +135,8 @@ def read(
 
 def _parse(data: bytes, where: str) -> Any:
     if other := foreign.recognize(data):
-        what, advice = other
-        raise ManifestError(what, where=where, advice=advice)
+        what, way_out = other
+        raise ManifestError(what, where=where, advice=way_out)
     if len(data) > MOST_BYTES:
         raise ManifestError(f"more than {MOST_BYTES} bytes is no manifest", where=where)
     try:

@@ -231,7 +231,7 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
         (b'{"a": [1,\n -Infinity]}', ["line 2, /a/1: -Infinity is no number"]),
         (b'{"a": 1e999}', ["line 1, /a: 1e999 is no number"]),
         (b'{"a": 1,\n}', ["not JSON", "line 2"]),
-        (b"", ["not JSON"]),
+        (b"", ["is empty"]),
         (b"\xff", ["not UTF-8"]),
         (b"[" * 100_000, ["nested deeper"]),
         (b'"' * 300_000, ["is no manifest"]),

@@ -26,11 +26,11 @@ def _gpu(user: User, capsule: Path) -> Sequence[str | Path]:
 PREPARE: dict[str, Prepare] = {
     "a misspelt runtime": run_with("--runtime", "dokcer"),
     "a runtime without an image": run_with("--runtime", "docker"),
-    "an engine that is not installed": run_with("--runtime", "apptainer", "--IMAGE", IMAGE),
-    "a Docker that does not run": run_with("--runtime", "docker", "--IMAGE", IMAGE),
-    "no engine at all": run_with("--IMAGE", IMAGE),
-    "a registry that is down": run_with("--IMAGE", IMAGE),
-    "a reference that is none": run_with("--IMAGE", "docker:/Torch latest"),
+    "an engine that is not installed": run_with("--runtime", "apptainer", "--image", IMAGE),
+    "a Docker that does not run": run_with("--runtime", "docker", "--image", IMAGE),
+    "no engine at all": run_with("--image", IMAGE),
+    "a registry that is down": run_with("--image", IMAGE),
+    "a reference that is none": run_with("--image", "docker:/Torch latest"),
     "a GPU that is not there": _gpu,
     "a capsule that is there already": run_after(
         lambda folder: (folder / "a.zip").touch(), *HOST, "-o", "a.zip"
