@@ -54,6 +54,7 @@ class _Start:
     benchmark: Benchmark
     case: str
     seed: int
+    setup: tuple[str, ...]
     words: tuple[str, ...]
     environment: Mapping[str, str]
     cwd: str
@@ -92,10 +93,10 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     case = f" in the case `{start.case}`, one of {cases}," if cases > 1 else ""
     yield f"`{benchmark.id}`{case} with the seed {start.seed}:"
     yield ""
-    texts = (*start.words, *start.environment, *start.environment.values(), start.cwd)
+    texts = (*start.setup, *start.words, *start.environment, *start.environment.values(), start.cwd)
     command = benchmark.subject
     assert isinstance(command, Command)
-    own = (*command.words, *command.environment.values())
+    own = (*command.setup, *command.words, *command.environment.values())
     is_clean = all(plain.is_clean(text.replace(_HERE, "")) for text in texts)
     if not is_clean or any(_HERE in text for text in own):
         yield "Its words hold what cannot be shown here; `manifest.json` has them."
@@ -105,18 +106,28 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     for name in benchmark.datasets:
         yield f"{_INDENT}{commands.data_variable(name)}=/path/to/{name}"
     if record.image is None:
-        yield from _fold(_on_the_host(start))
+        for one in _in_turn(start):
+            yield from _fold(_on_the_host(one))
     else:
         image = record.image.pinned
         if image is None:
             yield f"{_INDENT}# no registry has this image: have it here first, and name it below"
         if record.image.config is not None:
             yield from ("", "then by Docker", "")
-            yield from _fold(_by_docker(start, image or "IMAGE"))
+            for one in _in_turn(start):
+                yield from _fold(_by_docker(one, image or "IMAGE"))
         yield from ("", "or by Apptainer" if record.image.config else "then by Apptainer", "")
-        yield from _fold(_by_apptainer(start, image or "IMAGE"))
+        for one in _in_turn(start):
+            yield from _fold(_by_apptainer(one, image or "IMAGE"))
     yield ""
     yield from _after(record, benchmark, start)
+
+
+def _in_turn(start: _Start) -> Iterator[_Start]:
+    """The setup, where there is one, and then the command."""
+    if start.setup:
+        yield replace(start, words=start.setup)
+    yield start
 
 
 def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]:
@@ -169,13 +180,17 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
     }
     if command.injects_seed:
         environment["CAPSULE_SEEDING"] = f"{places.out}/.capsule-seeding.jsonl"
+
+    def fill(words: tuple[str, ...]) -> tuple[str, ...]:
+        filled = (templates.fill(word, values) for word in words)
+        return tuple(_place(word, benchmark, names, places) for word in filled)
+
     return _Start(
         benchmark=benchmark,
         case=values["case"],
         seed=trial["seed"],
-        words=tuple(
-            _place(templates.fill(word, values), benchmark, names, places) for word in command.words
-        ),
+        setup=fill(command.setup),
+        words=fill(command.words),
         # in an order that a record which was read has as well
         environment=dict(sorted(environment.items())),
         cwd=places.out if command.cwd is None else f"{places.inputs}/{command.cwd}",

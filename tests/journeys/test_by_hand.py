@@ -28,8 +28,16 @@ assert os.environ["GREETING"] == "it's a 'day'; $HOME \\\\ ü"
 assert sys.argv[3] == "a b $HOME `id` *"
 with open(sys.argv[4]) as words:
     assert words.read() == "42"
+with open("prepared") as prepared:
+    assert prepared.read() == str(seed)
 print("factor is", factor)
 capsule_regions.report("loss", factor * random.Random(seed).random())
+"""
+
+SETUP = """
+import os, sys
+with open(os.path.join(sys.argv[2], "prepared"), "w") as prepared:
+    prepared.write(sys.argv[1])
 """
 
 
@@ -37,6 +45,7 @@ def write(folder: Path, **changes: object) -> Path:
     """A command with everything that a shell could get wrong."""
     (folder / "my code").mkdir()
     (folder / "my code" / "main.py").write_text(SCRIPT)
+    (folder / "my code" / "prepare.py").write_text(SETUP)
     (folder / "my code" / "words.txt").write_text("42")
     words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt"]
     document = {
@@ -49,6 +58,7 @@ def write(folder: Path, **changes: object) -> Path:
             {
                 "id": "hand",
                 "command": ["python3", "my code/main.py", *words],
+                "setup": ["python3", "my code/prepare.py", "{seed}", "{out}"],
                 "inputs": ["my code"],
                 "cases": {"factor": [3, 5]},
                 "environment": {"GREETING": "it's a 'day'; $HOME \\ ü"},

@@ -5,11 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
+import requests
 
+from capsule.digest import of_bytes
 from tests.support import publishing
 from tests.support.command import User, write_manifest, write_script
+from tests.support.engines import registry_host, small_image
 from tests.support.publishing import DOI, by_path, id_of
 from tests.support.registries import http, serve
 
@@ -98,6 +102,39 @@ def test_every_reader_takes_what_was_published(stranger: User, sealed: Path, hos
     judged = stranger.run("diff", url, sealed, "--id", number[:12])
     assert judged.returncode in (0, 1, 3), judged.stderr
     assert list(stranger.folder.iterdir()) == []
+
+
+def push(capsule: bytes, name: str) -> str:
+    """Put an artifact of one file into the real registry, as `oras push` does; its digest."""
+    place = f"http://{registry_host()}/v2/{name}"
+    for blob in (publishing.EMPTY, capsule):
+        begun = requests.post(f"{place}/blobs/uploads/", timeout=60)
+        target = urljoin(place, begun.headers["Location"])
+        joint = "&" if "?" in target else "?"
+        url = f"{target}{joint}digest={of_bytes(blob)}"
+        requests.put(url, data=blob, timeout=60).raise_for_status()
+    manifest = publishing.artifact(capsule)
+    kind = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
+    pushed = requests.put(f"{place}/manifests/1", data=manifest, headers=kind, timeout=60)
+    pushed.raise_for_status()
+    return str(of_bytes(manifest))
+
+
+@pytest.mark.engines
+def test_a_real_registry_hands_it_out(stranger: User, sealed: Path) -> None:
+    digest = push(sealed.read_bytes(), "capsule-test/published")
+    number = id_of(sealed.read_bytes())
+    for name in ("published:1", f"published@{digest}", f"published:1@{digest}"):
+        place = f"oci://{registry_host()}/capsule-test/{name}"
+        ended = stranger.run("check", place)
+        assert ended.returncode == 0, ended.stderr
+        assert f"id {number}" in ended.stdout
+    ended = stranger.run("check", f"oci://{registry_host()}/capsule-test/published:none")
+    assert ended.returncode == 6
+    assert "has no manifests/none of this capsule" in ended.stderr
+    ended = stranger.run("check", small_image().replace("docker://", "oci://"))
+    assert ended.returncode == 6
+    assert "a container image is served here, and not a capsule" in ended.stderr
 
 
 @pytest.mark.parametrize("verb", ["verify", "check", "show", "diff"])
