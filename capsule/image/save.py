@@ -41,20 +41,21 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None]) -> Digest:
         watch: Hears of each layer before it is copied.
 
     Raises:
-        UsageError: Something lies at `target`, or the image is in a file already.
+        UsageError: Something lies at `target`.
         CannotRunError: The image cannot be had, or the file cannot be written.
         DamagedError: Bytes that are not those of their digest.
     """
-    places.check(output=target, flag="FILE")
-    if image.pinned is None and owner_of(image.reference) is None:
+    config = image.config
+    if config is None or image.file is not None:
         raise UsageError("the image lies in a file already", where=image.reference)
+    places.check(output=target, flag="FILE")
     _require_room(image, target)
-    manifest = image.manifest or _make_manifest(image)
+    manifest = image.manifest or _make_manifest(image, config)
     with places.scratch(target.absolute().parent) as work, _open_source(image) as copy:
         path = work / "image.tar"
         try:
             with path.open("wb") as stream:
-                _write(stream, image, manifest, copy, watch)
+                _write(stream, image, (manifest, config), copy, watch)
             _publish(path, target)
         except OSError as error:
             raise CannotRunError(
@@ -79,24 +80,25 @@ def _require_room(image: Image, target: Path) -> None:
 def _write(
     stream: BinaryIO,
     image: Image,
-    manifest: bytes,
+    documents: tuple[bytes, bytes],
     copy: Copy,
     watch: Callable[[Layer], None],
 ) -> None:
+    manifest, config = documents
     layers = list({layer.digest: layer for layer in image.layers}.values())
-    documents = {
+    members = {
         "oci-layout": canonical_json({"imageLayoutVersion": "1.0.0"}),
         "index.json": canonical_json(_index(image, manifest)),
-        "manifest.json": canonical_json(_for_docker(image)),
+        "manifest.json": canonical_json(_for_docker(image, config)),
         _blob(of_bytes(manifest)): manifest,
-        _blob(of_bytes(_config(image))): _config(image),
+        _blob(of_bytes(config)): config,
     }
     for folder in ("blobs", "blobs/sha256"):
         # Apptainer unpacks nothing into a folder that is not listed
         entry = tarfile.TarInfo(f"{folder}/")
         entry.type, entry.mode = tarfile.DIRTYPE, 0o755
         stream.write(entry.tobuf(tarfile.GNU_FORMAT))
-    for name, body in documents.items():
+    for name, body in members.items():
         _begin(stream, name, len(body))
         stream.write(body)
         _pad(stream)
@@ -139,7 +141,9 @@ def _open_source(image: Image) -> Iterator[Copy]:
                 f"blobs/{layer.digest}", write, size_bytes=layer.size_bytes
             )
         return
-    with engines.save(of_bytes(_config(image))) as path, tarfile.open(path) as archive:
+    if owner_of(image.reference) is None:
+        raise UsageError("the image lies in a file already", where=image.reference)
+    with engines.save(image.identity.digest) as path, tarfile.open(path) as archive:
         names, _ = engines.read_archive(archive)
         if len(names) != len(image.layers):
             raise DamagedError("the engine saved an image of other layers", where=image.reference)
@@ -153,12 +157,12 @@ def _open_source(image: Image) -> Iterator[Copy]:
         yield copy
 
 
-def _make_manifest(image: Image) -> bytes:
+def _make_manifest(image: Image, body: bytes) -> bytes:
     """A manifest for an image that has none: its layers are plain tar files."""
     config = {
         "mediaType": _CONFIG_TYPE,
-        "digest": str(of_bytes(_config(image))),
-        "size": len(_config(image)),
+        "digest": str(of_bytes(body)),
+        "size": len(body),
     }
     layers = [
         {"mediaType": layer.media_type, "digest": str(layer.digest), "size": layer.size_bytes}
@@ -181,14 +185,9 @@ def _index(image: Image, manifest: bytes) -> dict[str, object]:
     return {"schemaVersion": 2, "mediaType": f"{_OCI}.index.v1+json", "manifests": [entry]}
 
 
-def _for_docker(image: Image) -> list[dict[str, object]]:
+def _for_docker(image: Image, config: bytes) -> list[dict[str, object]]:
     layers = [_blob(layer.digest) for layer in image.layers]
-    return [{"Config": _blob(of_bytes(_config(image))), "RepoTags": None, "Layers": layers}]
-
-
-def _config(image: Image) -> bytes:
-    assert image.config is not None, "a SIF alone has none, and is refused"
-    return image.config
+    return [{"Config": _blob(of_bytes(config)), "RepoTags": None, "Layers": layers}]
 
 
 def _blob(digest: Digest) -> str:

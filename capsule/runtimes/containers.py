@@ -14,7 +14,7 @@ from pathlib import Path
 
 from capsule import offline, process
 from capsule.errors import CannotRunError, CapsuleError
-from capsule.image import Image, engines
+from capsule.image import Image
 from capsule.image.reference import Reference, parse
 from capsule.runtimes import answers, gpus, identity, loading
 from capsule.runtimes.answers import ImageFacts
@@ -184,9 +184,8 @@ class ContainerEngine(ABC):
 
     def _find(self, image: Image) -> ImageFacts | None:
         """What the engine has under the image's digest, None where it has nothing."""
-        for name in loading.names(image):
-            answer = self.client.try_to("image", "inspect", name)
-            if answer is not None:
+        for name in [image.pinned] if image.pinned else loading.names(image):
+            if (answer := self.client.try_to("image", "inspect", name)) is not None:
                 return answers.read_image(answer)
         return None
 
@@ -208,12 +207,7 @@ class ContainerEngine(ABC):
 
     def _bring(self, image: Image) -> None:
         """Take an image that no registry has from a file, or another engine of this machine."""
-        assert image.config_digest is not None, "a SIF is refused before"
-        if image.is_elsewhere:
-            raise image.missing()
-        in_file = image.file is not None
-        archive_of = loading.write_archive(image) if in_file else engines.save(image.config_digest)
-        with archive_of as archive:
+        with loading.archive(image) as archive:
             self.client.ask("load", "--input", str(archive), timeout_seconds=_PULL_SECONDS)
 
     def _create_words(

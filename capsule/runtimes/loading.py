@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from capsule import places
 from capsule.errors import CannotRunError
-from capsule.image import Image
+from capsule.image import Image, engines
 
 
 def require_loadable(image: Image) -> None:
@@ -27,28 +27,32 @@ def require_loadable(image: Image) -> None:
 
 
 def names(image: Image) -> list[str]:
-    """What an engine calls an image: as it was fetched, or without a registry by its configuration,
-    as Docker's classic store and Podman do, or by its manifest, as containerd's store does.
+    """What a daemon calls an image without a registry: the classic store by its configuration,
+    containerd's by its manifest.
     """
-    if image.pinned is not None:
-        return [image.pinned]
     digests = (image.config_digest, image.manifest_digest)
     return [str(digest) for digest in digests if digest is not None]
 
 
 @contextmanager
-def write_archive(image: Image) -> Iterator[Path]:
-    """What `load` reads, of an image in a layout or an archive, while the block runs.
+def archive(image: Image) -> Iterator[Path]:
+    """An archive as of `docker save` of an image without a registry, for as long as the block runs.
 
     Raises:
+        CannotRunError: It is in no file that is named, and in no engine of this machine.
         DamagedError: The file is no longer the one that was read.
-        OSError: It cannot be written.
     """
+    if image.is_elsewhere:
+        raise image.missing()
+    if image.file is None:
+        with engines.save(image.identity.digest) as path:
+            yield path
+        return
     from capsule.image import handing
 
-    with tempfile.TemporaryDirectory(prefix="capsule-image-") as work:
-        path = Path(work) / "image.tar"
-        with path.open("wb") as target:
+    with places.scratch() as work:
+        path = work / "image.tar"
+        with path.open("wb") as stream:
             for piece in handing.stream(image):
-                target.write(piece)
+                stream.write(piece)
         yield path

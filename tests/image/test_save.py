@@ -1,5 +1,6 @@
 """An image in one file: the registry's own bytes, and whole or not at all."""
 
+import gzip
 import io
 import json
 import tarfile
@@ -10,10 +11,12 @@ from typing import BinaryIO
 
 import pytest
 
+from capsule import image as images
 from capsule import process
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, UsageError
 from capsule.image import Image, Layer, reference, registry, save
+from capsule.jsons import JsonObject
 from tests.support.capsules import seal
 from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import push_tiny
@@ -52,6 +55,13 @@ def answer_files(changes: Mapping[bytes, bytes] | None = None) -> dict[str, byte
     }
 
 
+def make_tar(name: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return data.getvalue()
+
+
 def resolve(host: str) -> Image:
     return registry.resolve(reference.parse(f"docker://{host}/made:1"))
 
@@ -87,6 +97,31 @@ def test_every_blob_is_the_registrys_own(tmp_path: Path) -> None:
     assert classic["RepoTags"] is None
     assert len(layers) == 2
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_was_saved_is_read_as_the_same_image(tmp_path: Path) -> None:
+    tars = [make_tar("a"), make_tar("b")]
+    blobs = [gzip.compress(content) for content in tars]
+    config = make_config(
+        rootfs={"type": "layers", "diff_ids": [str(of_bytes(content)) for content in tars]}
+    )
+    layers: list[JsonObject] = [
+        {
+            "mediaType": f"{OCI}.layer.v1.tar+gzip",
+            "digest": str(of_bytes(blob)),
+            "size": len(blob),
+        }
+        for blob in blobs
+    ]
+    files = image_answers("made", config, make_manifest(config, layers=layers)) | {
+        f"/v2/made/blobs/{of_bytes(blob)}": http(blob) for blob in blobs
+    }
+    with serve(answers(files)) as host:
+        original = resolve(host)
+        save.save(original, tmp_path / "image.tar", lambda layer: None)
+    again = images.resolve(None, folder=None, override=str(tmp_path / "image.tar"))
+    assert again.identity == original.identity
+    assert (again.config, again.layers) == (original.config, original.layers)
 
 
 def test_the_same_image_is_the_same_file(tmp_path: Path) -> None:
@@ -186,12 +221,12 @@ def tiny() -> Image:
 
 @pytest.mark.engines
 def test_every_engine_takes_the_file(author: User, tiny: Image) -> None:
-    assert tiny.config_digest is not None
     path = author.folder / "tiny.oci.tar"
     facts = author.json("image", "save", f"docker://{tiny.pinned}", "tiny.oci.tar")
     assert facts["manifest_digest"] == str(tiny.manifest_digest)
     for program in ("docker", "podman"):
         words = call(program, "load", "--input", path)
+        assert tiny.config_digest is not None
         assert tiny.config_digest.hex[:12] in words
         call(program, "rmi", str(tiny.config_digest))
     call("apptainer", "build", author.folder / "tiny.sif", f"oci-archive:{path}")
@@ -213,8 +248,7 @@ def test_an_image_of_a_local_engine_is_saved(author: User, store: str, tmp_path:
     program = {"docker-daemon": "docker", "containers-storage": "podman"}[store]
     name = f"localhost/capsule-test/local-{program}:1"
     content = tmp_path / "content.tar"
-    with tarfile.open(content, "w") as archive:
-        archive.addfile(tarfile.TarInfo("content"), io.BytesIO())
+    content.write_bytes(make_tar("content"))
     call(program, "import", content, name)
     identity = call(program, "image", "inspect", "--format", "{{.Id}}", name).strip()
     try:

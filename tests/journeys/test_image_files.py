@@ -150,7 +150,8 @@ KINDS = {"sif": "tree", "layout": "manifest", "archive": "manifest", "saved": "c
     [
         ("sif", "apptainer", {"saved": "docker", "layout": "apptainer"}),
         ("layout", "docker", {"sif": "apptainer", "saved": "docker", "registry": "apptainer"}),
-        ("archive", "apptainer", {"layout": "docker"}),
+        ("archive", "apptainer", {"layout": "docker", "saved": "podman"}),
+        ("layout", "podman", {"sif": "apptainer", "registry": "podman"}),
         ("saved", "docker", {"archive": "apptainer", "sif": "apptainer"}),
         ("registry", "apptainer", {"saved": "docker", "sif": "apptainer", "layout": "docker"}),
     ],
