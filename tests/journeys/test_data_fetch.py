@@ -70,7 +70,9 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         assert (again["state"], again["path"]) == ("here", one["path"])
         verified = stranger.run(*verify)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert f"data corpus, {len(DATA)} bytes in 1 file, {shelf.url()}, doi:10.5555/1" in verified.stderr
+    assert (
+        f"data corpus, {len(DATA)} bytes in 1 file, {shelf.url()}, doi:10.5555/1" in verified.stderr
+    )
 
 
 def test_what_cannot_be_fetched_is_told(author: User) -> None:
