@@ -70,7 +70,9 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         assert (again["state"], again["path"]) == ("here", one["path"])
         verified = stranger.run(*verify)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert f"data corpus, {len(DATA)} bytes, {shelf.url()}, doi:10.5555/1" in verified.stderr
+    assert (
+        f"data corpus, {len(DATA)} bytes in 1 file, {shelf.url()}, doi:10.5555/1" in verified.stderr
+    )
 
 
 def test_what_cannot_be_fetched_is_told(author: User) -> None:
@@ -135,7 +137,8 @@ def test_small_data_comes_along(author: User, tmp_path: Path, kind: str) -> None
     verify = ("verify", "a.capsule.zip", "--trust", "--allow-host", "-o", "b.zip")
     verified = stranger.run(*verify)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert f"data corpus, {size} bytes, in the capsule, no source stated" in verified.stderr
+    many = f"{size} bytes in {len(expected)} file{'s' * (len(expected) > 1)}"
+    assert f"data corpus, {many}, in the capsule, no source stated" in verified.stderr
     assert names(stranger.folder / "b.zip") == expected
     (fetched,) = stranger.json("data", "fetch", "a.capsule.zip")["datasets"]
     assert fetched["state"] == "carried"

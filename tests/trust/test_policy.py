@@ -113,4 +113,4 @@ def test_the_screen_names_data_and_devices(stranger: User, tmp_path: Path) -> No
     ended = stranger.run("verify", seal(tmp_path, record))
     assert ended.returncode == 4, ended.stderr
     assert "  on 2 GPUs\n" in ended.stderr
-    assert "data ramp, 64 bytes in 1 file, read-only" in ended.stderr
+    assert "data ramp, 64 bytes in 1 file, no source stated" in ended.stderr

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _METRIC_ROWS = 40
 _CLAIM_ROWS = 100
-_CLAIM_WIDTH = 28
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
@@ -209,7 +208,7 @@ def _draw_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator
         *([("cv of calls", right)] if any(variations.values()) else []),
         ("unit", {"no_wrap": True}),
         ("runs", right),
-        *([("claim", {"min_width": _CLAIM_WIDTH})] if claims else []),
+        *([("claim", {"overflow": "fold"})] if claims else []),
         title="Metrics, one value a run" + (", and what is claimed of them" if claims else ""),
     )
     for path in shown:
@@ -245,13 +244,14 @@ def _list_claims(claims: Sequence[FrozenClaim], metric: MetricRuns | None) -> Re
     return Group(*(text(line) for claim in claims for line in _word_claim(claim, metric)))
 
 
-def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> tuple[str, str]:
+def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> Iterator[str]:
     """A claim as it was frozen at sealing."""
     runs = None if metric is None else summary.values_for(claim.pattern, metric)
-    of_what = f", {claim.pattern.value}" if claim.pattern.value else ""
     secondary = "" if claim.primary else " (secondary)"
-    secondary = " (secondary: made later)" if claim.later else secondary
-    return f"{claim.type}{secondary}{of_what}", wording.region(claim, runs)
+    yield f"{claim.type}{' (secondary: made later)' if claim.later else secondary}"
+    if claim.pattern.value:
+        yield claim.pattern.value
+    yield wording.region(claim, runs)
 
 
 def _with_order(metric: MetricRuns) -> RenderableType:
