@@ -5,6 +5,7 @@ A command that is shown and has no entry below fails; so does an entry that noth
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
