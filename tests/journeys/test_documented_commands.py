@@ -5,6 +5,7 @@ A command that is shown and has no entry below fails; so does an entry that noth
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -350,7 +351,10 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = write_manifest(user.folder)
     ended = user.run("run", manifest, "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
-    (user.folder / "corrected.json").write_bytes(manifest.read_bytes())
+    corrected = json.loads(manifest.read_text())
+    bound = {"metric": "tiny/default/command/loss", "type": "bound", "at_most": 2}
+    corrected["claims"].append(bound)
+    (user.folder / "corrected.json").write_text(json.dumps(corrected))
     for name in ("here", "there"):
         ended = user.run("verify", "a.capsule.zip", "--output", f"{name}.capsule.zip")
         assert ended.returncode == 0, ended.stderr
