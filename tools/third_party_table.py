@@ -121,13 +121,13 @@ def measure_all(names: Sequence[str], images: Mapping[str, str]) -> None:
         names: Which; none are all.
         images: Kind of image to reference.
     """
-    rows = read_measured()
     chosen = [one for one in sources.read().values() if not names or one.name in names]
     with tempfile.TemporaryDirectory() as scratch:
         for number, source in enumerate(chosen):
             engines = ENGINES if number % 2 == 0 else ENGINES[::-1]
-            rows[source.name] = measure(source, images[source.image], engines, Path(scratch))
-            print(source.name, rows[source.name], flush=True)
+            row = measure(source, images[source.image], engines, Path(scratch))
+            print(source.name, row, flush=True)
+            rows = {**read_measured(), source.name: row}
             document = {name: asdict(row) for name, row in sorted(rows.items())}
             MEASURED.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
