@@ -90,10 +90,12 @@ def measure(source: sources.Source, image: str, engines: Sequence[str], work: Pa
     capsule = work / f"{source.name}.capsule.zip"
     again = work / f"{source.name}.verification.zip"
     manifest = str(work / f"{source.name}.json")
-    ran = _call("run", manifest, "--image", image, "--runtime", engines[0], "-o", str(capsule))
+    chosen = ("--image", image, "--runtime", engines[0])
+    ran = _call(work, "run", manifest, *chosen, "-o", str(capsule))
     if not capsule.exists():
         raise sources.FetchError(f"{source.name} was not sealed:\n{ran.text[-3000:]}")
-    checked = _call("verify", str(capsule), "--runtime", engines[1], "-o", str(again), "--json")
+    words = (str(capsule), "--runtime", engines[1], "-o", str(again), "--json")
+    checked = _call(work, "verify", *words)
     return Row(
         sha256=source.sha256,
         lines_changed=count_changes(source, capsule, work),
@@ -121,13 +123,13 @@ def measure_all(names: Sequence[str], images: Mapping[str, str]) -> None:
         names: Which; none are all.
         images: Kind of image to reference.
     """
-    rows = read_measured()
     chosen = [one for one in sources.read().values() if not names or one.name in names]
     with tempfile.TemporaryDirectory() as scratch:
         for number, source in enumerate(chosen):
             engines = ENGINES if number % 2 == 0 else ENGINES[::-1]
-            rows[source.name] = measure(source, images[source.image], engines, Path(scratch))
-            print(source.name, rows[source.name], flush=True)
+            row = measure(source, images[source.image], engines, Path(scratch))
+            print(source.name, row, flush=True)
+            rows = {**read_measured(), source.name: row}
             document = {name: asdict(row) for name, row in sorted(rows.items())}
             MEASURED.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
@@ -196,10 +198,10 @@ class _Ended:
     seconds: float
 
 
-def _call(*words: str) -> _Ended:
+def _call(work: Path, *words: str) -> _Ended:
     began = time.monotonic()
     command = [sys.executable, "-m", "capsule", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
     return _Ended(text=ended.stdout or ended.stderr, seconds=time.monotonic() - began)
 
 
