@@ -99,8 +99,7 @@ class Paired:
 
     Attributes:
         verdict: Of the ratio of B to A.
-        a: The capsule of one side.
-        b: That of the other.
+        a, b: The capsules of both sides.
     """
 
     verdict: Verdict
@@ -127,9 +126,7 @@ def run(
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
     plan = plans.make(manifest)
-    request = Request(
-        manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
-    )
+    request = Request.of(manifest, options.runtime, options.image)
     with offline.enforce(options.offline):
         resolved = resolve(request, watch)
     sealing.check_inputs(resolved.copies, options, watch)
@@ -319,24 +316,17 @@ def pair(
 
     Raises:
         UsageError: A manifest or an option is wrong, or an output exists already.
-        CannotRunError: As for `run`; so the following.
-        DamagedError: As for `run`.
+        CannotRunError, DamagedError: As for `run`.
         ExecutionError: As for `run`, but that `resume_pair` goes on.
     """
     pairing.check_outputs((options.output_a, options.output_b), options.work)
     one = a if isinstance(a, Manifest) else manifests.load(Path(a))
     other = one if b is None else b if isinstance(b, Manifest) else manifests.load(Path(b))
     planned = pairing.plan(one, other, options)
-    runtimes = (options.runtime_a, options.runtime_b)
-    images = (options.image_a, options.image_b)
+    engines = ((options.runtime_a, options.image_a), (options.runtime_b, options.image_b))
     first, second = (
-        resolve(
-            Request(
-                manifest=side.manifest, runtime=runtime, image=image, inputs=side.manifest.folder
-            ),
-            watch,
-        )
-        for side, runtime, image in zip(planned, runtimes, images, strict=True)
+        resolve(Request.of(side.manifest, runtime, image), watch)
+        for side, (runtime, image) in zip(planned, engines, strict=True)
     )
     for side in (first, second):
         sealing.check_inputs(side.copies, options, watch)
@@ -356,8 +346,7 @@ def resume_pair(
         UsageError: It is not the folder of a pair, or an output exists already.
         UntrustedError: As for `resume`.
         CannotRunError: Another process works on it, or as for `run`.
-        DamagedError: As for `run`.
-        ExecutionError: As for `pair`.
+        DamagedError, ExecutionError: As for `pair`.
     """
     cut_off = pairing.reopen(Path(folder))
     codes = [trust.of_folder(side.workspace, side.plan.manifest) for side in cut_off.both]
@@ -384,10 +373,9 @@ def _finish_pair(
     targets = pairing.targets(sides, (options.output_a, options.output_b))
     of_a, of_b = pairing.perform(sides, watch)
     executions = sessions.probe(sides.a, of_a), sessions.probe(sides.b, of_b)
+    private = options.strict_privacy
     return _judge_pair(
-        *pairing.seal(
-            sides, executions, targets, strict_privacy=options.strict_privacy, watch=watch
-        )
+        *pairing.seal(sides, executions, targets, strict_privacy=private, watch=watch)
     )
 
 
@@ -407,7 +395,6 @@ def open(  # noqa: A001 - reads as `api.open`
 
     Raises:
         UsageError: There is no such capsule.
-        DamagedError: Anything in it is not as it was sealed, or does not follow from the rest, or
-            it is another capsule.
+        DamagedError: It is another one, or not as it was sealed, or its parts do not agree.
     """
     return reading.read(Path(capsule), None if id is None else parse_id(id))

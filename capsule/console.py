@@ -10,59 +10,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from capsule import plain
+from capsule.displays import LINE_EVERY_SECONDS, Bar, Display, Lines, make_printer, print_line
 from capsule.durations import duration
 from capsule.watch import Watch
 
 if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-    from rich.console import ConsoleOptions, RenderableType
-    from rich.segment import Segment
+    from rich.console import RenderableType
 
     from capsule.image import Image
     from capsule.record import Attempt
     from capsule.verdict import Verdict
 
-_LINE_EVERY_SECONDS = 10.0
 _LONG_HASHING_SECONDS = 2.0
 _SHOWN = 8
-_LONGEST_BESIDE = 80
-
-
-def _print(text: str, stream: TextIO) -> None:
-    """One line."""
-    print(plain.clean(text), file=stream, flush=True)
-
-
-def _printer(stream: TextIO, width: int | None = None) -> RichConsole:
-    # rich costs 50 ms to import, and honours NO_COLOR, FORCE_COLOR and TERM=dumb by itself
-    from rich.console import Console as RichConsole
-
-    class Printer(RichConsole):
-        def render(
-            self, renderable: RenderableType, options: ConsoleOptions | None = None
-        ) -> Iterable[Segment]:
-            # what steers the terminal on purpose, such as a bar's, is no text
-            for segment in super().render(renderable, options):
-                shown = segment.text if segment.control else plain.clean_lines(segment.text)
-                yield segment._replace(text=shown)
-
-        def on_broken_pipe(self) -> None:
-            # rich would end with 1, which is the exit code of DIFFERENT
-            raise BrokenPipeError
-
-    return Printer(
-        file=stream,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=not stream.isatty(),
-        width=width,
-    )
 
 
 class Console:
@@ -87,19 +52,19 @@ class Console:
 
     def say(self, sentence: str) -> None:
         """One sentence of talk."""
-        _print(sentence, self._err)
+        print_line(sentence, self._err)
 
     def fail(self, text: str) -> None:
         """Why the command ends without what was wanted of it."""
         from rich.text import Text
 
-        _printer(self._err).print(
+        make_printer(self._err).print(
             Text.assemble(("error:", "bold red"), " ", plain.clean_lines(text))
         )
 
     def data(self, fact: str) -> None:
         """One line that was asked for."""
-        _print(fact, self._out)
+        print_line(fact, self._out)
 
     def document(self, value: object) -> None:
         """What was asked for as one JSON document, for programs: ASCII, which loses nothing."""
@@ -109,7 +74,7 @@ class Console:
         """Tables and text for people, on standard output."""
         # a pipe has no width of its own: 100 columns keep a table's lines whole
         width = None if self._out.isatty() else 100
-        console = _printer(self._out, width=width)
+        console = make_printer(self._out, width=width)
         for item in items:
             console.print(item, soft_wrap=False)
 
@@ -120,7 +85,7 @@ class Console:
             resume: The command that goes on with the run, given the name of its folder.
             follow: Print what the workload prints; else a terminal has the last line of it.
         """
-        display = _Bar(self._err) if self._err.isatty() else _Lines(self._err, self._clock)
+        display = Bar(self._err) if self._err.isatty() else Lines(self._err, self._clock)
         self._follower = _Follower(display, resume, self._clock, follow=follow)
         return self._follower
 
@@ -133,7 +98,7 @@ class Console:
             now = self._clock()
             if last is None:
                 self.say(f"fetching {name}")
-            elif now - last < _LINE_EVERY_SECONDS:
+            elif now - last < LINE_EVERY_SECONDS:
                 return
             else:
                 of = "" if total_bytes is None else f" of {total_bytes / 1e6:.1f}"
@@ -144,7 +109,7 @@ class Console:
 
     def listen(self) -> Watch:
         """Print what one trial prints, of which no folder stays."""
-        return _Listener(_Lines(self._err, self._clock), str, self._clock, follow=True)
+        return _Listener(Lines(self._err, self._clock), str, self._clock, follow=True)
 
     def transfer(self, name: str) -> Callable[[int, int], None]:
         """Tell now and then how much of something has come: (bytes done, in all or 0)."""
@@ -152,7 +117,7 @@ class Console:
 
         def tell(done_bytes: int, total_bytes: int) -> None:
             nonlocal told_at
-            if self._clock() - told_at >= _LINE_EVERY_SECONDS:
+            if self._clock() - told_at >= LINE_EVERY_SECONDS:
                 told_at = self._clock()
                 whole = f" of {total_bytes / 1e6:.1f}" if total_bytes else ""
                 self.say(f"{name}: {done_bytes / 1e6:.1f}{whole} MB")
@@ -173,37 +138,12 @@ class Console:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class _Display(Protocol):
-    """Where a run's progress is seen.
-
-    Attributes:
-        has_room: Whether there is room for the last line that a workload printed.
-    """
-
-    has_room: ClassVar[bool]
-
-    def open(self, total: int, done: int) -> None:
-        """Trials start, `done` of them were finished before."""
-
-    def grow(self, total: int) -> None:
-        """There are more trials than there were: so many."""
-
-    def say(self, text: str) -> None:
-        """One sentence, which stays."""
-
-    def move(self, done: int, trial: str, line: str = "") -> None:
-        """So many are finished, and this one runs, which printed a line."""
-
-    def close(self, done: int) -> None:
-        """No more trials start."""
-
-
 class _Follower(Watch):
     """Counts what a run has done, and says what deserves a sentence."""
 
     def __init__(
         self,
-        display: _Display,
+        display: Display,
         resume: Callable[[str], str],
         clock: Callable[[], float],
         *,
@@ -249,7 +189,7 @@ class _Follower(Watch):
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         now = self._clock()
-        if now - self._hashed_at >= _LINE_EVERY_SECONDS:
+        if now - self._hashed_at >= LINE_EVERY_SECONDS:
             self._hashed_at = now
             done, total = done_bytes / 1e9, total_bytes / 1e9
             self._display.say(f"dataset {name}: {done:.1f} of {total:.1f} GB")
@@ -324,87 +264,3 @@ class _Listener(_Follower):
 
     def attempt(self, attempt: Attempt) -> None:
         """Nothing is counted."""
-
-
-class _Lines:
-    """Plain lines for a batch job's log: few while all is well, at once when something fails."""
-
-    has_room: ClassVar[bool] = False
-
-    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
-        self._stream = stream
-        self._clock = clock
-        self._total = self._before = 0
-        self._start = self._last = clock()
-
-    def open(self, total: int, done: int) -> None:
-        self._total = total
-        self._before = done
-        self._start = self._clock()
-        self._last = self._start - _LINE_EVERY_SECONDS
-
-    def grow(self, total: int) -> None:
-        self._total = total
-
-    def say(self, text: str) -> None:
-        _print(text, self._stream)
-
-    def move(self, done: int, trial: str, line: str = "") -> None:  # noqa: ARG002 - the bar's
-        now = self._clock()
-        if now - self._last < _LINE_EVERY_SECONDS:
-            return
-        self._last = now
-        elapsed, ran = now - self._start, done - self._before
-        left = f", about {duration(elapsed / ran * (self._total - done))} left" if ran else ""
-        self.say(f"[{done}/{self._total}] {duration(elapsed)} elapsed{left}, running {trial}")
-
-    def close(self, done: int) -> None:
-        elapsed = duration(self._clock() - self._start)
-        self.say(f"[{done}/{self._total}] trials have an outcome, {elapsed} elapsed")
-
-
-class _Bar:
-    """A bar with the running trial beside it, and the last line that it printed."""
-
-    has_room: ClassVar[bool] = True
-
-    def __init__(self, stream: TextIO) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            SpinnerColumn(),
-            MofNCompleteColumn(),
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=_printer(stream),
-        )
-
-    def open(self, total: int, done: int) -> None:
-        self._task = self._progress.add_task("starting", total=total, completed=done)
-        self._progress.start()
-
-    def grow(self, total: int) -> None:
-        self._progress.update(self._task, total=total)
-
-    def say(self, text: str) -> None:
-        # a command line that is wrapped by us cannot be copied
-        self._progress.console.print(plain.clean(text), soft_wrap=True)
-
-    def move(self, done: int, trial: str, line: str = "") -> None:
-        beside = f"{plain.clean(trial)} {plain.clean(line)[:_LONGEST_BESIDE]}"
-        self._progress.update(self._task, completed=done, description=beside.rstrip())
-
-    def close(self, done: int) -> None:
-        self._progress.update(self._task, completed=done, description="")
-        self._progress.stop()

@@ -98,9 +98,7 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         DamagedError: An input is not there, or the registry serves what its digest does not name.
         CannotRunError: So many ranks cannot be started here.
     """
-    request = Request(
-        manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
-    )
+    request = Request.of(manifest, options.runtime, options.image)
     inputs = collect(manifest, manifest.folder).files
     prospect = Outlook(
         plan=planning.make(manifest), work=options.work, output=options.output, limits=options

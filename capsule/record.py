@@ -209,8 +209,7 @@ class Source:
     Attributes:
         inputs: As the manifest names them, or a folder below one that is a checkout of its own.
         commit: What was checked out, 40 or 64 hex digits.
-        modified: Whether files that git keeps were others than the commit's; None where git could
-            not tell.
+        modified: Whether files that git keeps were others than the commit's; None for unknown.
     """
 
     inputs: tuple[str, ...]
@@ -261,15 +260,12 @@ class Record:
         uuid: Of this run.
         origin: Why it ran: on its author's account, or because of another capsule.
         judge_rule: Number of the rules by which its claims were frozen and are judged.
-        started: ISO 8601 UTC.
-        ended: ISO 8601 UTC.
-        runtime: Name of the engine.
-        contained: False when the `host` runtime ran it.
+        started, ended: ISO 8601 UTC.
+        runtime, contained: Name of the engine, and whether it is one: `host` is none.
         image: None only for `host`.
         image_observations: What the engine said of its copy.
         manifest: What was asked.
-        plan: The plan's JSON: groups in executed order, with every trial.
-        plan_digest: `sha256:...` of the canonical JSON of `plan`.
+        plan, plan_digest: Its JSON, groups in executed order, and `sha256:...` of it as canonical.
         nodes: Host-side inventory of each node: {"identity", "class", "state", "missing"}.
         software: What the image holds, per framework: {"python", "distributions", ...}.
         environment: Every value set that can change a result: variables, threads, affinity, flags.
@@ -278,8 +274,7 @@ class Record:
         sources: Where its author had the inputs from; none of a re-execution.
         predecessor: What it was made of, where its origin names a capsule that nobody re-executed.
         claims: Frozen claims.
-        attempts: Every attempt, in order.
-        samples: Every sample of every attempt.
+        attempts, samples: Every attempt, in order, and every sample of it.
         notes: What a reader of the verdict must know: uncontained, network open, ...
     """
 
@@ -353,10 +348,8 @@ class Setup:
     sources: tuple[Source, ...] = ()
 
 
-# what the lines of `results/samples.jsonl` are sorted by, fetched without a function in Python
-sample_order: Callable[[Samples], tuple[str, int, int, int]] = attrgetter(
-    "metric", "seed", "attempt", "rank"
-)
+_ORDER = ("metric", "seed", "attempt", "rank")  # of the lines of `results/samples.jsonl`
+sample_order: Callable[[Samples], tuple[str, int, int, int]] = attrgetter(*_ORDER)
 
 
 def assemble(
@@ -374,9 +367,8 @@ def assemble(
         plan: What was to run.
         execution: What ran.
         nodes: Inventory of each node.
-        ended: ISO 8601 UTC.
+        ended: As in `Record`.
     """
-    samples = sorted(execution.samples, key=sample_order)
     return Record(
         tool=__version__,
         uuid=setup.uuid,
@@ -401,7 +393,7 @@ def assemble(
         datasets=setup.datasets,
         claims=(),
         attempts=execution.attempts,
-        samples=tuple(samples),
+        samples=tuple(sorted(execution.samples, key=sample_order)),
         notes=setup.notes,
         sources=setup.sources,
     )

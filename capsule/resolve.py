@@ -6,10 +6,7 @@ Nothing of a manifest's is executed, and nothing is made but what caches keep.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,10 +29,7 @@ from capsule.record import Dataset, Source
 from capsule.runtimes import gpus, programs
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
-from capsule.watch import SILENT, Watch
-
-# how often somebody who waits for an image hears that it is still being made ready
-_PENDING_SECONDS = 30.0
+from capsule.watch import SILENT, Watch, report_pending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +68,11 @@ class Request:
     inputs: Path | None
     data: Path | None = None
     launcher: Launcher | None = None
+
+    @classmethod
+    def of(cls, manifest: Manifest, runtime: str, image: str | None) -> Request:
+        """What a new run of a manifest needs."""
+        return cls(manifest=manifest, runtime=runtime, image=image, inputs=manifest.folder)
 
     @property
     def has_image(self) -> bool:
@@ -198,7 +197,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
         launcher=request.launcher or launch.choose(manifest.resources.ranks),
-        notes=(*_image_notes(image), *_notes(request, runtime, prepared, override)),
+        notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
 
 
@@ -238,12 +237,10 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
             where="/image",
             advice="add one, name one with --image, or use --runtime host",
         )
-    manifest = request.manifest
-    site = sites.load()
+    spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
-    folder = manifest.folder
-    with _pending(watch):
-        return images.resolve(manifest.image, folder=folder, override=request.image, access=access)
+    with report_pending(watch):
+        return images.resolve(spec, folder=folder, override=request.image, access=access)
 
 
 def _override(request: Request, image: Image | None) -> str | None:
@@ -329,7 +326,7 @@ def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch
     if image is None:
         return runtime.prepare(None, cache=cache)
     watch.image(image, runtime.name)
-    with _pending(watch):
+    with report_pending(watch):
         mirrored = mirrors.reroute(image, site.mirrors)
         if mirrored is None or runtime.keeps(image, cache=cache):
             return runtime.prepare(image, cache=cache)
@@ -355,25 +352,6 @@ def _with_programs(prepared: Prepared, manifest: Manifest, site: Site) -> Prepar
     return replace(prepared, observations=observations, python=python, programs=places)
 
 
-@contextmanager
-def _pending(watch: Watch) -> Iterator[None]:
-    """Tell the watch now and then that an image still takes time: a conversion takes minutes."""
-    over = threading.Event()
-    began = time.monotonic()
-
-    def tell() -> None:
-        while not over.wait(_PENDING_SECONDS):
-            watch.image_pending(time.monotonic() - began)
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        over.set()
-        teller.join()
-
-
 def _inputs(request: Request) -> Inputs:
     """Those of an earlier run as they were copied then, else what the author's folders hold."""
     if request.used is not None:
@@ -386,16 +364,16 @@ def threads(manifest: Manifest) -> int:
     return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
 
 
-def _image_notes(image: Image | None) -> Iterator[Note]:
-    owner = None if image is None else owner_of(image.reference)
-    if image is not None and owner is not None:
-        yield notes.local_image(image.reference, owner)
-
-
 def _notes(
-    request: Request, runtime: Runtime, prepared: Prepared, override: str | None
+    request: Request,
+    runtime: Runtime,
+    image: Image | None,
+    prepared: Prepared,
+    override: str | None,
 ) -> Iterator[Note]:
     manifest = request.manifest
+    if image is not None and (owner := owner_of(image.reference)):
+        yield notes.local_image(image.reference, owner)
     if not runtime.contained:
         yield notes.no_container()
         if request.has_image:
@@ -418,6 +396,5 @@ def _notes(
         yield Note(code="online", sentence=sentence)
     wanted, cpus = threads(manifest), len(os.sched_getaffinity(0))
     if wanted > cpus:
-        yield Note(
-            code="oversubscribed", sentence=f"{wanted} threads were asked for on {cpus} CPUs"
-        )
+        sentence = f"{wanted} threads were asked for on {cpus} CPUs"
+        yield Note(code="oversubscribed", sentence=sentence)

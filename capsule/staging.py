@@ -61,9 +61,7 @@ def stage(
         CannotRunError: Something cannot be had; all else was brought.
     """
     if isinstance(source, Manifest):
-        request = Request(
-            manifest=source, runtime=options.runtime, image=options.image, inputs=source.folder
-        )
+        request = Request.of(source, options.runtime, options.image)
         return _bring(request, resolving.choose(request), watch)
     with reading.read(Path(source), options.id) as original, places.scratch() as scratch:
         code = trust.of_capsule(original, own_levels=False)

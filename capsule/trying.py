@@ -73,9 +73,7 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
     """
     whole = planning.make(manifest)
     plan = _first(whole)
-    request = Request(
-        manifest=manifest, runtime=options.runtime, image=options.image, inputs=manifest.folder
-    )
+    request = Request.of(manifest, options.runtime, options.image)
     resolved = resolve(request, watch)
     end_leftovers(resolved.runtime, watch)
     terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,10 @@ if TYPE_CHECKING:
     from capsule.image import Image
     from capsule.record import Attempt
     from capsule.verdict import Verdict
+
+
+# how often somebody who waits for an image hears that it is still being made ready
+_PENDING_SECONDS = 30.0
 
 
 class Watch:
@@ -81,3 +88,22 @@ class Watch:
 
 SILENT = Watch()
 """Follows nothing."""
+
+
+@contextmanager
+def report_pending(watch: Watch) -> Iterator[None]:
+    """Tell the watch now and then that an image still takes time: a conversion takes minutes."""
+    over = threading.Event()
+    began = time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(_PENDING_SECONDS):
+            watch.image_pending(time.monotonic() - began)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()

@@ -182,7 +182,7 @@ def test_a_long_preparation_is_told_of_while_it_lasts(
             pending.set()
 
     monkeypatch.setattr(runtimes, "choose", lambda name, needs_image: Slow("apptainer"))
-    monkeypatch.setattr("capsule.resolve._PENDING_SECONDS", 0.001)
+    monkeypatch.setattr("capsule.watch._PENDING_SECONDS", 0.001)
     assert resolve(request(tmp_path), Waiting()).runtime.name == "apptainer"
     assert pending.is_set()
 
@@ -201,6 +201,6 @@ def test_an_image_that_takes_long_to_hash_or_build_is_told_of(
             pending.set()
 
     monkeypatch.setattr("capsule.image.resolve", read_slowly)
-    monkeypatch.setattr("capsule.resolve._PENDING_SECONDS", 0.001)
+    monkeypatch.setattr("capsule.watch._PENDING_SECONDS", 0.001)
     wanted = replace(request(tmp_path), image="sif:slow.sif")
     assert choose(wanted, Waiting()).image == make_image()

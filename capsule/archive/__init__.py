@@ -12,7 +12,8 @@ Its verbs:
     archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
-from capsule.archive.reader import CARRIED, Capsule, identify, read
+from capsule.archive.derived import CARRIED
+from capsule.archive.reader import Capsule, identify, read
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.texts import Quotation

@@ -269,8 +269,7 @@ class _Reader:
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
-        data = self.whole(name)
-        return self._hold_names(self.parse(name, data), data, name, schema_name)
+        return self._hold_names(self.parse(name, data := self.whole(name)), data, name, schema_name)
 
     def _hold_names(self, value: Any, data: bytes, name: str, schema_name: str) -> dict[str, Any]:
         self._hold(value, name, schema_name)

@@ -65,7 +65,7 @@ def lines_bytes(lines: int, values: int, line_bytes: int) -> int:
     return line_bytes * lines + _VALUE_BYTES * values + _LOOSE_VALUE_BYTES * loose
 
 
-def kept_bytes(parsed: int) -> int:
+def bytes_to_keep(parsed: int) -> int:
     """About how much memory is left of documents, once they are read, that took so much."""
     return int(_KEPT_SHARE * parsed)
 
@@ -105,7 +105,7 @@ class Budget:
                 where=where,
             )
         self._left -= taken
-        self._keep(kept_bytes(taken), where)
+        self._keep(bytes_to_keep(taken), where)
 
     def spend_lines(self, piece: bytes, line_bytes: int, *, where: str) -> None:
         """Take off what a piece of samples or attempts takes.

@@ -16,16 +16,15 @@ from capsule.archive import (
     codec,
     consistency,
     crate,
+    derived,
     limits,
     predecessors,
-    readme,
     strangers,
-    strict,
     texts,
 )
 from capsule.archive.bag import Source
 from capsule.archive.container import Zip
-from capsule.archive.crate import Payload
+from capsule.archive.derived import CARRIED
 from capsule.archive.folder import Folder
 from capsule.archive.limits import (
     MOST_BYTES,
@@ -42,12 +41,8 @@ from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
 
-# what a capsule carries besides what it states
-CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE, consistency.DATASETS)
 # so much of the documents is not read twice
 _KEPT_BYTES = 48 << 20
-# memory that two crates may take to be told in what they differ
-_MOST_COMPARED_BYTES = 64 << 20
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
 # these are compared by their digests
@@ -55,9 +50,6 @@ _COMPARED = frozenset(bag.PAYLOAD + name for name in (codec.METRICS, crate.NAME)
 _CRATE = bag.PAYLOAD + crate.NAME
 _ITS_DOCUMENTS = frozenset(bag.PAYLOAD + predecessors.PREFIX + name for name in codec.DOCUMENTS)
 _TAGS = frozenset((bag.BAGIT, bag.INFO))
-_LONGEST = 100
-# what odd documents that fit their schema end in
-_UNUSUAL = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +284,7 @@ def _read(source: Source, path: Path, expected: str | None) -> Capsule:
     record = _record(tuple(payload), load, where)
     own = predecessors.faults(record, payload, CARRIED, where=where)
     _refuse(list(islice(chain(consistency.faults(record), own), _SHOWN)), where)
-    _refuse(_derived_faults(record, source, payload, sizes, load), where)
+    _refuse(derived.faults(record, source, payload, sizes, load), where)
     return Capsule(
         record=record,
         id=digests[bag.TAG_MANIFEST].hex,
@@ -350,80 +342,6 @@ def _small(sizes: Mapping[str, int]) -> set[str]:
         if left >= 0:
             kept.add(path)
     return kept
-
-
-def _derived_faults(
-    record: Record,
-    source: Source,
-    payload: Mapping[str, Digest],
-    sizes: Mapping[str, int],
-    load: Callable[[str], Iterable[bytes]],
-) -> list[str]:
-    """What follows from the record and the files, and yet is not there as it follows."""
-    faults: list[str | None] = [consistency.levels_fault(record, payload)]
-    faults += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
-    evidence = list(consistency.evidence_faults(record, payload))
-    faults += evidence or islice(texts.faults(record, load), _SHOWN)
-    info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
-    for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
-        if b"".join(source.chunks(name)) != expected:
-            faults.append(f"{name} does not say what follows from the payload")
-    if _is_other(codec.METRICS, codec.metrics(record), payload):
-        faults.append("results/metrics.json does not follow from the samples")
-    stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}
-    faults += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
-    faults += [
-        f"data/{name} has no place in a capsule"
-        for name in payload
-        if name not in stated and not name.startswith(CARRIED)
-    ]
-    try:
-        faults += _description_faults(record, payload, sizes, load)
-    except _UNUSUAL as error:
-        faults.append(f"what it states cannot be described: {repr(error)[:200]}")
-    return [fault for fault in faults if fault]
-
-
-def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
-    """Whether a file that is there has other bytes than follow: its digest is known already."""
-    return name in payload and payload[name] != digest.of_pieces(due)
-
-
-def _description_faults(
-    record: Record,
-    payload: Mapping[str, Digest],
-    sizes: Mapping[str, int],
-    load: Callable[[str], Iterable[bytes]],
-) -> Iterator[str]:
-    """Where README and crate are not what the writer makes of the record and the files."""
-    if record.tool != __version__:
-        # another release has other words for them; `facts` says that nobody compared
-        return
-    if _is_other(readme.NAME, readme.build(record, payload), payload):
-        yield f"{readme.NAME} does not follow from the record"
-    files = [
-        Payload(path=name, size_bytes=sizes[name], digest=payload[name])
-        for name in sorted(payload)
-        if name != crate.NAME
-    ]
-    if _is_other(crate.NAME, crate.build(record, files), payload):
-        yield _crate_fault(b"".join(load(crate.NAME)), b"".join(crate.build(record, files)))
-
-
-def _crate_fault(data: bytes, due: bytes) -> str:
-    if max(map(limits.parsed_bytes, (data, due))) > _MOST_COMPARED_BYTES:
-        return f"{crate.NAME} describes otherwise what the capsule holds"
-    try:
-        stated, follows = (
-            crate.by_id(strict.parse(text, where=crate.NAME)) for text in (data, due)
-        )
-        wrong = sorted(
-            name for name in stated.keys() | follows if stated.get(name) != follows.get(name)
-        )
-    except _UNUSUAL as error:
-        return f"{crate.NAME} is no flat crate: {str(error)[:200]}"
-    names = ", ".join(name[:_LONGEST] for name in wrong[:_SHOWN])
-    return f"{crate.NAME} describes otherwise: {names or 'the same in another form'}"
 
 
 def _refuse(faults: list[str], where: str) -> None:

@@ -87,7 +87,7 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     attempts = sum(trials.values())
     yield (
         "bytes of samples, attempts and records once they are read",
-        limits.kept_bytes(parsed)
+        limits.bytes_to_keep(parsed)
         + limits.lines_bytes(runs, values, limits.LINE_BYTES)
         + limits.lines_bytes(attempts, 0, limits.ATTEMPT_BYTES),
         limits.MOST_KEPT_BYTES,

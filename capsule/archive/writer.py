@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
 
-from capsule.archive import bag, codec, crate, limits, names, predecessors, reader, readme
+from capsule.archive import bag, codec, crate, derived, limits, names, predecessors, reader, readme
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
 from capsule.archive.limits import MOST_BYTES
@@ -140,7 +140,7 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     }
     for file in files:
         path = bag.PAYLOAD + file.path
-        if path in contents or not file.path.startswith(reader.CARRIED):
+        if path in contents or not file.path.startswith(derived.CARRIED):
             raise BugError(f"no place in a capsule for a file named {path}")
         contents[path] = file.source
     check_names(contents)

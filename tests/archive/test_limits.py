@@ -119,7 +119,7 @@ def test_the_memory_of_documents_is_one_budget() -> None:
 def test_documents_samples_and_attempts_share_what_is_kept() -> None:
     document = b"[" + b",".join([b"{}"] * 1_000_000) + b"]"
     line = b"," * 15 + b"\n"
-    kept = limits.kept_bytes(limits.parsed_bytes(document))
+    kept = limits.bytes_to_keep(limits.parsed_bytes(document))
     piece = limits.lines_bytes(1000, 1000, limits.LINE_BYTES)
     budget = Budget()
     budget.spend(document, where="it")

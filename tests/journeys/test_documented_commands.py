@@ -10,14 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support import documented
 from tests.support.command import User, write_manifest, write_script
-from tests.support.documented import ROOT
+from tests.support.documented import ROOT, Here, There
 from tests.support.engines import engine_cache, registry_host, small_image, torch_image
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -31,33 +30,6 @@ COPIED = (
     "manifests",
     "tools",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Here:
-    """Executed here.
-
-    Attributes:
-        command: What is executed instead, where the shown one has placeholders or takes too long.
-            `{image}`, `{torch}` and `{registry}` are those of the tests.
-        before: Commands that must have been executed.
-        codes: The exit codes that it may end with.
-        says: A part of what it prints.
-        needs: Marks of its test.
-    """
-
-    command: str | None = None
-    before: tuple[str, ...] = ()
-    codes: tuple[int, ...] = (0,)
-    says: str = ""
-    needs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class There:
-    """Executed by another test, `file::function` below tests/, or by a script of tests/."""
-
-    test: str
 
 
 QUICKSTART = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from capsule import archive
-from capsule.archive import reader, writer
+from capsule.archive import derived, writer
 from capsule.archive.codec import pretty
 from capsule.archive.container import ZipWriter
 from capsule.record import File, Record
@@ -129,5 +129,5 @@ def carry(capsule: archive.Capsule) -> list[File]:
     return [
         File(path=name, source=capsule.open(name))
         for name in capsule.digests
-        if name.startswith(reader.CARRIED)
+        if name.startswith(derived.CARRIED)
     ]

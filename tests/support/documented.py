@@ -9,6 +9,7 @@ import site
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,33 @@ PAGES = (
 _COMMAND = re.compile(r"(?:\.venv/bin/)?(?:capsule|python(?:3(?:\.\d+)?)?) \S")
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.M | re.S)
 _INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.M)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """Executed here.
+
+    Attributes:
+        command: What is executed instead, where the shown one has placeholders or takes too long.
+            `{image}`, `{torch}` and `{registry}` are those of the tests.
+        before: Commands that must have been executed.
+        codes: The exit codes that it may end with.
+        says: A part of what it prints.
+        needs: Marks of its test.
+    """
+
+    command: str | None = None
+    before: tuple[str, ...] = ()
+    codes: tuple[int, ...] = (0,)
+    says: str = ""
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class There:
+    """Executed by another test, `file::function` below tests/, or by a script of tests/."""
+
+    test: str
 
 
 def commands() -> set[str]:

@@ -1,0 +1,106 @@
+"""What follows from a record and the files of its capsule: made again, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from capsule import __version__, digest
+from capsule.archive import (
+    bag,
+    codec,
+    consistency,
+    crate,
+    limits,
+    predecessors,
+    readme,
+    strict,
+    texts,
+)
+from capsule.archive.bag import Source
+from capsule.archive.crate import Payload
+from capsule.digest import Digest
+from capsule.record import Record
+
+# what a capsule carries besides what it states
+CARRIED = ("inputs/", "levels/", "logs/", consistency.EVIDENCE, consistency.DATASETS)
+# memory that two crates may take to be told in what they differ
+_MOST_COMPARED_BYTES = 64 << 20
+_LONGEST = 100
+# what odd documents that fit their schema end in
+_UNUSUAL = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_SHOWN = 20
+
+
+def faults(
+    record: Record,
+    source: Source,
+    payload: Mapping[str, Digest],
+    sizes: Mapping[str, int],
+    load: Callable[[str], Iterable[bytes]],
+) -> list[str]:
+    """What follows from the record and the files, and yet is not there as it follows."""
+    differences: list[str | None] = [consistency.levels_fault(record, payload)]
+    differences += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
+    evidence = list(consistency.evidence_faults(record, payload))
+    differences += evidence or islice(texts.faults(record, load), _SHOWN)
+    info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
+    for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
+        if b"".join(source.chunks(name)) != expected:
+            differences.append(f"{name} does not say what follows from the payload")
+    if _is_other(codec.METRICS, codec.metrics(record), payload):
+        differences.append("results/metrics.json does not follow from the samples")
+    stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}
+    differences += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
+    differences += [
+        f"data/{name} has no place in a capsule"
+        for name in payload
+        if name not in stated and not name.startswith(CARRIED)
+    ]
+    try:
+        differences += _description_faults(record, payload, sizes, load)
+    except _UNUSUAL as error:
+        differences.append(f"what it states cannot be described: {repr(error)[:200]}")
+    return [fault for fault in differences if fault]
+
+
+def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
+    """Whether a file that is there has other bytes than follow: its digest is known already."""
+    return name in payload and payload[name] != digest.of_pieces(due)
+
+
+def _description_faults(
+    record: Record,
+    payload: Mapping[str, Digest],
+    sizes: Mapping[str, int],
+    load: Callable[[str], Iterable[bytes]],
+) -> Iterator[str]:
+    """Where README and crate are not what the writer makes of the record and the files."""
+    if record.tool != __version__:
+        # another release has other words for them; `facts` says that nobody compared
+        return
+    if _is_other(readme.NAME, readme.build(record, payload), payload):
+        yield f"{readme.NAME} does not follow from the record"
+    files = [
+        Payload(path=name, size_bytes=sizes[name], digest=payload[name])
+        for name in sorted(payload)
+        if name != crate.NAME
+    ]
+    if _is_other(crate.NAME, crate.build(record, files), payload):
+        yield _crate_fault(b"".join(load(crate.NAME)), b"".join(crate.build(record, files)))
+
+
+def _crate_fault(data: bytes, due: bytes) -> str:
+    if max(map(limits.parsed_bytes, (data, due))) > _MOST_COMPARED_BYTES:
+        return f"{crate.NAME} describes otherwise what the capsule holds"
+    try:
+        stated, follows = (
+            crate.by_id(strict.parse(text, where=crate.NAME)) for text in (data, due)
+        )
+        wrong = sorted(
+            name for name in stated.keys() | follows if stated.get(name) != follows.get(name)
+        )
+    except _UNUSUAL as error:
+        return f"{crate.NAME} is no flat crate: {str(error)[:200]}"
+    names = ", ".join(name[:_LONGEST] for name in wrong[:_SHOWN])
+    return f"{crate.NAME} describes otherwise: {names or 'the same in another form'}"
