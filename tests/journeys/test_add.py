@@ -12,8 +12,9 @@ import pytest
 
 from capsule import archive, digest, notes
 from capsule.origin import Added, Verification
-from capsule.record import File, Record
+from capsule.record import Record
 from tests.journeys.test_resume import attempts_in, kill_tree, wait_for_workload
+from tests.support.capsules import carry
 from tests.support.command import REPORT, Document, User, write_manifest, write_script
 from tests.support.records import make_image
 
@@ -200,9 +201,8 @@ def reseal(capsule: Path, target: Path, change: Callable[[Record], Record]) -> N
     """The same capsule, sealed with another record by somebody who changed it."""
     with archive.read(capsule) as opened:
         record = change(opened.record)
-        kept = ("inputs/", "levels/") if record.levels["digest"] else ("inputs/",)
-        carried = [name for name in opened.digests if name.startswith(kept)]
-        files = [File(path=name, source=opened.open(name)) for name in carried]
+        has_levels = bool(record.levels["digest"])
+        files = [one for one in carry(opened) if has_levels or not one.path.startswith("levels/")]
         archive.write(record, files, target)
 
 
