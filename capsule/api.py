@@ -20,6 +20,7 @@ from capsule import session as sessions
 from capsule.archive import Capsule
 from capsule.digest import parse_id
 from capsule.errors import UsageError
+from capsule.extending import extend
 from capsule.fetching.store import Fetched, fetch
 from capsule.judgement import diff, judge, judge_records
 from capsule.manifest import Manifest
@@ -66,6 +67,7 @@ __all__ = [
     "VerifyOptions",
     "Watch",
     "diff",
+    "extend",
     "fetch",
     "open",
     "pair",

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import reading, reexecution, summary
+from capsule import extension, reading, reexecution, summary
 from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
+from capsule.extension import Extended
 from capsule.notes import Note
 from capsule.origin import Added, Verification
 from capsule.record import Attempt, File, Record, sample_order
@@ -93,17 +94,27 @@ def reopen(path: Path, origin: Verification) -> Earlier:
     Raises:
         DamagedError: It is not the capsule that the run was begun with.
     """
-    capsule = reading.read(path)
-    if capsule.id != origin.added[-1].id:
-        raise DamagedError(
-            f"this is capsule {capsule.id[:12]}, and the run adds to {origin.added[-1].id[:12]}",
-            where=str(path),
-            advice="its run folder was changed; start anew",
-        )
+    capsule = reopen_capsule(path, origin.added[-1].id)
     return Earlier(capsule=capsule, seeds=reading.fresh_seeds(capsule.record))
 
 
-def keep(earlier: Earlier, path: Path) -> None:
+def reopen_capsule(path: Path, capsule_id: str) -> Capsule:
+    """Read the copy of a capsule that a run folder keeps.
+
+    Raises:
+        DamagedError: It is not the capsule that the run was begun with.
+    """
+    capsule = reading.read(path)
+    if capsule.id != capsule_id:
+        raise DamagedError(
+            f"this is capsule {capsule.id[:12]}, and the run adds to {capsule_id[:12]}",
+            where=str(path),
+            advice="its run folder was changed; start anew",
+        )
+    return capsule
+
+
+def keep(earlier: Earlier | Extended, path: Path) -> None:
     """Copy it into a run folder, for a resumed run.
 
     Raises:
@@ -121,7 +132,7 @@ def keep(earlier: Earlier, path: Path) -> None:
         ) from None
 
 
-def require_same(earlier: Earlier, resolved: Resolved) -> None:
+def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
     """Stop where runs here would be of another image or by another program.
 
     Raises:
@@ -152,13 +163,15 @@ def require_same(earlier: Earlier, resolved: Resolved) -> None:
         )
 
 
-def merge(record: Record, earlier: Earlier) -> Record:
+def merge(record: Record, earlier: Earlier | Extended) -> Record:
     """One record of the runs of both; nodes of the earlier one come last.
 
     Args:
         record: Of what ran now. Its plan is that of both.
         earlier: What ran before.
     """
+    if isinstance(earlier, Extended):
+        return extension.merge(record, earlier)
     before = earlier.record
     notes = (*record.notes, *before.notes, *_software_notes(record, before))
     attempts = tuple(_carry_over(one, len(record.nodes), earlier) for one in before.attempts)
@@ -187,6 +200,25 @@ def files(earlier: Earlier, folder: Path) -> list[File]:
         File(path=_carried_path(path.relative_to(folder).as_posix(), earlier), source=path)
         for kind in _CARRIED
         for path in earlier.capsule.extract(kind, folder / kind)
+    ]
+
+
+def carry(capsule: Capsule, folder: Path) -> list[File]:
+    """Logs and evidence of a capsule, where they lie in it.
+
+    Args:
+        capsule: Is read again.
+        folder: To lay the files out in; what an interrupted call left there is removed.
+
+    Raises:
+        DamagedError: It was changed since it was read.
+        ExecutionError: The folder cannot be written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    return [
+        File(path=path.relative_to(folder).as_posix(), source=path)
+        for kind in _CARRIED
+        for path in capsule.extract(kind, folder / kind)
     ]
 
 

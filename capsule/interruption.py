@@ -14,9 +14,10 @@ from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import payload
 from capsule.execute.workspace import Workspace, read_file
+from capsule.extension import Extended
 from capsule.jsons import JsonObject
 from capsule.options import Limits
-from capsule.origin import Verification, original_id
+from capsule.origin import Extension, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, Setup
 from capsule.resolve import Request, Resolved, Used
@@ -31,7 +32,7 @@ class CutOff:
     workspace: Workspace
     plan: Plan
     setup: Setup
-    earlier: Earlier | None = None
+    earlier: Earlier | Extended | None = None
 
     def prospect(self, output: Path | None, limits: Limits = Limits()) -> Outlook:
         """What will come of it, with what has come already."""
@@ -83,7 +84,9 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
             advice="it was changed, or begun by another version of capsule; start anew",
         )
     _rehearse(workspace, plan, setup)
-    earlier = None
+    earlier: Earlier | Extended | None = None
+    if isinstance(setup.origin, Extension):
+        earlier = Extended(capsule=earlier_runs.reopen_capsule(workspace.earlier, setup.origin.of))
     if isinstance(setup.origin, Verification) and setup.origin.added:
         earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
     return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)

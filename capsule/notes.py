@@ -20,10 +20,10 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
-REREAD = "reread"
+REREAD, ADDED = "reread", "seeds-added"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD}
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED}
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -90,4 +90,21 @@ def second_reading(capsule_id: str, *, later: int, gone: int) -> Note:
         sentence="; ".join(
             [f"its numbers were read again from what capsule {capsule_id[:12]} holds", *claims]
         ),
+    )
+
+
+def addition(capsule_id: str, *, first: int, added: int, later: int) -> Note:
+    """Seeds were added to a run that was sealed.
+
+    Args:
+        capsule_id: Of the capsule with the first ones.
+        first: How many those are.
+        added: How many more there are now.
+        later: How many of its claims decide nothing for that.
+    """
+    claims = f"; {later} of its claims are about all runs now, and decide nothing" if later else ""
+    return Note(
+        code=ADDED,
+        sentence=f"{added} of its {first + added} seeds were added after {first} were sealed as"
+        f" capsule {capsule_id[:12]}, by whoever had seen those{claims}",
     )

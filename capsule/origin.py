@@ -92,14 +92,16 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """More runs of a capsule's own plan, under further seeds.
+    """A capsule's runs, and more of its own plan, under further seeds.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
+        seeds: How many seeds were added to its own.
     """
 
     kind: ClassVar[str] = "extension"
     of: str
+    seeds: int
 
 
 @dataclass(frozen=True, kw_only=True)

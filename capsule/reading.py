@@ -12,7 +12,17 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
-from capsule import __version__, archive, digest, freezing, levels, notes, rereading, summary
+from capsule import (
+    __version__,
+    archive,
+    digest,
+    extension,
+    freezing,
+    levels,
+    notes,
+    rereading,
+    summary,
+)
 from capsule import plan as plans
 from capsule.archive import Capsule
 from capsule.collector import pause_collector
@@ -99,6 +109,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _claim_faults(record)
     yield from _note_faults(record)
     yield from _release_faults(record)
+    yield from extension.deviations(record)
     if record.predecessor is not None:
         before = faults(record.predecessor.record)
         yield from (f"its predecessor is no run's: {fault}" for fault in before)
@@ -111,9 +122,6 @@ def fresh_seeds(record: Record) -> tuple[int, ...]:
 
 
 def _plan_faults(record: Record) -> Iterator[str]:
-    if isinstance(record.origin, Extension):
-        yield f"its origin is {record.origin.kind!r}, which no command makes"
-        return
     try:
         plan = _plan(record)
     except UsageError as error:
@@ -223,6 +231,8 @@ def _claim_faults(record: Record) -> Iterator[str]:
     due = (
         freezing.follow(record.manifest.claims, summary.run_values(record))
         if record.predecessor is None
+        else extension.claims(record)
+        if isinstance(record.origin, Extension)
         else rereading.claims(record)
     )
     verifies = isinstance(record.origin, Verification)
@@ -309,6 +319,8 @@ def _notes(record: Record) -> Iterator[Note]:
         yield notes.no_container()
     if isinstance(record.origin, Rereading):
         yield rereading.note(record)
+    if isinstance(record.origin, Extension):
+        yield extension.note(record)
     if isinstance(record.origin, Verification):
         return
     has_image = record.manifest.image is not None

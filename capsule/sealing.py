@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import archive, earlier, leavings, places, reading
+from capsule import archive, earlier, extension, leavings, places, reading
 from capsule.archive.limits import MOST_LOG_BYTES
 from capsule.errors import BugError, CapsuleError, DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.execute.workspace import read_file, write_durably
+from capsule.extension import Extended
 from capsule.interruption import CutOff
 from capsule.options import PairOptions, ResumeOptions, RunOptions
 from capsule.origin import original_id
@@ -175,7 +176,10 @@ def write(
     if findings:
         watch.private(list(map(str, findings)))
     files = [*payload.files_to_carry(workspace), *logs]
-    if session.earlier is not None:
+    if isinstance(session.earlier, Extended):
+        files = [*payload.files_to_carry(workspace), *extension.place(logs)]
+        files += earlier.carry(session.earlier.capsule, session.workspace.earlier_files)
+    elif session.earlier is not None:
         files += earlier.files(session.earlier, session.workspace.earlier_files)
     capsule_id = archive.write(record, files, target)
     return Sealed(path=target, id=capsule_id, record=record)

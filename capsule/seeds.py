@@ -10,6 +10,8 @@ from capsule.errors import UsageError
 from capsule.manifest import SEED_RANGE
 
 _LONGEST_NONCE = 200
+# what each kind of seed follows from besides an id
+_FRESH, _ADDED = "capsule-seed-2", "capsule-added-seed-1"
 
 
 def fresh_seeds(
@@ -54,6 +56,39 @@ def fresh_seeds(
     return tuple(itertools.islice(_derive(source, taken, within), wanted))
 
 
+def added_seeds(
+    capsule_id: str,
+    originals: Sequence[int],
+    *,
+    count: int,
+    within: tuple[int, int] = SEED_RANGE,
+) -> tuple[int, ...]:
+    r"""Seeds that an author adds to a run that was sealed, and cannot choose.
+
+    As `fresh_seeds`, of sha256("capsule-added-seed-1\n<id>\n<i>\n"): no verifier draws the same.
+
+    Args:
+        capsule_id: 64 lower-case hex digits.
+        originals: Seeds of the run.
+        count: How many.
+        within: Lowest and highest seed that the benchmarks take.
+
+    Raises:
+        UsageError: There are not so many seeds left.
+
+    >>> added_seeds("0" * 64, [17, 18], count=2) == fresh_seeds("0" * 64, [17, 18])
+    False
+    """
+    low, high = within
+    taken = {seed for seed in originals if low <= seed <= high}
+    if count > high - low + 1 - len(taken):
+        raise UsageError(
+            f"{count} seeds more are more than the manifest's seed_range leaves, {low} to {high}",
+            advice="add fewer",
+        )
+    return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
+
+
 def require_nonce(word: str) -> None:
     """Stop at a word that two people could read differently, or not at all.
 
@@ -68,10 +103,12 @@ def require_nonce(word: str) -> None:
         )
 
 
-def _derive(source: str, taken: set[int], within: tuple[int, int]) -> Iterator[int]:
+def _derive(
+    source: str, taken: set[int], within: tuple[int, int], rule: str = _FRESH
+) -> Iterator[int]:
     low, high = within
     for index in itertools.count():
-        text = f"capsule-seed-2\n{source}\n{index}\n"
+        text = f"{rule}\n{source}\n{index}\n"
         number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
         seed = low + number % (high - low + 1)
         if seed not in taken:

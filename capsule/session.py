@@ -19,6 +19,7 @@ from capsule.execute import audit, gather, loop, payload
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
+from capsule.extension import Extended
 from capsule.interruption import CutOff, add_begun_controls, require_same_programs, this_node
 from capsule.manifest import Command, commands, looks
 from capsule.options import Limits
@@ -55,7 +56,7 @@ class Session:
     Attributes:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
-        earlier: A verification whose trials are not run again, and count; None for none.
+        earlier: A capsule whose trials are not run again, and count; None for none.
         own: Whether what it executes is this user's: its capsule is, then, too.
     """
 
@@ -65,7 +66,7 @@ class Session:
     setting: Setting
     claims: tuple[FrozenClaim, ...] | None
     gatherer: gather.Gatherer
-    earlier: Earlier | None = None
+    earlier: Earlier | Extended | None = None
     own: bool = True
 
     @property
@@ -83,7 +84,7 @@ def begin(
     *,
     work: Path | None,
     claims: tuple[FrozenClaim, ...] | None = None,
-    earlier: Earlier | None = None,
+    earlier: Earlier | Extended | None = None,
     own: bool = True,
 ) -> Session:
     """Make the folder of a new run, whole or not at all.
@@ -114,9 +115,9 @@ def set_up(
     terms: Terms,
     *,
     claims: Sequence[FrozenClaim] | None = None,
-    earlier: Earlier | None = None,
+    earlier: Earlier | Extended | None = None,
 ) -> Setup:
-    """What is decided before the first process start, under a name of its own.
+    """What is decided before the first process start.
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
@@ -125,7 +126,7 @@ def set_up(
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
-        started=_now(),
+        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         runtime=resolved.runtime.name,
         contained=resolved.runtime.contained,
         image=resolved.image,
@@ -147,7 +148,7 @@ def lay_out(
     terms: Terms,
     *,
     place: Path | None,
-    earlier: Earlier | None = None,
+    earlier: Earlier | Extended | None = None,
 ) -> None:
     """Fill a new run folder with everything that a later process needs, and note it as begun.
 
@@ -313,10 +314,12 @@ def _origin(
     resolved: Resolved,
     terms: Terms,
     claims: Sequence[FrozenClaim],
-    earlier: Earlier | None,
+    earlier: Earlier | Extended | None,
 ) -> Origin:
     if terms.side is not None:
         return terms.side
+    if isinstance(earlier, Extended):
+        return earlier.name_origin(plan.manifest)
     if plan.verifies is None:
         return Original(image=terms.image)
     seeds = _count_fresh(plan)
@@ -373,10 +376,5 @@ def _count_fresh(plan: Plan) -> int:
 
 
 def _end(session: Session) -> str:
-    # not now: a run that is sealed a second time, since a kill came in between, keeps its id; and
-    # no clock that was set back ends a run before it starts
+    # not now: sealed again after a kill it keeps its id; nor does a clock end it before its start
     return max(session.setup.started, session.workspace.log.last_end or "")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

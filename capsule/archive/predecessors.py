@@ -13,11 +13,14 @@ from capsule.archive import bag, codec, consistency
 from capsule.archive.limits import Budget
 from capsule.digest import Digest
 from capsule.errors import DamagedError
-from capsule.origin import Original, predecessor_id
+from capsule.origin import Extension, Original, predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
 
 PREFIX = "predecessor/"
+ADDED = "added/"
+"""Folder, in those of logs and evidence, of what lies there of runs that were added."""
+_ADDED = (f"logs/{ADDED}", f"{consistency.EVIDENCE}{ADDED}")
 _SHOWN = 3
 _TAGS = (bag.MANIFEST, bag.TAG_MANIFEST)
 
@@ -115,8 +118,13 @@ def faults(
     changed += [PREFIX + name for name in stated if bag.PAYLOAD + name not in files]
     if changed:
         yield f"{', '.join(sorted(changed)[:_SHOWN])}: not as capsule {own_id} has it"
+    may_have_more = _ADDED if isinstance(record.origin, Extension) else ()
     more = [
-        name for name in payload if name.startswith(carried) and bag.PAYLOAD + name not in files
+        name
+        for name in payload
+        if name.startswith(carried)
+        and bag.PAYLOAD + name not in files
+        and not name.startswith(may_have_more)
     ]
     if more:
         yield f"{', '.join(sorted(more)[:_SHOWN])}: not in capsule {own_id}"

@@ -16,7 +16,7 @@ from capsule.record import Dataset, Setup, Source
 _ORIGINS: Mapping[str, type[Origin]] = {
     origin.kind: origin for origin in (Original, Verification, Side, Extension, Rereading)
 }
-_WHOLE = ("runs", "look", "seed_rule")
+_WHOLE = ("runs", "look", "seed_rule", "seeds")
 
 
 def origin_to_json(origin: Origin) -> dict[str, Any]:

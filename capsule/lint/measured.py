@@ -147,7 +147,8 @@ def _out_of_reach(one: _Measured) -> str | None:
     remedy = (
         "allow more, or have the runs scatter less"
         if more is None
-        else f"{max(more, runs.n + 1)} seeds on each side would"
+        else f"{max(more, runs.n + 1)} seeds on each side would (`capsule run --add-seeds"
+        f" {max(more - runs.n, 1)}` shows it, and decides nothing)"
     )
     # these runs' own spread made a margin in standard deviations: that it is out of reach is chance
     none = (

@@ -28,6 +28,7 @@ class Arguments(RunOptions):
     follow: bool = False
     try_out: bool = False
     dry_run: bool = False
+    add_seeds: int | None = None
     json: bool = False
 
 
@@ -52,6 +53,13 @@ def _add(parser: ArgumentParser) -> None:
         "--dry-run",
         action="store_true",
         help="show what would be started, with which words, mounts and image, and start nothing",
+    )
+    parser.add_argument(
+        "--add-seeds",
+        type=verb.count,
+        metavar="N",
+        help="run a capsule's plan under N seeds more, which follow from its id, and seal its runs"
+        " and these together; MANIFEST is then that capsule",
     )
     verb.add_json(parser)
 
@@ -80,6 +88,9 @@ def _run(arguments: Arguments, console: Console) -> int:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     elif arguments.try_out:
         return _try_out(arguments.manifest, arguments, console)
+    elif arguments.add_seeds is not None:
+        _check_addition(arguments)
+        sealed = api.extend(arguments.manifest, arguments.add_seeds, arguments, watch)
     elif arguments.dry_run:
         return _plan(arguments.manifest, arguments, console)
     else:
@@ -103,6 +114,15 @@ def _run(arguments: Arguments, console: Console) -> int:
     return 0
 
 
+def _check_addition(arguments: Arguments) -> None:
+    unfit = {"--frameworks": arguments.frameworks, "--dry-run": arguments.dry_run}
+    for flag in (flag for flag, value in unfit.items() if value):
+        raise UsageError(
+            f"--add-seeds and {flag} exclude each other",
+            advice="added runs are those of the capsule's own plan, under further seeds",
+        )
+
+
 def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError("name a manifest, or a run folder with --resume, but not both")
@@ -110,6 +130,7 @@ def _check_resumption(arguments: Arguments) -> None:
         "--frameworks": arguments.frameworks,
         "--dry-run": arguments.dry_run,
         "--try": arguments.try_out,
+        "--add-seeds": arguments.add_seeds,
     }
     for flag in (flag for flag, value in unfit.items() if value):
         raise verb.conflict(flag)
@@ -136,6 +157,7 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
     from capsule import api, lint, manifest, report
 
     flags = {
+        "--add-seeds": arguments.add_seeds,
         "--dry-run": arguments.dry_run,
         "--keep-going": arguments.keep_going,
         "--output": arguments.output,
@@ -182,6 +204,7 @@ RUN = Verb(
         "capsule run --try manifest.json",
         "capsule run manifest.json --image docker://registry.example/torch@sha256:...",
         "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...",
+        "capsule run --add-seeds 5 a.capsule.zip",
         "capsule run --resume quickstart-1a2b3c4d.run",
     ),
     one="manifest",

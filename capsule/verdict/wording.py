@@ -120,8 +120,7 @@ def margin(claim: FrozenClaim, original: MetricRuns) -> str:
     if claim.scale == "log":
         return f"a factor of {number(natural(end, log=True), 4)} (the author's margin)"
     if author.relative is not None:
-        mean = "the published mean" if claim.pattern.published else "the original's mean"
-        return f"{number(end)} ({number(100 * author.relative)} % of {mean})"
+        return f"{number(end)} ({number(100 * author.relative)} % of {_mean_of(claim)})"
     return f"{number(end)} (the author's margin)"
 
 
@@ -133,9 +132,14 @@ def _why_zero(claim: FrozenClaim, original: MetricRuns) -> str:
             return "the published standard deviation is 0"
         return f"{_runs(claim, original)} do not differ from each other"
     if author.relative is not None:
-        mean = "the published mean" if claim.pattern.published else "the original's mean"
-        return f"{number(100 * author.relative)} % of {mean}, which is 0"
+        return f"{number(100 * author.relative)} % of {_mean_of(claim)}, which is 0"
     return "the author's margin"
+
+
+def _mean_of(claim: FrozenClaim) -> str:
+    if claim.pattern.published:
+        return "the published mean"
+    return "the mean of the runs that were sealed first" if claim.later else "the original's mean"
 
 
 def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
@@ -154,6 +158,8 @@ def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
     published = claim.pattern.published
     if published is not None:
         return f"the {published.n or UNKNOWN_RUNS} published runs"
+    if claim.later:
+        return "the runs that were sealed first"
     return f"the original's {len(independent(original).values)} runs"
 
 

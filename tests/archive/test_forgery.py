@@ -378,7 +378,7 @@ def test_evidence_that_does_not_fit_is_refused(
             added=(Added(id="cd" * 32, runs=3),),
         ),
         Side(pair="p", side="b", order="abab", margin=1.01, metrics=("*/*/*/forward_time",)),
-        Extension(of="ab" * 32),
+        Extension(of="ab" * 32, seeds=2),
         Rereading(of="ab" * 32),
     ],
 )

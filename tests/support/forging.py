@@ -262,7 +262,7 @@ def as_verification(record: Record) -> Record:
 
 
 def as_extension(record: Record) -> Record:
-    return replace(record, origin=Extension(of="0" * 64))
+    return replace(record, origin=Extension(of="0" * 64, seeds=2))
 
 
 def in_another_order(record: Record) -> Record:

@@ -1,0 +1,91 @@
+"""More seeds for a run that was sealed: the same plan goes on, in a capsule of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from capsule import earlier, extension, places, reading, rerun, resealing, sealing
+from capsule import plan as plans
+from capsule import session as sessions
+from capsule.archive import Capsule
+from capsule.errors import UntrustedError, UsageError
+from capsule.extension import Extended
+from capsule.options import RunOptions, VerifyOptions
+from capsule.resolve import resolve
+from capsule.sealing import Sealed
+from capsule.session import Terms
+from capsule.trust import ledger
+from capsule.watch import SILENT, Watch
+
+
+def extend(
+    capsule: str | Path, seeds: int, options: RunOptions = RunOptions(), watch: Watch = SILENT
+) -> Sealed:
+    """Run a capsule's plan under more seeds here, and seal its runs and these together.
+
+    Args:
+        capsule: This user's own, of a run that was begun by itself.
+        seeds: How many more; which they are follows from the capsule's id.
+        options: As for a run; engine and image are those that it ran with.
+        watch: Follows the run.
+
+    Raises:
+        UsageError: It is another kind of capsule, an option is wrong, or runs here would not be of
+            one kind with its own.
+        UntrustedError: Somebody else sealed it.
+        CannotRunError: As for a run; so the following.
+        DamagedError: As for a run, or the capsule is not as it was sealed.
+        ExecutionError: As for a run.
+    """
+    places.check(output=options.output, work=options.work)
+    with reading.read(Path(capsule)) as before, places.scratch() as scratch:
+        _require_own(before, options)
+        plan = plans.make(extension.lengthen(before.record, before.id, seeds))
+        record = before.record
+        request = rerun.request(before, VerifyOptions(runtime=record.runtime), scratch)
+        request = replace(request, manifest=plan.manifest)
+        rerun.lay_out(before, request)
+        resolved = resolve(request, watch)
+        extended = Extended(capsule=before)
+        earlier.require_same(extended, resolved)
+        terms = Terms(keep_hosts=options.keep_hosts)
+        session = sessions.begin(plan, resolved, terms, work=options.work, earlier=extended)
+        session = sessions.limit(session, options)
+        with session.workspace.lock():
+            with sessions.follow(session, watch):
+                target = sealing.target(session, options.output)
+                sealing.check(target, session.workspace.folder)
+                execution = sessions.perform(session, watch, keep_going=options.keep_going)
+            execution = sessions.probe(session, execution)
+            return sealing.seal(
+                session,
+                execution,
+                sessions.assemble(session, execution),
+                target,
+                strict_privacy=options.strict_privacy,
+                watch=watch,
+            )
+
+
+def _require_own(before: Capsule, options: RunOptions) -> None:
+    """Stop unless these are runs of this user's own, to be gone on with as they were made.
+
+    Raises:
+        UsageError: It is another kind of capsule, or another engine or image was asked for.
+        UntrustedError: Somebody else sealed it.
+    """
+    resealing.take(before, "added to")
+    where = str(before.path)
+    if not ledger.holds(before.id):
+        raise UntrustedError(
+            "you did not seal this capsule, and only its author adds seeds to it",
+            where=where,
+            advice=f"capsule verify {before.path} runs it under fresh seeds, and judges it",
+        )
+    if options.image is not None or options.runtime not in ("auto", before.record.runtime):
+        raise UsageError(
+            "added runs have the image and the engine of the first ones",
+            where=where,
+            advice="leave --image and --runtime out, or run the manifest anew",
+        )

@@ -1,0 +1,170 @@
+"""Seeds added to a run that was sealed: which they are, what becomes of its claims, one record.
+
+Its author has seen the first runs, and stops adding when it pleases. So nobody chooses the seeds,
+every run stays, and margins keep the numbers that they were frozen to. A claim that the original's
+runs have a part in is about another number now: it is marked, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from capsule import freezing, manifest, notes, summary
+from capsule.archive import Capsule
+from capsule.archive.predecessors import ADDED
+from capsule.manifest import Manifest
+from capsule.origin import Extension
+from capsule.record import Attempt, File, FrozenClaim, Record, sample_order
+from capsule.seeds import added_seeds
+
+# these hold re-runs against a constant, whatever the original's runs were
+_CONSTANT = ("threshold", "bound")
+_KEPT = ("runtime", "contained", "image", "levels", "datasets", "sources")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extended:
+    """A run of its author's own that seeds are added to.
+
+    Attributes:
+        capsule: Open, and whole.
+    """
+
+    capsule: Capsule
+
+    @property
+    def record(self) -> Record:
+        """What its capsule states."""
+        return self.capsule.record
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Fresh seeds of a verification, of which it has none."""
+        return ()
+
+    @property
+    def trials(self) -> frozenset[str]:
+        """Ids of the trials that need not run again."""
+        return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
+
+    def name_origin(self, longer: Manifest) -> Extension:
+        """Why a run with more seeds takes place."""
+        count = len(longer.seeds) - len(self.record.manifest.seeds)
+        return Extension(of=self.capsule.id, seeds=count)
+
+
+def lengthen(before: Record, capsule_id: str, count: int) -> Manifest:
+    """The manifest of a run with so many seeds more.
+
+    Raises:
+        UsageError: Its range of seeds has not so many left.
+        ManifestError: It has more trials, then, than a manifest may ask for.
+    """
+    seeds = before.manifest.seeds
+    more = added_seeds(capsule_id, seeds, count=count, within=before.manifest.seed_range)
+    raw = {**json.loads(before.manifest.source), "seeds": [*seeds, *more]}
+    return manifest.read(
+        (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode(),
+        where=f"{before.manifest.name} with {count} seeds more",
+        folder=None,
+        subjects=before.plan["subjects"],
+    )
+
+
+def merge(record: Record, extended: Extended) -> Record:
+    """One record of the runs of both, the first ones as they were.
+
+    Args:
+        record: Of what ran now. Its plan is that of both.
+        extended: What ran before.
+    """
+    before = extended.record
+    attempts = tuple(_place(one, len(before.nodes)) for one in record.attempts)
+    record = replace(
+        record,
+        image=before.image,
+        sources=before.sources,
+        nodes=(*before.nodes, *record.nodes),
+        attempts=(*before.attempts, *attempts),
+        samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
+        predecessor=extended.capsule.as_predecessor(),
+    )
+    record = replace(record, claims=tuple(claims(record)))
+    stated = (*record.notes, *before.notes, note(record))
+    return replace(record, notes=tuple(dict.fromkeys(stated)))
+
+
+def place(files: list[File]) -> list[File]:
+    """Logs and evidence of the added runs, where those of the first ones do not lie."""
+    return [replace(one, path=_place_path(one.path)) for one in files]
+
+
+def _place(attempt: Attempt, nodes: int) -> Attempt:
+    return replace(
+        attempt,
+        nodes=tuple(node + nodes for node in attempt.nodes),
+        evidence=tuple(replace(one, path=_place_path(one.path)) for one in attempt.evidence),
+    )
+
+
+def _place_path(path: str) -> str:
+    kind, _, rest = path.partition("/")
+    return f"{kind}/{ADDED}{rest}"
+
+
+def claims(record: Record) -> Iterator[FrozenClaim]:
+    """The claims of a record with added seeds: as frozen by the first ones, looks by all."""
+    assert record.predecessor is not None
+    sealed = record.predecessor.record.claims
+    due = freezing.follow(record.manifest.claims, summary.run_values(record))
+    for before, claim in zip(sealed, due, strict=False):
+        constant = claim.type in _CONSTANT or claim.pattern.published is not None
+        yield replace(
+            before,
+            looks=claim.looks,
+            primary=before.primary and constant,
+            later=not constant,
+        )
+
+
+def note(record: Record) -> notes.Note:
+    """What a reader must know of a record with added seeds."""
+    assert isinstance(record.origin, Extension)
+    assert record.predecessor is not None
+    seeds = len(record.predecessor.record.manifest.seeds)
+    return notes.addition(
+        record.origin.of,
+        first=seeds,
+        added=record.origin.seeds,
+        later=sum(claim.later for claim in record.claims),
+    )
+
+
+def deviations(record: Record) -> Iterator[str]:
+    """Where a record that says it has added seeds is not its predecessor's with such seeds."""
+    if not isinstance(record.origin, Extension):
+        return
+    assert record.predecessor is not None
+    before, origin = record.predecessor.record, record.origin
+    there, here = (json.loads(one.manifest.source) for one in (before, record))
+    if {**there, "seeds": None} != {**here, "seeds": None}:
+        yield "its manifest differs from its predecessor's in more than its seeds"
+    first = before.manifest.seeds
+    more = added_seeds(origin.of, first, count=origin.seeds, within=before.manifest.seed_range)
+    if tuple(record.manifest.seeds) != (*first, *more):
+        yield f"its seeds are not its predecessor's and the {origin.seeds} that follow from its id"
+    if record.attempts[: len(before.attempts)] != before.attempts or any(
+        one.seed in first for one in record.attempts[len(before.attempts) :]
+    ):
+        yield "its attempts under the first seeds are not its predecessor's"
+    if [repr(one) for one in record.samples if one.seed in first] != list(
+        map(repr, before.samples)
+    ):
+        yield "its samples under the first seeds are not its predecessor's"
+    if record.nodes[: len(before.nodes)] != before.nodes:
+        yield "its nodes do not begin with its predecessor's"
+    for name in _KEPT:
+        if getattr(record, name) != getattr(before, name):
+            yield f"its {name} is not its predecessor's"

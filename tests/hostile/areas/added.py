@@ -1,0 +1,53 @@
+"""Capsules that say seeds were added to others: forged with every hash made to fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.hostile.case import Case, Prepare
+from tests.support import extending
+from tests.support.command import User
+from tests.support.extending import Change
+
+
+def _check(change: Change) -> Prepare:
+    def prepare(user: User) -> list[str | Path]:
+        return ["check", extending.lay_forged(user.folder, change)]
+
+    return prepare
+
+
+def _add(name: str) -> Prepare:
+    """More seeds for a capsule that somebody else sealed."""
+
+    def prepare(user: User) -> list[str | Path]:
+        (user.folder / name).write_bytes(extending.honest()[name])
+        return ["run", "--add-seeds", "2", name]
+
+    return prepare
+
+
+def _refuse(name: str, change: Change, says: str) -> Case:
+    return Case(name=f"added/{name}", prepare=_check(change), status=4, says=says)
+
+
+_SEEDS = "its seeds are not its predecessor's and the"
+CASES = (
+    Case(name="added/nothing", prepare=_check(extending.as_it_is), status=0, says="intact"),
+    _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 that follow"),
+    _refuse("chosen-seed", extending.with_a_chosen_seed, f"{_SEEDS} 3 that follow"),
+    _refuse("bad-one-left-out", extending.without_a_bad_one, f"{_SEEDS} 2 that follow"),
+    _refuse("better-first-run", extending.with_a_better_first_run, "logs/0001-stdout.txt: not as"),
+    _refuse("another-attempt", extending.with_another_attempt, "attempts under the first seeds"),
+    _refuse("claims-made-primary", extending.with_primary_claims, "is not frozen as it was"),
+    _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
+    _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
+    _refuse("another-node", extending.on_another_node, "nodes do not begin with its predecessor"),
+    Case(
+        name="added/strangers",
+        prepare=_add("a"),
+        status=4,
+        says="only its author adds seeds to it",
+    ),
+    Case(name="added/twice", prepare=_add("b"), status=2, says="was made of another"),
+)

@@ -1,0 +1,123 @@
+"""Seeds added to one's own sealed run: another capsule, which says so, and decides no more."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from capsule import api
+from capsule.errors import UsageError
+from capsule.options import RunOptions
+from capsule.seeds import added_seeds, fresh_seeds
+from tests.support import extending
+from tests.support.command import Document, User
+from tests.support.rereading import LOSS
+
+ID = "7" * 64
+
+
+def read_member(path: Path, member: str) -> Document:
+    with zipfile.ZipFile(path) as capsule:
+        document: Document = json.loads(capsule.read(member))
+    return document
+
+
+def test_added_seeds_follow_each_other_and_are_no_verifiers() -> None:
+    five = added_seeds(ID, [1, 2, 3], count=5)
+    assert added_seeds(ID, [1, 2, 3], count=2) == five[:2]
+    assert set(five).isdisjoint(fresh_seeds(ID, [1, 2, 3], count=50))
+    assert set(added_seeds(ID, [1, 2], count=2, within=(1, 4))) == {3, 4}
+    with pytest.raises(UsageError, match="3 seeds more are more than"):
+        added_seeds(ID, [1, 2], count=3, within=(1, 4))
+
+
+def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) -> None:
+    for name, data in extending.honest().items():
+        (author.folder / name).write_bytes(data)
+    first, both = (author.json("show", name) for name in ("a", "b"))
+    assert both["predecessor"] == first["id"]
+    assert both["seeds"] == [*first["seeds"], *added_seeds(first["id"], [1, 2, 3], count=3)]
+    assert (first["metrics"][LOSS]["n"], both["metrics"][LOSS]["n"]) == (3, 6)
+    there, here = (
+        read_member(author.folder / name, "data/capsule.json")["claims"] for name in ("a", "b")
+    )
+    for before, now in zip(there, here, strict=True):
+        assert (before["lower"], before["upper"]) == (now["lower"], now["upper"])
+    assert [(one["type"], one["primary"], one["later"]) for one in here] == [
+        ("equivalence", False, True),
+        ("bound", True, False),
+    ]
+    shown = " ".join(author.run("show", "b").stdout.split())
+    assert "3 of its 6 seeds were added after 3 were sealed as capsule" in shown
+    assert "2 sd of the runs that were sealed first" in shown
+    ended = author.run("verify", "b", "--trust", "--allow-host", "--output", "v.zip", "--full")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    words = " ".join(ended.stdout.split())
+    assert "6 + 6" in words
+    assert "secondary claim: no part of the capsule's verdict" in words
+    assert "original: 3 of its 6 seeds were added" in words
+    assert "Error rate: none can be stated for 1 hard bound" in words
+    assert author.run("check", "v.zip").returncode == 0
+    assert author.run("diff", "b", "v.zip").returncode == 0
+
+
+class Cut(api.Watch):
+    """Interrupts a run once every trial has its outcome."""
+
+    def end(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_what_was_cut_off_goes_on(author: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    extending.publish(author)
+    monkeypatch.chdir(author.folder)
+    monkeypatch.setenv("HOME", str(author.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        api.extend("a", 2, RunOptions(), Cut())
+    (folder,) = author.folder.glob("*.run")
+    # all that it needs is in its folder
+    (author.folder / "a").unlink()
+    ended = author.run("run", "--resume", folder, "--output", "b")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "5 of 5" in ended.stdout
+    assert author.run("check", "b").returncode == 0
+    # it is the author's own, too
+    assert author.run("verify", "b", "--output", "v.zip").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--image", "docker://registry.example/x"), 2, "have the image and the engine of the"),
+        (("--runtime", "docker"), 2, "have the image and the engine of the first ones"),
+        (("--frameworks", "torch"), 2, "--add-seeds and --frameworks exclude each other"),
+        (("--try",), 2, "--try and --add-seeds exclude each other"),
+        (("--dry-run",), 2, "--add-seeds and --dry-run exclude each other"),
+        (("--resume", "x.run"), 2, "but not both"),
+        (("--add-seeds", "4"), 2, "is given twice"),
+    ],
+)
+def test_what_cannot_be_added_is_one_error(
+    own_run: User, words: tuple[str, ...], code: int, message: str
+) -> None:
+    ended = own_run.run("run", "--add-seeds", "2", "a", *words)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert message in " ".join(ended.stderr.split())
+    assert not list(own_run.folder.glob("*.run"))
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> User:
+    user = User.make(tmp_path_factory.mktemp("own"))
+    extending.publish(user)
+    return user
+
+
+def test_a_manifest_is_no_capsule(author: User) -> None:
+    ended = author.run("run", "--add-seeds", "2", extending.write(author))
+    assert ended.returncode in (2, 4)
+    assert "Traceback" not in ended.stderr
