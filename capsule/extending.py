@@ -41,7 +41,7 @@ def extend(
     places.check(output=options.output, work=options.work)
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:
         _require_own(before, options)
-        plan = plans.make(extension.lengthen(before.record, before.id, seeds))
+        plan = plans.make(extension.add_seeds(before.record, before.id, seeds))
         record = before.record
         request = rerun.request(before, VerifyOptions(runtime=record.runtime), scratch)
         request = replace(request, manifest=plan.manifest)

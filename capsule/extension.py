@@ -55,7 +55,7 @@ class Extended:
         return Extension(of=self.capsule.id, seeds=count)
 
 
-def lengthen(before: Record, capsule_id: str, count: int) -> Manifest:
+def add_seeds(before: Record, capsule_id: str, count: int) -> Manifest:
     """The manifest of a run with so many seeds more.
 
     Raises:
