@@ -230,7 +230,9 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule check a.capsule.zip": Here(),
     "capsule lint a.capsule.zip": Here(says="is valid"),
-    "capsule run --add-seeds 5 a.capsule.zip": Here(says="10 of 10"),
+    "capsule run --add-seeds 5 a.capsule.zip": There(
+        test="journeys/test_add_seeds.py::test_the_runs_of_both_are_in_one_capsule_that_names_the_first"
+    ),
     "capsule reread a.capsule.zip --manifest corrected.json": Here(says=".reread.zip"),
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
