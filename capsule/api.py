@@ -259,9 +259,7 @@ def resume_verification(
     Raises:
         UsageError: It is not the folder of a run that verifies this capsule, or as for `verify`.
         CannotRunError: Another process works on it, or as for `verify`.
-        DamagedError: As for `verify`.
-        UntrustedError: As for `verify`.
-        ExecutionError: As for `verify`.
+        DamagedError, UntrustedError, ExecutionError: As for `verify`.
     """
     with offline.enforce(options.offline), open(capsule, options.id) as original:
         record = original.record

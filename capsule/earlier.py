@@ -17,7 +17,7 @@ from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.extension import Extended
-from capsule.notes import Note
+from capsule.notes import Note, other_software
 from capsule.origin import Added, Verification
 from capsule.record import Attempt, File, Record, sample_order
 from capsule.resolve import Resolved
@@ -241,8 +241,7 @@ def _carry_over(attempt: Attempt, nodes: int, earlier: Earlier) -> Attempt:
 def _software_notes(record: Record, before: Record) -> list[Note]:
     if record.image is not None or record.software == before.software:
         return []
-    sentence = "runs that were added had other software: no image says that it is the same"
-    return [Note(code="added-software", sentence=sentence)]
+    return [other_software()]
 
 
 def _check(capsule: Capsule, original: Capsule, nonce: str | None) -> Earlier:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import earlier, extension, places, reading, rerun, resealing, sealing
+from capsule import earlier, extension, offline, places, reading, rerun, resealing, sealing
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
@@ -46,7 +46,8 @@ def extend(
         request = rerun.request(before, VerifyOptions(runtime=record.runtime), scratch)
         request = replace(request, manifest=plan.manifest)
         rerun.lay_out(before, request)
-        resolved = resolve(request, watch)
+        with offline.enforce(options.offline):
+            resolved = resolve(request, watch)
         extended = Extended(capsule=before)
         earlier.require_same(extended, resolved)
         terms = Terms(keep_hosts=options.keep_hosts)

@@ -2,7 +2,8 @@
 
 Its author has seen the first runs, and stops adding when it pleases. So nobody chooses the seeds,
 every run stays, and margins keep the numbers that they were frozen to. A claim that the original's
-runs have a part in is about another number now: it is marked, and decides nothing.
+runs have a part in, by their values or by how many failed, is about another number now: it is
+marked, and decides nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from capsule import freezing, manifest, notes, summary
+from capsule import freezing, manifest, notes, population, summary
 from capsule.archive import Capsule
 from capsule.archive.predecessors import ADDED
 from capsule.manifest import Manifest
 from capsule.origin import Extension
 from capsule.record import Attempt, File, FrozenClaim, Record, sample_order
 from capsule.seeds import added_seeds
+from capsule.summary import MetricRuns
 
 # these hold re-runs against a constant, whatever the original's runs were
 _CONSTANT = ("threshold", "bound")
@@ -92,7 +94,7 @@ def merge(record: Record, extended: Extended) -> Record:
         predecessor=extended.capsule.as_predecessor(),
     )
     record = replace(record, claims=tuple(claims(record)))
-    stated = (*record.notes, *before.notes, note(record))
+    stated = (*record.notes, *before.notes, *due_notes(record))
     return replace(record, notes=tuple(dict.fromkeys(stated)))
 
 
@@ -115,26 +117,49 @@ def _place_path(path: str) -> str:
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:
-    """The claims of a record with added seeds: as frozen by the first ones, looks by all."""
+    """The claims of a record with added seeds: as frozen by the first ones, looks by all.
+
+    Raises:
+        ManifestError: A claim matches no metric.
+    """
     assert record.predecessor is not None
-    sealed = record.predecessor.record.claims
-    due = freezing.follow(record.manifest.claims, summary.run_values(record))
-    for before, claim in zip(sealed, due, strict=False):
-        constant = claim.type in _CONSTANT or claim.pattern.published is not None
-        yield replace(
-            before,
-            looks=claim.looks,
-            primary=before.primary and constant,
-            later=not constant,
-        )
+    metrics = summary.run_values(record)
+    # an added run may have reported a metric that no sealed claim was frozen for
+    due = {
+        (claim.metric, claim.pattern): claim
+        for claim in freezing.follow(record.manifest.claims, metrics)
+    }
+    for before in record.predecessor.record.claims:
+        claim = due.get((before.metric, before.pattern), before)
+        stays = _is_of_reruns(claim, metrics.get(claim.metric))
+        primary = before.primary and stays
+        yield replace(before, looks=claim.looks, primary=primary, later=not stays)
 
 
-def note(record: Record) -> notes.Note:
+def _is_of_reruns(claim: FrozenClaim, metric: MetricRuns | None) -> bool:
+    """Whether re-runs alone decide a claim: no value of the original's, and none of its failures.
+
+    Every claim compares how often runs fail. Where all of the original's ran well, there was but
+    one way to go on, so its number of runs is as good as fixed.
+    """
+    if claim.type not in _CONSTANT and claim.pattern.published is None:
+        return False
+    if claim.pattern.failure_margin is not None or metric is None:
+        return False
+    metric = summary.values_for(claim.pattern, metric)
+    missing = sum(run.status == "missing" for run in metric.runs)
+    return len(population.numbers(metric)) + missing == len(metric.runs)
+
+
+def due_notes(record: Record) -> Iterator[notes.Note]:
     """What a reader must know of a record with added seeds."""
     assert isinstance(record.origin, Extension)
     assert record.predecessor is not None
-    seeds = len(record.predecessor.record.manifest.seeds)
-    return notes.addition(
+    before = record.predecessor.record
+    if record.image is None and record.software != before.software:
+        yield notes.other_software()
+    seeds = len(before.manifest.seeds)
+    yield notes.addition(
         record.origin.of,
         first=seeds,
         added=record.origin.seeds,

@@ -93,6 +93,12 @@ def second_reading(capsule_id: str, *, later: int, gone: int) -> Note:
     )
 
 
+def other_software() -> Note:
+    """Runs were added to others without an image, and with other software than those had."""
+    sentence = "runs that were added had other software: no image says that it is the same"
+    return Note(code="added-software", sentence=sentence)
+
+
 def addition(capsule_id: str, *, first: int, added: int, later: int) -> Note:
     """Seeds were added to a run that was sealed.
 
@@ -102,9 +108,11 @@ def addition(capsule_id: str, *, first: int, added: int, later: int) -> Note:
         added: How many more there are now.
         later: How many of its claims decide nothing for that.
     """
-    claims = f"; {later} of its claims are about all runs now, and decide nothing" if later else ""
+    verbs = ("is", "decides") if later == 1 else ("are", "decide")
+    claims = f"; {later} of its claims {verbs[0]} about all runs now, and {verbs[1]} nothing"
     return Note(
         code=ADDED,
-        sentence=f"{added} of its {first + added} seeds were added after {first} were sealed as"
-        f" capsule {capsule_id[:12]}, by whoever had seen those{claims}",
+        sentence=f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
+        f" after {first} {'was' if first == 1 else 'were'} sealed as capsule {capsule_id[:12]}, by"
+        f" whoever had seen {'that' if first == 1 else 'those'}{claims if later else ''}",
     )

@@ -320,7 +320,7 @@ def _notes(record: Record) -> Iterator[Note]:
     if isinstance(record.origin, Rereading):
         yield rereading.note(record)
     if isinstance(record.origin, Extension):
-        yield extension.note(record)
+        yield from extension.due_notes(record)
     if isinstance(record.origin, Verification):
         return
     has_image = record.manifest.image is not None

@@ -12,6 +12,7 @@ from capsule.diff import evidence
 from capsule.lint import frozen, surroundings
 from capsule.lint.advice import NO_PRIMARY
 from capsule.manifest.model import Claim, Command
+from capsule.origin import Original
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
 
@@ -29,11 +30,13 @@ class _Measured:
     Attributes:
         metric: With the values that the claim judges.
         runs: Those of them that have a value, on the claim's scale.
+        extensible: Whether its author may add seeds to them.
     """
 
     claim: FrozenClaim
     metric: MetricRuns
     runs: stats.Runs
+    extensible: bool
 
     @property
     def margin(self) -> float | None:
@@ -46,7 +49,9 @@ def warnings_of_runs(record: Record) -> list[str]:
     """What will hurt later in a capsule, one sentence each with the way out, the gravest first."""
     metrics = summary.run_values(record)
     measured = [
-        _measure(claim, metrics[claim.metric]) for claim in record.claims if claim.metric in metrics
+        _measure(claim, metrics[claim.metric], extensible=isinstance(record.origin, Original))
+        for claim in record.claims
+        if claim.metric in metrics
     ]
     warnings = [_group(check, measured) for check in _CHECKS]
     return [
@@ -59,13 +64,18 @@ def warnings_of_runs(record: Record) -> list[str]:
     ]
 
 
-def _measure(claim: FrozenClaim, metric: MetricRuns) -> _Measured:
+def _measure(claim: FrozenClaim, metric: MetricRuns, *, extensible: bool) -> _Measured:
     metric = population.independent(summary.values_for(claim.pattern, metric))
     values = population.values(metric)
     if claim.scale == "log":
         values = {seed: math.log(value) for seed, value in values.items() if value > 0}
     resolution = 0.0 if claim.scale == "log" else claim.resolution or metric.resolution
-    return _Measured(claim=claim, metric=metric, runs=stats.Runs.of(values, resolution=resolution))
+    return _Measured(
+        claim=claim,
+        metric=metric,
+        runs=stats.Runs.of(values, resolution=resolution),
+        extensible=extensible,
+    )
 
 
 def _group(check: Callable[[_Measured], str | None], measured: list[_Measured]) -> Iterator[str]:
@@ -147,9 +157,11 @@ def _out_of_reach(one: _Measured) -> str | None:
     remedy = (
         "allow more, or have the runs scatter less"
         if more is None
-        else f"{max(more, runs.n + 1)} seeds on each side would (`capsule run --add-seeds"
-        f" {max(more - runs.n, 1)}` shows it, and decides nothing)"
+        else f"{max(more, runs.n + 1)} seeds on each side would"
     )
+    if more is not None and one.extensible:
+        added = max(more - runs.n, 1)
+        remedy += f" (`capsule run --add-seeds {added}` shows it, and decides nothing)"
     # these runs' own spread made a margin in standard deviations: that it is out of reach is chance
     none = (
         claim.margin_source == "author" and _narrowest(runs.n, None, alpha, _HARDLY) > reach.spreads

@@ -13,8 +13,8 @@ from capsule.errors import UsageError
 from capsule.options import RunOptions
 from capsule.seeds import added_seeds, fresh_seeds
 from tests.support import extending
-from tests.support.command import Document, User
-from tests.support.rereading import LOSS
+from tests.support.command import Document, User, write_script
+from tests.support.rereading import LOSS, SCRIPT
 
 ID = "7" * 64
 
@@ -23,6 +23,15 @@ def read_member(path: Path, member: str) -> Document:
     with zipfile.ZipFile(path) as capsule:
         document: Document = json.loads(capsule.read(member))
     return document
+
+
+def read_last_column(shown: str, name: str) -> str:
+    """What stands below the name of a table's last column, in one line."""
+    lines = shown.splitlines()
+    (start,) = {
+        line.rindex(name) for line in lines if line.split()[-1:] == [name] and "metric" in line
+    }
+    return " ".join(word for line in lines for word in line[start:].split())
 
 
 def test_added_seeds_follow_each_other_and_are_no_verifiers() -> None:
@@ -50,9 +59,15 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
         ("equivalence", False, True),
         ("bound", True, False),
     ]
-    shown = " ".join(author.run("show", "b").stdout.split())
-    assert "3 of its 6 seeds were added after 3 were sealed as capsule" in shown
-    assert "2 sd of the runs that were sealed first" in shown
+    shown = author.run("show", "b").stdout
+    words = " ".join(shown.split())
+    assert "3 of its 6 seeds were added after 3 were sealed as capsule" in words
+    assert "1 of its claims is about all runs now, and decides nothing" in words
+    claims = read_last_column(shown, "claim")
+    assert (
+        "equivalence (secondary: made or changed later) within 0.0202 (2 sd of the runs" in claims
+    )
+    assert "2 sd of the runs that were sealed first" in claims
     ended = author.run("verify", "b", "--trust", "--allow-host", "--output", "v.zip", "--full")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     words = " ".join(ended.stdout.split())
@@ -62,6 +77,43 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     assert "Error rate: none can be stated for 1 hard bound" in words
     assert author.run("check", "v.zip").returncode == 0
     assert author.run("diff", "b", "v.zip").returncode == 0
+
+
+BREAKS_UNDER_ADDED = f"{SCRIPT}\nassert seed <= 3\n"
+AGAINST_CONSTANTS: list[Document] = [
+    {"metric": LOSS, "type": "threshold", "at_most": 2},
+    {"metric": LOSS, "type": "threshold", "at_most": 3, "failure_margin": 0.9},
+    {
+        "metric": LOSS,
+        "type": "prediction",
+        "published": {"mean": 1, "sd": 0.01},
+        "margin": {"absolute": 0.5},
+    },
+]
+
+
+def claims_with_seeds_added(author: User, script: str, code: int) -> list[bool]:
+    """Which of the claims against constants are primary still."""
+    path = extending.write(author, claims=AGAINST_CONSTANTS)
+    write_script(author.folder, script)
+    sealed = author.run("run", path, "--runtime", "host", "--output", "a")
+    assert sealed.returncode == 0, sealed.stdout + sealed.stderr
+    ended = author.run("run", "--add-seeds", "1", "a", "--keep-going", "--output", "b")
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    checked = author.run("check", "b")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    claims = read_member(author.folder / "b", "data/capsule.json")["claims"]
+    assert all(one["later"] is not one["primary"] for one in claims)
+    return [one["primary"] for one in claims]
+
+
+def test_claims_against_constants_decide_as_before(author: User) -> None:
+    # one compares how often runs fail with how often the original's did
+    assert claims_with_seeds_added(author, SCRIPT, 0) == [True, False, True]
+
+
+def test_no_claim_decides_where_a_run_failed(author: User) -> None:
+    assert claims_with_seeds_added(author, BREAKS_UNDER_ADDED, 5) == [False, False, False]
 
 
 class Cut(api.Watch):

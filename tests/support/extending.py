@@ -165,4 +165,4 @@ def _finish(record: Record) -> Record:
 
 def _with_note(record: Record) -> Record:
     notes = tuple(one for one in record.notes if one.code != "seeds-added")
-    return replace(record, notes=(*notes, extension.note(record)))
+    return replace(record, notes=(*notes, *extension.due_notes(record)))

@@ -248,7 +248,7 @@ def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> Iterator[str]:
     """A claim as it was frozen at sealing."""
     runs = None if metric is None else summary.values_for(claim.pattern, metric)
     secondary = "" if claim.primary else " (secondary)"
-    yield f"{claim.type}{' (secondary: made later)' if claim.later else secondary}"
+    yield f"{claim.type}{' (secondary: made or changed later)' if claim.later else secondary}"
     if claim.pattern.value:
         yield claim.pattern.value
     yield wording.region(claim, runs)
