@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import earlier, extension, offline, places, reading, rerun, resealing, sealing
+from capsule import (
+    archive,
+    earlier,
+    extension,
+    offline,
+    places,
+    reading,
+    rerun,
+    resealing,
+    sealing,
+)
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
-from capsule.errors import UntrustedError, UsageError
+from capsule.errors import DamagedError, UntrustedError, UsageError
 from capsule.extension import Extended
 from capsule.options import RunOptions, VerifyOptions
+from capsule.origin import Extension
 from capsule.resolve import resolve
 from capsule.sealing import Sealed
 from capsule.session import Terms
@@ -42,6 +53,7 @@ def extend(
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:
         _require_own(before, options)
         plan = plans.make(extension.add_seeds(before.record, before.id, seeds))
+        _require_room(before)
         record = before.record
         request = rerun.request(before, VerifyOptions(runtime=record.runtime), scratch)
         request = replace(request, manifest=plan.manifest)
@@ -67,6 +79,24 @@ def extend(
                 strict_privacy=options.strict_privacy,
                 watch=watch,
             )
+
+
+def _require_room(before: Capsule) -> None:
+    """Stop before anything runs, if the capsule has no room for what it carries of its predecessor.
+
+    Raises:
+        UsageError: It has none.
+    """
+    origin = Extension(of=before.id, seeds=1)
+    try:
+        archive.rehearse(replace(before.record, origin=origin, predecessor=before.as_predecessor()))
+    except DamagedError as error:
+        raise UsageError(
+            f"with what it carries of its predecessor, the capsule would be more than is read:"
+            f" {error.what}",
+            where=str(before.path),
+            advice="run the manifest anew with all seeds",
+        ) from None
 
 
 def _require_own(before: Capsule, options: RunOptions) -> None:
