@@ -30,9 +30,14 @@ def without_repeated_seeds(original: MetricRuns, rerun: MetricRuns) -> MetricRun
 
 
 def copy(one: Record, other: Record) -> str | None:
-    """Why two records are not of two runs: equal names, or times that never come twice."""
+    """Why two records are not of two runs: common runs, or times that never come twice."""
     if one.uuid == other.uuid:
         return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
+    if shared := _runs_of(one) & _runs_of(other):
+        return (
+            f"both capsules have the runs of {min(shared)} in them, to which seeds were added: they"
+            " are no evidence of themselves"
+        )
     seen: dict[tuple[str, bytes], tuple[int, str]] = {}
     for place, record in enumerate((one, other)):
         for name, trial, readings in chain(_clock_readings(record), _trial_readings(record)):
@@ -43,6 +48,12 @@ def copy(one: Record, other: Record) -> str | None:
                     f" {name.rpartition('/')[2]}: one is a copy of the other, and no evidence"
                 )
     return None
+
+
+def _runs_of(record: Record) -> set[str]:
+    """Names of the run that a record is of, and of the one that it was made of."""
+    before = record.predecessor
+    return {record.uuid} if before is None else {record.uuid, before.record.uuid}
 
 
 def repetition(metric: MetricRuns, side: str) -> str | None:

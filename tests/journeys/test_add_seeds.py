@@ -77,6 +77,10 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     assert "Error rate: none can be stated for 1 hard bound" in words
     assert author.run("check", "v.zip").returncode == 0
     assert author.run("diff", "b", "v.zip").returncode == 0
+    for sides in (("a", "b"), ("b", "a")):
+        compared = author.run("diff", *sides)
+        assert compared.returncode == 3, compared.stdout + compared.stderr
+        assert "to which seeds were added" in " ".join(compared.stdout.split())
 
 
 BREAKS_UNDER_ADDED = f"{SCRIPT}\nassert seed <= 3\n"
