@@ -140,8 +140,20 @@ def on_another_node(record: Record, files: list[File]) -> tuple[Record, list[Fil
     return replace(record, nodes=(record.nodes[1], record.nodes[1])), files
 
 
+def by_another_engine(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    return replace(record, runtime="podman"), files
+
+
+def by_another_manifest(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    return _with_manifest(record, title="A number that nobody asked for"), files
+
+
 def _with_seeds(record: Record, seeds: Sequence[int]) -> Record:
-    raw = {**json.loads(record.manifest.source), "seeds": list(seeds)}
+    return _with_manifest(record, seeds=list(seeds))
+
+
+def _with_manifest(record: Record, **changes: object) -> Record:
+    raw = {**json.loads(record.manifest.source), **changes}
     text = (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode()
     changed = manifest.read(text, where="forged", folder=None)
     plan = plans.make(changed)
