@@ -138,6 +138,30 @@ def test_data_without_a_source_is_told_of() -> None:
         assert any(one.startswith("dataset ramp has no generator") for one in shown)
 
 
+@pytest.mark.parametrize("source", [{"url": "https://data.example/ramp"}, {"doi": "10.5281/z.1"}])
+def test_data_that_anybody_can_fetch_is_not_told_of(source: dict[str, str]) -> None:
+    record = make_record()
+    (spec,) = record.manifest.datasets
+    manifest = dataclasses.replace(record.manifest, datasets=(dataclasses.replace(spec, **source),))
+    published = dataclasses.replace(record, manifest=manifest)
+    for shown in (lint.warnings_of_runs(published), lint.warnings(manifest)):
+        assert "no place to fetch it from" not in "\n".join(shown)
+
+
+def test_data_that_the_capsule_carries_is_not_told_of(author: User) -> None:
+    write_script(author.folder)
+    (author.folder / "points.txt").write_text("1 2 3\n")
+    for carried, embed in ((True, {}), (False, {"embed": False})):
+        points = {"path": "points.txt", **embed}
+        manifest = write_manifest(author.folder, datasets={"points": points})
+        capsule = author.folder / f"{carried}.zip"
+        author.json("run", manifest, "-o", capsule)
+        for linted in (manifest, capsule):
+            told = "\n".join(author.json("lint", linted)["warnings"])
+            assert ("no place to fetch it from" in told) is not carried
+            assert ("has no digest" in told) is (linted == manifest)
+
+
 def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -> None:
     busy, idle = on_node(9.04), on_node(0.4)
     assert f"busy when the run began, {BUSY}" in "\n".join(lint.warnings_of_runs(busy))
