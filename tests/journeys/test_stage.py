@@ -86,6 +86,18 @@ def test_data_is_fetched_by_its_address(author: User) -> None:
         assert len(heads) == asked_for
 
 
+def test_data_that_a_capsule_carries_lies_in_it(author: User) -> None:
+    (author.folder / "near.txt").write_bytes(DATA)
+    manifest = write_benchmark(author, datasets={"near": {"path": "near.txt"}})
+    author.json("run", manifest, "-o", "a.zip")
+    (author.folder / "near.txt").unlink()
+    assert author.json("stage", "a.zip")["data"] == {"near": {"digest": DIGEST, "path": None}}
+    shown = " ".join(author.run("stage", "a.zip").stdout.split())
+    assert f"near: {len(DATA)} bytes, in the capsule" in shown
+    ended = author.run("verify", "a.zip", "--offline")
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> None:
     datasets = {"gone": {"digest": DIGEST}, "made": GENERATED, "lost": {"digest": DIGEST}}
     manifest = write_benchmark(author, datasets=datasets)
