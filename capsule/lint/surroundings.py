@@ -44,7 +44,7 @@ def _is_loopback(written: str) -> bool:
 def of_data(manifest: Manifest) -> Iterator[str]:
     """Datasets that whoever verifies what is run by a manifest has to be given by its author."""
     for spec in manifest.datasets:
-        if not (_has_source(spec) or _will_be_carried(spec, manifest.folder)):
+        if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
             yield _NO_SOURCE.format(name=spec.name)
 
 
@@ -66,7 +66,7 @@ def _has_source(spec: DatasetSpec) -> bool:
     return any((spec.generator, spec.url, spec.doi))
 
 
-def _will_be_carried(spec: DatasetSpec, folder: Path | None) -> bool:
+def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
     """Whether a run would seal it, as far as that can be told without reading it."""
     if spec.embed is not None or spec.path is None or folder is None:
         return bool(spec.embed)

@@ -102,7 +102,7 @@ def _text(arguments: InitArguments) -> bytes:
 def _add_lint(parser: ArgumentParser) -> None:
     parser.add_argument(
         "manifest",
-        type=Path,
+        type=verb.path,
         metavar="MANIFEST",
         help="a manifest; or a capsule, whose runs tell more",
     )
