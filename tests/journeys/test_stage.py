@@ -116,6 +116,8 @@ def test_an_image_that_is_not_staged_is_one_clear_error(author: User) -> None:
         assert ended.returncode == 0, ended.stderr  # which takes no image
     ended = author.run("run", manifest, "--dry-run", "--offline", PATH="/nowhere")
     assert ended.returncode == 0, ended.stderr
+    staged = author.json("stage", manifest, "--runtime", "host")
+    assert staged["command"] == f"capsule run {manifest} --runtime host --offline"
     ended = author.run("stage", manifest, "--runtime", "host", "--image", NOWHERE)
     assert ended.returncode == 2
     assert "starts no image" in ended.stderr
