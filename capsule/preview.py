@@ -226,7 +226,7 @@ def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:
         yield Data(
             name=spec.name,
             size_bytes=facts.bytes if facts else None,
-            path=kept.get(spec.name) or (place and place.path.absolute()),
+            path=kept.get(spec.name) or (place.path.absolute() if place else None),
             carried=spec.name in kept,
             generator=spec.generator,
         )

@@ -26,6 +26,9 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
         yield (
             f"the image {image.reference} is known to this machine's engine alone: push it to a"
             " registry that others reach, and run it from there by its digest"
+            if reference.owner_of(image.reference)
+            else f"the image {image.reference} is a file of yours: publish it, since whoever"
+            " verifies names it with --image"
         )
     elif written is not None and _is_loopback(written):
         yield (
