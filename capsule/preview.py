@@ -13,6 +13,7 @@ from capsule import resolve as resolving
 from capsule import session as sessions
 from capsule import site as sites
 from capsule.archive import Capsule
+from capsule.datasets import find
 from capsule.errors import CannotRunError
 from capsule.execute import payload
 from capsule.execute.header import Header
@@ -43,13 +44,15 @@ class Data:
     Attributes:
         name: In the manifest.
         size_bytes: None where nobody has said so yet.
-        path: Where this machine's site file or the manifest says that it lies.
+        path: Where it is known to lie, in the run's folder where the capsule carries it.
+        carried: Whether the capsule that is verified carries it.
         generator: What would make it, None for one that exists.
     """
 
     name: str
     size_bytes: int | None
     path: Path | None
+    carried: bool
     generator: str | None
 
 
@@ -123,7 +126,19 @@ def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
     prospect = rerun.prospect(original, planned, options, own=code.own)
     terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
     sizes = {name.removeprefix("inputs/"): size for name, size in code.inputs.items()}
-    return _preview(request, prospect, terms, sizes)
+    return _preview(request, prospect, terms, sizes, kept=_copies(original))
+
+
+def _copies(original: Capsule) -> dict[str, Path]:
+    """Where the datasets that a capsule carries will lie: each a folder, or the one file in it."""
+    copies: dict[str, Path] = {}
+    for dataset in original.record.datasets:
+        if dataset.embedded:
+            top = f"datasets/{dataset.name}"
+            names = [name for name in original.digests if name.startswith(f"{top}/")]
+            is_file = str(original.digests[names[0]]) == dataset.digest
+            copies[dataset.name] = Path(RUN, names[0] if is_file else top)
+    return copies
 
 
 def _preview(
@@ -134,6 +149,7 @@ def _preview(
     *,
     recipe: str | None = None,
     carried: Mapping[str, Path] = {},
+    kept: Mapping[str, Path] = {},
 ) -> Preview:
     """What both have in common.
 
@@ -144,9 +160,10 @@ def _preview(
         sizes: Of input files.
         recipe: As in `Preview`.
         carried: Where input files lie that a capsule must have room for.
+        kept: Where datasets lie that a capsule carries.
     """
     runtime, image, fault = _choose(request, recipe)
-    data = tuple(_data(request))
+    data = tuple(_data(request, kept))
     limits = (request.manifest.resources.walltime_seconds, prospect.limits.walltime)
     contained = runtime is None or runtime.contained
     resolved = _resolve(request, runtime or Docker(), data, carried)
@@ -198,19 +215,19 @@ def _cache() -> Path:
     return sites.cache_folder(sites.load())
 
 
-def _data(request: Request) -> Iterator[Data]:
+def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:
     """Every dataset, of which nothing is read."""
     there = {one.name: one for one in request.used.datasets} if request.used else {}
-    manifest, known = request.manifest, sites.load().data
-    for spec in manifest.datasets:
+    site = sites.load()
+    for spec in request.manifest.datasets:
         facts = there.get(spec.name)
-        path = known.get(facts.digest if facts else spec.digest or "")
-        if path is None and request.used is None and spec.path is not None:
-            path = (manifest.folder or Path()) / spec.path
+        known = replace(spec, digest=facts.digest if facts else spec.digest)
+        place = find.locate(known, folder=request.manifest.folder, site=site, cache=_cache())
         yield Data(
             name=spec.name,
             size_bytes=facts.bytes if facts else None,
-            path=path,
+            path=kept.get(spec.name) or (place.path.absolute() if place else None),
+            carried=spec.name in kept,
             generator=spec.generator,
         )
 

@@ -222,13 +222,23 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
             _refuse_others(file, is_named=is_named)
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read the site file: {error.strerror}", where=str(file)) from error
+        raise UsageError(
+            f"cannot read the site file: {error.strerror}",
+            where=str(file),
+            advice="name one that is there with CAPSULE_SITE, or unset it"
+            if is_named
+            else "let it be readable, or name another one with CAPSULE_SITE",
+        ) from error
     if len(text) > _MOST_BYTES:
         raise UsageError(f"a site file has no more than {_MOST_BYTES} bytes", where=str(file))
     try:
         settings = schema.parse(text, where=str(file))
     except DamagedError as error:
-        raise UsageError(error.what, where=error.where) from error
+        raise UsageError(
+            error.what,
+            where=error.where,
+            advice="mend the site file, or name another one with CAPSULE_SITE",
+        ) from error
     _check(settings, file)
     return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
 

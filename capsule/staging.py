@@ -31,7 +31,7 @@ class Staged:
         image: None without a container.
         handle: What the engine calls it.
         datasets: With their digests.
-        data: Where each lies.
+        data: Where each lies that no capsule carries.
         cache: The folder that a machine without a network has to see, too.
     """
 
@@ -82,8 +82,10 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     missing: list[CannotRunError] = []
     for spec in request.manifest.datasets:
         try:
-            dataset, data[spec.name] = _obtain(spec, request, site, watch)
+            dataset, place = _obtain(spec, request, site, watch)
             records.append(dataset)
+            if dataset.source != "capsule":
+                data[spec.name] = place
         except CannotRunError as error:
             missing.append(error)
     handle = ""

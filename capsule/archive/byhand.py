@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from capsule import plain
+from capsule.digest import Digest
 from capsule.image import documents
 from capsule.image.reference import parse
 from capsule.manifest import Benchmark, Command, commands, templates
@@ -16,8 +18,11 @@ from capsule.record import Record
 
 _MOST_BENCHMARKS = 5
 _MOST_SEEDS = 20
-# a folder of the unpacked capsule where nothing is contained; no text of a manifest holds NUL
-_HERE = "\0"
+# stands for the value of a variable where nothing is contained; no text of a manifest holds NUL
+_MARK = "\0"
+_VARIABLE = re.compile(f"{_MARK}[A-Z0-9_]+{_MARK}")
+# the folder of the unpacked capsule
+_HERE = f"{_MARK}HERE{_MARK}"
 _INDENT = "    "
 
 
@@ -36,7 +41,7 @@ class _Places:
 
 class _HostPlaces(_Places):
     def data(self, name: str) -> str:
-        return f"{_HERE}/{name}"
+        return f"{_MARK}{commands.data_variable(name)}{_MARK}"
 
 
 _CONTAINED = _Places()
@@ -62,12 +67,12 @@ class _Start:
     gpus: int
 
 
-def lines(record: Record, names: Collection[str]) -> Iterator[str]:
+def lines(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
     """How to run commands by hand, in Markdown.
 
     Args:
         record: What the capsule states.
-        names: Files below `data/`.
+        payload: Files below `data/`, with the digests that are known.
     """
     benchmarks = [one for one in record.manifest.benchmarks if isinstance(one.subject, Command)]
     if not benchmarks or record.manifest.resources.ranks > 1:
@@ -79,15 +84,17 @@ def lines(record: Record, names: Collection[str]) -> Iterator[str]:
     yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
     yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
-        yield from _benchmark(record, benchmark, names)
+        yield from _benchmark(record, benchmark, payload)
     if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
         yield ""
         yield f"So do {more} more benchmarks of `manifest.json`."
 
 
-def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> Iterator[str]:
+def _benchmark(
+    record: Record, benchmark: Benchmark, payload: Mapping[str, Digest | None]
+) -> Iterator[str]:
     places = _CONTAINED if record.image else replace(_HOST, out=f"{_HERE}/out/{benchmark.id}")
-    start = _first(record, benchmark, names, places)
+    start = _first(record, benchmark, payload, places)
     yield ""
     cases = len(benchmark.cases)
     case = f" in the case `{start.case}`, one of {cases}," if cases > 1 else ""
@@ -97,14 +104,14 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     command = benchmark.subject
     assert isinstance(command, Command)
     own = (*command.setup, *command.words, *command.environment.values())
-    is_clean = all(plain.is_clean(text.replace(_HERE, "")) for text in texts)
-    if not is_clean or any(_HERE in text for text in own):
+    is_clean = all(plain.is_clean(_VARIABLE.sub("", text)) for text in texts)
+    if not is_clean or any(_MARK in text for text in own):
         yield "Its words hold what cannot be shown here; `manifest.json` has them."
         return
     # a capsule carries no modes, and a run starts any of its files
     yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
     for name in benchmark.datasets:
-        yield f"{_INDENT}{commands.data_variable(name)}=/path/to/{name}"
+        yield f"{_INDENT}{commands.data_variable(name)}={_find_data(record, name, payload)}"
     if record.image is None:
         for one in _in_turn(start):
             yield from _fold(_on_the_host(one))
@@ -121,6 +128,18 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
             yield from _fold(_by_apptainer(one, image or "IMAGE"))
     yield ""
     yield from _after(record, benchmark, start)
+
+
+def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) -> str:
+    """The place of a dataset as a shell reads it: in the capsule, or wherever the reader has it."""
+    digest = next((one.digest for one in record.datasets if one.name == name and one.embedded), "")
+    place = f"datasets/{name}"
+    carried = {path: str(one) for path, one in payload.items() if path.startswith(f"{place}/")}
+    if not carried:
+        return f"/path/to/{name}"
+    # a dataset is a folder, or the one file in it
+    place = next((path for path, one in carried.items() if one == digest), place)
+    return f'"$PWD"/{shlex.quote(place)}' if plain.is_clean(place) else f"/path/to/{name}"
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:
@@ -296,10 +315,13 @@ def _on_the_host(start: _Start) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """A word of a shell in which the folder of the unpacked capsule is filled in."""
-    first, *rest = text.split(_HERE)
-    ahead = shlex.quote(first) if first or not rest else ""
-    return ahead + "".join(f'"$HERE"{shlex.quote(part) if part else ""}' for part in rest)
+    """A word of a shell in which variables are filled in."""
+    texts = text.split(_MARK)
+    if len(texts) == 1:
+        return shlex.quote(text)
+    return "".join(
+        f'"${part}"' if place % 2 else shlex.quote(part) for place, part in enumerate(texts) if part
+    )
 
 
 def _fold(parts: Iterator[str]) -> Iterator[str]:

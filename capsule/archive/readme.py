@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 
 from capsule import averages, plain, summary
 from capsule.archive import byhand, hardware
+from capsule.digest import Digest
 from capsule.origin import Side, predecessor_id
 from capsule.record import FrozenClaim, Record
 
 NAME = "README.md"
 
 
-def build(record: Record, names: Collection[str]) -> Iterator[bytes]:
+def build(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[bytes]:
     """The text, in Markdown, a line at a time.
 
     Args:
         record: What the capsule states.
-        names: Files below `data/` that it carries.
+        payload: Files below `data/` that it carries, with the digests that are known.
     """
     sections = (
         _head(record),
@@ -25,7 +26,7 @@ def build(record: Record, names: Collection[str]) -> Iterator[bytes]:
         _claims(record),
         _data(record),
         _contents(record),
-        _run_by_hand(record, names),
+        _run_by_hand(record, payload),
         _by_hand(record),
     )
     for place, section in enumerate(sections):
@@ -161,10 +162,10 @@ def _contents(_: Record) -> Iterator[str]:
         yield f"- `{path}`: {meaning}"
 
 
-def _run_by_hand(record: Record, names: Collection[str]) -> Iterator[str]:
+def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
     yield "## Run it by hand"
     yield ""
-    yield from byhand.lines(record, names)
+    yield from byhand.lines(record, payload)
 
 
 def _by_hand(_: Record) -> Iterator[str]:

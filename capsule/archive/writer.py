@@ -131,7 +131,8 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
     try:
         stated = codec.documents(record) | predecessors.documents(record)
-        stated[readme.NAME] = b"".join(readme.build(record, [file.path for file in files]))
+        carried = {file.path: file.digest for file in files}
+        stated[readme.NAME] = b"".join(readme.build(record, carried))
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])

@@ -233,7 +233,11 @@ def _work_folder(url: str, cache: Path) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(folder, error) from None
     if lock is None:
-        raise CannotRunError("another process fetches it already", where=url)
+        raise CannotRunError(
+            "another process fetches it already",
+            where=url,
+            advice="wait until it has come, and type the same again",
+        )
     with lock:
         yield folder
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,9 @@ from pathlib import Path, PurePosixPath
 from capsule.errors import CannotRunError, UsageError
 
 _MAX_LINKS = 40  # as the kernel
+# beyond that whoever reads a capsule would wait for what may lie at home already
+_MOST_SMALL_BYTES = 10 << 20
+_MOST_SMALL_FILES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,11 @@ class Entry:
     name: str
     path: str
     status: os.stat_result
+
+
+def is_small(size_bytes: int, files: int) -> bool:
+    """Whether a capsule carries a dataset of this size where its manifest says nothing else."""
+    return size_bytes <= _MOST_SMALL_BYTES and files <= _MOST_SMALL_FILES
 
 
 def files(root: Path) -> list[Entry]:

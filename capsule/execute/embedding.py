@@ -14,9 +14,6 @@ from capsule.manifest import DatasetSpec, Manifest
 from capsule.record import Dataset
 
 FOLDER = "datasets/"
-# beyond that whoever reads a capsule would wait for what may lie at home already
-MOST_BYTES = 10 << 20
-MOST_FILES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +81,7 @@ def _files(
     dataset: Dataset, spec: DatasetSpec, place: Path, others: Mapping[str, Path]
 ) -> dict[str, Path] | None:
     """What of a dataset is carried, None for nothing."""
-    is_small = dataset.bytes <= MOST_BYTES and dataset.files <= MOST_FILES
+    is_small = tree.is_small(dataset.bytes, dataset.files)
     is_made = dataset.source == "generator"
     if is_made or not (is_small if spec.embed is None else spec.embed):
         if spec.embed and is_made:

@@ -40,7 +40,9 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
         form = _form(path)
     except OSError as error:
         raise UsageError(
-            f"there is no image file to read: {error.strerror}", where=str(path)
+            f"there is no image file to read: {error.strerror}",
+            where=str(path),
+            advice="name a file that is there, or an image of a registry, docker://HOST/NAME:TAG",
         ) from None
     if form is None and not scheme and not _looks_like_path(written):
         # any folder may have the name of an image

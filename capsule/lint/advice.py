@@ -23,12 +23,17 @@ _RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 NO_PRIMARY = "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
 
 
-def warnings(manifest: Manifest) -> list[str]:
-    """Warnings about a manifest that is valid, one sentence each; empty when there are none."""
+def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
+    """Warnings about a manifest that is valid, one sentence each; empty when there are none.
+
+    Args:
+        manifest: The manifest.
+        sealed: Whether it is a capsule's, whose record names image and data by their digests.
+    """
     return [
         *_seed_warnings(manifest),
         *_claim_warnings(manifest),
-        *_name_warnings(manifest),
+        *(() if sealed else _name_warnings(manifest)),
         *_command_warnings(manifest),
     ]
 

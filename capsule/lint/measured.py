@@ -59,7 +59,7 @@ def warnings_of_runs(record: Record) -> list[str]:
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
-        *surroundings.of_data(record.manifest),
+        *surroundings.of_used_data(record),
         *surroundings.of_nodes(record),
     ]
 

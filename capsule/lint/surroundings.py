@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from capsule import inventory
-from capsule.errors import UsageError
+from capsule.datasets import tree
+from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, reference
-from capsule.manifest.model import Manifest
+from capsule.manifest.model import DatasetSpec, Manifest
 from capsule.record import Record
 
 
@@ -24,6 +26,9 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
         yield (
             f"the image {image.reference} is known to this machine's engine alone: push it to a"
             " registry that others reach, and run it from there by its digest"
+            if reference.owner_of(image.reference)
+            else f"the image {image.reference} is a file of yours: publish it, since whoever"
+            " verifies names it with --image"
         )
     elif written is not None and _is_loopback(written):
         yield (
@@ -40,14 +45,39 @@ def _is_loopback(written: str) -> bool:
 
 
 def of_data(manifest: Manifest) -> Iterator[str]:
-    """Datasets that whoever verifies has to be given by the author."""
-    for dataset in manifest.datasets:
-        if dataset.generator is None:
-            yield (
-                f"dataset {dataset.name} has no generator and no place to fetch it from, so that"
-                " whoever verifies has to get it from you: publish it, and say where beside the"
-                " capsule's id"
-            )
+    """Datasets that whoever verifies what is run by a manifest has to be given by its author."""
+    for spec in manifest.datasets:
+        if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
+            yield _NO_SOURCE.format(name=spec.name)
+
+
+def of_used_data(record: Record) -> Iterator[str]:
+    """The same of a capsule, which may carry some."""
+    carried = {dataset.name for dataset in record.datasets if dataset.embedded}
+    for spec in record.manifest.datasets:
+        if not _has_source(spec) and spec.name not in carried:
+            yield _NO_SOURCE.format(name=spec.name)
+
+
+_NO_SOURCE = (
+    "dataset {name} has no generator and no place to fetch it from, so that whoever verifies has to"
+    " get it from you: publish it, and say where beside the capsule's id"
+)
+
+
+def _has_source(spec: DatasetSpec) -> bool:
+    return any((spec.generator, spec.url, spec.doi))
+
+
+def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
+    """Whether a run would seal it, as far as that can be told without reading it."""
+    if spec.embed is not None or spec.path is None or folder is None:
+        return bool(spec.embed)
+    try:
+        entries = tree.files(folder / spec.path)
+    except (UsageError, CannotRunError):
+        return False  # a run says why
+    return tree.is_small(sum(entry.status.st_size for entry in entries), len(entries))
 
 
 def of_nodes(record: Record) -> Iterator[str]:

@@ -102,7 +102,7 @@ def _text(arguments: InitArguments) -> bytes:
 def _add_lint(parser: ArgumentParser) -> None:
     parser.add_argument(
         "manifest",
-        type=Path,
+        type=verb.path,
         metavar="MANIFEST",
         help="a manifest; or a capsule, whose runs tell more",
     )
@@ -125,11 +125,13 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         with reading.read(path) as capsule:
             checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
             measured = lint.warnings_of_runs(capsule.record)
+            warnings = lint.warnings(checked, sealed=True)
     else:
         checked = manifest.load(path, arguments.frameworks)
         inputs.collect(checked, checked.folder)
         hints, measured = lint.hints(checked), []
-    warnings = list(dict.fromkeys((*measured, *lint.warnings(checked))))
+        warnings = lint.warnings(checked)
+    warnings = list(dict.fromkeys((*measured, *warnings)))
     outlook = lint.outlook(checked)
     if arguments.json:
         claims = [asdict(claim) for claim in outlook]

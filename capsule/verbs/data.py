@@ -80,7 +80,7 @@ def _generate(arguments: GenerateArguments, console: Console) -> int:
 
 
 def _add_fetch(parser: ArgumentParser) -> None:
-    parser.add_argument("target", type=Path, metavar="MANIFEST|CAPSULE")
+    parser.add_argument("target", type=verb.path, metavar="MANIFEST|CAPSULE")
     parser.add_argument(
         "--most",
         type=verb.size,

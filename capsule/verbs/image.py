@@ -127,7 +127,11 @@ def _find_image(word: str) -> Image:
     with reading.read(path) as capsule:
         recorded = capsule.record.image
     if recorded is None:
-        raise UsageError("this capsule was sealed without an image", where=word)
+        raise UsageError(
+            "this capsule was sealed without an image, so there is none to save",
+            where=word,
+            advice="name a capsule of a run in a container, or docker://HOST/NAME:TAG",
+        )
     return recorded
 
 

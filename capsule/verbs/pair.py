@@ -32,7 +32,7 @@ class Arguments(PairOptions):
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "manifest", nargs="?", type=Path, default=None, metavar="A", help="a manifest"
+        "manifest", nargs="?", type=verb.path, default=None, metavar="A", help="a manifest"
     )
     parser.add_argument(
         "other",

@@ -25,7 +25,9 @@ class Arguments(RereadOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("capsule", type=Path, metavar="CAPSULE", help="a capsule file or folder")
+    parser.add_argument(
+        "capsule", type=verb.path, metavar="CAPSULE", help="a capsule file or folder"
+    )
     parser.add_argument(
         "--manifest",
         type=Path,

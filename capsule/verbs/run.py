@@ -33,7 +33,7 @@ class Arguments(RunOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("manifest", nargs="?", type=Path, default=None, metavar="MANIFEST")
+    parser.add_argument("manifest", nargs="?", type=verb.path, default=None, metavar="MANIFEST")
     verb.add_frameworks(parser)
     verb.add_execution(parser)
     verb.add_limits(parser, "")

@@ -53,7 +53,8 @@ def _stage(arguments: Arguments, console: Console) -> int:
     flags = {
         "--id": None if is_manifest else arguments.id,
         "--frameworks": ",".join(arguments.frameworks),
-        "--runtime": staged.runtime if staged.image else None,
+        # an engine that was asked for may be another than the image would get
+        "--runtime": staged.runtime if staged.image or arguments.runtime != "auto" else None,
         "--image": arguments.image,
         "--trust": not is_manifest and arguments.trust,
         "--allow-host": not is_manifest and arguments.allow_host,

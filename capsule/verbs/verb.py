@@ -221,6 +221,17 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def path(text: str) -> Path:
+    """A file or folder of this machine, as typed."""
+    from capsule.fetching import is_remote
+
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is an address, and a file is needed here: download it first"
+        )
+    return Path(text)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Words between commas, as typed."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))

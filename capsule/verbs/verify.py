@@ -51,7 +51,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--add",
         action="append",
-        type=Path,
+        type=verb.path,
         metavar="VERIFICATION",
         help="count the runs of an earlier verification, and go on with the seeds that follow; "
         "--runs is then their number in all, by default the next planned look",

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -117,6 +118,42 @@ def test_a_line_of_the_readme_gives_the_number_on_the_host(author: User, tmp_pat
     capsule = author.folder / "a.capsule.zip"
     (block,), folder = unpack(capsule, tmp_path / "un packed")
     assert execute([block], folder, author.home) == sealed_value(capsule)
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_line_of_the_readme_finds_the_data(
+    author: User, tmp_path: Path, carried: bool, is_folder: bool
+) -> None:
+    points = author.folder / "points" / "the points.txt"
+    points.parent.mkdir()
+    points.write_text("7")
+    place = points.parent if is_folder else points
+    path = write(author.folder)
+    script = author.folder / "my code" / "main.py"
+    reader = f"""
+import glob
+for place in (sys.argv[5], os.environ["CAPSULE_DATA_MY_POINTS"]):
+    (file,) = glob.glob(place + "/*") if {is_folder} else [place]
+    assert open(file).read() == "7"
+"""
+    script.write_text(SCRIPT + reader)
+    document = json.loads(path.read_text())
+    relative = str(place.relative_to(author.folder))
+    document["datasets"] = {"my-points": {"path": relative, "embed": carried}}
+    document["benchmarks"][0]["command"].append("{data:my-points}")
+    document["benchmarks"][0]["datasets"] = ["my-points"]
+    path.write_text(json.dumps(document))
+    ended = author.run("run", path, "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    (block,), folder = unpack(capsule, tmp_path / "un packed")
+    if carried:
+        shutil.rmtree(points.parent)
+    else:
+        block = block.replace("/path/to/my-points", shlex.quote(str(place)))
+    assert execute([block], folder, author.home) == sealed_value(capsule)
+    assert author.run("check", capsule).returncode == 0
 
 
 @pytest.mark.engines

@@ -135,3 +135,18 @@ def test_what_is_under_way_is_not_rehearsed(author: User) -> None:
     ended = author.run("verify", seal(author), "--resume", "x.run", "--dry-run")
     assert ended.returncode == 2
     assert "--resume and --dry-run exclude each other" in ended.stderr
+
+
+def test_data_is_shown_where_it_lies(author: User) -> None:
+    write_script(author.folder)
+    (author.folder / "points.txt").write_text("1 2 3\n")
+    manifest = write_manifest(author.folder, datasets={"points": {"path": "points.txt"}})
+    (data,) = author.json("run", manifest.name, "--dry-run")["here"]["data"]
+    assert data["path"] == str(author.folder / "points.txt")
+    author.json("run", manifest, "-o", "a.zip")
+    (author.folder / "points.txt").unlink()
+    (data,) = author.json("verify", "a.zip", "--dry-run")["here"]["data"]
+    assert data["carried"]
+    assert data["path"] == "$RUN/datasets/points/points.txt"
+    shown = " ".join(author.run("verify", "a.zip", "--dry-run").stdout.split())
+    assert "data points, 6 bytes, in the capsule" in shown

@@ -86,6 +86,18 @@ def test_data_is_fetched_by_its_address(author: User) -> None:
         assert len(heads) == asked_for
 
 
+def test_data_that_a_capsule_carries_lies_in_it(author: User) -> None:
+    (author.folder / "near.txt").write_bytes(DATA)
+    manifest = write_benchmark(author, datasets={"near": {"path": "near.txt"}})
+    author.json("run", manifest, "-o", "a.zip")
+    (author.folder / "near.txt").unlink()
+    assert author.json("stage", "a.zip")["data"] == {"near": {"digest": DIGEST, "path": None}}
+    shown = " ".join(author.run("stage", "a.zip").stdout.split())
+    assert f"near: {len(DATA)} bytes, in the capsule" in shown
+    ended = author.run("verify", "a.zip", "--offline")
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> None:
     datasets = {"gone": {"digest": DIGEST}, "made": GENERATED, "lost": {"digest": DIGEST}}
     manifest = write_benchmark(author, datasets=datasets)
@@ -104,6 +116,8 @@ def test_an_image_that_is_not_staged_is_one_clear_error(author: User) -> None:
         assert ended.returncode == 0, ended.stderr  # which takes no image
     ended = author.run("run", manifest, "--dry-run", "--offline", PATH="/nowhere")
     assert ended.returncode == 0, ended.stderr
+    staged = author.json("stage", manifest, "--runtime", "host")
+    assert staged["command"] == f"capsule run {manifest} --runtime host --offline"
     ended = author.run("stage", manifest, "--runtime", "host", "--image", NOWHERE)
     assert ended.returncode == 2
     assert "starts no image" in ended.stderr

@@ -128,14 +128,47 @@ def test_an_image_that_nobody_else_gets_is_told_of() -> None:
     assert record.image is not None
     assert "lies in a registry on this machine" in "\n".join(lint.warnings_of_runs(record))
     assert "lies in a registry on this machine" in "\n".join(lint.warnings(record.manifest))
-    local = dataclasses.replace(record, image=dataclasses.replace(record.image, pinned=None))
-    assert "known to this machine's engine alone" in "\n".join(lint.warnings_of_runs(local))
+    for name, sentence in (
+        ("docker-daemon:torch:2", "known to this machine's engine alone"),
+        ("sif:torch.sif", "the image sif:torch.sif is a file of yours: publish it"),
+    ):
+        image = dataclasses.replace(record.image, reference=name, pinned=None)
+        local = dataclasses.replace(record, image=image)
+        assert sentence in "\n".join(lint.warnings_of_runs(local))
 
 
 def test_data_without_a_source_is_told_of() -> None:
     record = make_record()
     for shown in (lint.warnings_of_runs(record), lint.warnings(record.manifest)):
         assert any(one.startswith("dataset ramp has no generator") for one in shown)
+
+
+@pytest.mark.parametrize(
+    ("url", "doi"), [("https://data.example/ramp", None), (None, "10.5281/zenodo.1")]
+)
+def test_data_that_anybody_can_fetch_is_not_told_of(url: str | None, doi: str | None) -> None:
+    record = make_record()
+    (spec,) = record.manifest.datasets
+    manifest = dataclasses.replace(
+        record.manifest, datasets=(dataclasses.replace(spec, url=url, doi=doi),)
+    )
+    published = dataclasses.replace(record, manifest=manifest)
+    for shown in (lint.warnings_of_runs(published), lint.warnings(manifest)):
+        assert "no place to fetch it from" not in "\n".join(shown)
+
+
+def test_data_that_the_capsule_carries_is_not_told_of(author: User) -> None:
+    write_script(author.folder)
+    (author.folder / "points.txt").write_text("1 2 3\n")
+    for carried, embed in ((True, {}), (False, {"embed": False})):
+        points = {"path": "points.txt", **embed}
+        manifest = write_manifest(author.folder, datasets={"points": points})
+        capsule = author.folder / f"{carried}.zip"
+        author.json("run", manifest, "-o", capsule)
+        for linted in (manifest, capsule):
+            told = "\n".join(author.json("lint", linted)["warnings"])
+            assert ("no place to fetch it from" in told) is not carried
+            assert ("has no digest" in told) is (linted == manifest)
 
 
 def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -> None:

@@ -44,6 +44,7 @@ def preview_to_json(preview: Preview) -> JsonObject:
                     "name": one.name,
                     "bytes": one.size_bytes,
                     "path": None if one.path is None else str(one.path),
+                    "carried": one.carried,
                     "generator": one.generator,
                 }
                 for one in preview.data

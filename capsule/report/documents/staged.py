@@ -11,13 +11,17 @@ if TYPE_CHECKING:
 
 
 def staged_to_json(staged: Staged, command: str) -> JsonObject:
-    """Image and data with their places, and the command that needs no network now."""
+    """Image and data with their places, and the command that needs no network now.
+
+    Data that the capsule carries has no place of its own.
+    """
+    places = {name: str(place) for name, place in staged.data.items()}
     return {
         "runtime": staged.runtime,
         "image": staged.image.pinned if staged.image else None,
         "handle": staged.handle or None,
         "data": {
-            one.name: {"digest": one.digest, "path": str(staged.data[one.name])}
+            one.name: {"digest": one.digest, "path": places.get(one.name)}
             for one in staged.datasets
         },
         "cache": str(staged.cache),

@@ -46,6 +46,8 @@ def _place_data(data: Data) -> str:
     extent = "" if data.size_bytes is None else f", {size(data.size_bytes)}"
     if data.generator is not None:
         return f"{data.name}{extent}, made here by the generator {data.generator}"
+    if data.carried:
+        return f"{data.name}{extent}, in the capsule"
     place = "is not known to be here" if data.path is None else f"lies in {data.path}"
     return f"{data.name}{extent}, {place}"
 

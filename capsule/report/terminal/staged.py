@@ -29,5 +29,6 @@ def _rows(staged: Staged) -> Iterator[tuple[str, str]]:
         yield "image", staged.image.pinned or staged.image.reference
         yield "", staged.handle
     for dataset in staged.datasets:
-        yield "data", f"{dataset.name}: {dataset.bytes} bytes, {staged.data[dataset.name]}"
+        place = staged.data.get(dataset.name, "in the capsule")
+        yield "data", f"{dataset.name}: {dataset.bytes} bytes, {place}"
     yield "cache", str(staged.cache)

@@ -279,7 +279,9 @@ def _mend_results(files: Files) -> None:
     )
     files["bag-info.txt"] = bag.info(record, payload_bytes=0, payload_files=0)
     files["data/results/metrics.json"] = b"".join(codec.metrics(record))
-    files[f"data/{readme.NAME}"] = b"".join(readme.build(record, names))
+    files[f"data/{readme.NAME}"] = b"".join(
+        readme.build(record, {name: digest.of_bytes(files[f"data/{name}"]) for name in names})
+    )
     described = [
         Payload(path=name, size_bytes=len(data), digest=digest.of_bytes(data))
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))

@@ -85,6 +85,10 @@ PREPARE: dict[str, Prepare] = {
     "a diff of one": on_capsule("diff", "a.capsule.zip"),
     "a run resumed that was sealed": _seal_twice,
     "a run resumed elsewhere": _resume_elsewhere,
+    "an address where a file is due": typed(
+        "reread", "https://papers.example/a.capsule.zip", "--manifest", "corrected.json"
+    ),
+    "the image of a capsule without one": on_capsule("image", "save", "a.capsule.zip", "a.tar"),
     "a capsule resumed": on_capsule("run", "--resume", "a.capsule.zip"),
     "a manifest begun where one is": typed("init", "tiny.json", make=write_manifest),
     "a verification added that is none": on_capsule(

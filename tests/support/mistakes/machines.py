@@ -44,6 +44,8 @@ PREPARE: dict[str, Prepare] = {
     "a run without a manifest": typed("run"),
     "a framework that no benchmark has": run_with(*HOST, "--frameworks", "torch"),
     "a home that cannot be written": run_with(*HOST),
+    "a site file that is not there": run_with(*HOST),
+    "an image file that is not there": run_with("--image", "none.sif"),
     "a site file that is none": run_after(
         lambda folder: (folder / "site.json").write_text("{"), *HOST
     ),
