@@ -28,6 +28,7 @@ assert os.environ["GREETING"] == "it's a 'day'; $HOME \\\\ ü"
 assert sys.argv[3] == "a b $HOME `id` *"
 with open(sys.argv[4]) as words:
     assert words.read() == "42"
+assert sys.stdin.read() == "42"
 with open("prepared") as prepared:
     assert prepared.read() == str(seed)
 print("factor is", factor)
@@ -36,6 +37,7 @@ capsule_regions.report("loss", factor * random.Random(seed).random())
 
 SETUP = """
 import os, sys
+assert sys.stdin.read() == ""
 with open(os.path.join(sys.argv[2], "prepared"), "w") as prepared:
     prepared.write(sys.argv[1])
 """
@@ -60,6 +62,7 @@ def write(folder: Path, **changes: object) -> Path:
                 "command": ["python3", "my code/main.py", *words],
                 "setup": ["python3", "my code/prepare.py", "{seed}", "{out}"],
                 "inputs": ["my code"],
+                "stdin": "my code/words.txt",
                 "cases": {"factor": [3, 5]},
                 "environment": {"GREETING": "it's a 'day'; $HOME \\ ü"},
                 "metrics": {"loss": {}, "shown": {"from": {"pattern": "factor is ([0-9.]+)"}}},
