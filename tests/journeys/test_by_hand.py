@@ -165,7 +165,7 @@ def test_the_lines_start_what_capsule_starts(stranger: User, tmp_path: Path) -> 
     assert after(by_docker, "--network") == after(by_apptainer, "--network") == ["none"]
 
 
-FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE")
+FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED")
 
 
 def after(line: list[str], option: str) -> list[str]:
