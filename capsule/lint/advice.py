@@ -153,4 +153,6 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
                 f"{prints} prints it"
             )
     yield from surroundings.of_image(None, None, manifest)
-    yield from surroundings.of_data(manifest)
+    # how large data is, and so whether it comes along unasked, is known when it was found
+    may_come = {dataset.name for dataset in manifest.datasets if dataset.embed is not False}
+    yield from surroundings.of_data(manifest, may_come)

@@ -54,7 +54,9 @@ def warnings_of_runs(record: Record) -> list[str]:
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
-        *surroundings.of_data(record.manifest),
+        *surroundings.of_data(
+            record.manifest, {dataset.name for dataset in record.datasets if dataset.embedded}
+        ),
         *surroundings.of_nodes(record),
     ]
 

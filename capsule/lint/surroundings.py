@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from capsule import inventory
 from capsule.errors import UsageError
@@ -39,14 +39,19 @@ def _is_loopback(written: str) -> bool:
         return False  # no reference to a registry
 
 
-def of_data(manifest: Manifest) -> Iterator[str]:
-    """Datasets that whoever verifies has to be given by the author."""
+def of_data(manifest: Manifest, carried: Collection[str]) -> Iterator[str]:
+    """Datasets that whoever verifies has to be given by the author.
+
+    Args:
+        manifest: Says where they come from.
+        carried: Names of those that come along in the capsule, or may.
+    """
     for dataset in manifest.datasets:
-        if dataset.generator is None:
+        if not (dataset.generator or dataset.url or dataset.doi or dataset.name in carried):
             yield (
-                f"dataset {dataset.name} has no generator and no place to fetch it from, so that"
-                " whoever verifies has to get it from you: publish it, and say where beside the"
-                " capsule's id"
+                f"dataset {dataset.name} has neither generator nor url nor doi, and does not come"
+                " along in the capsule, so that whoever verifies has to get it from you: publish"
+                " it, and name its address in the manifest"
             )
 
 

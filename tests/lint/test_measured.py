@@ -134,8 +134,25 @@ def test_an_image_that_nobody_else_gets_is_told_of() -> None:
 
 def test_data_without_a_source_is_told_of() -> None:
     record = make_record()
-    for shown in (lint.warnings_of_runs(record), lint.warnings(record.manifest)):
-        assert any(one.startswith("dataset ramp has no generator") for one in shown)
+    (spec,), (used,) = record.manifest.datasets, record.datasets
+    told = "dataset ramp has neither generator nor url nor doi"
+
+    def is_told(warnings: list[str]) -> bool:
+        return any(one.startswith(told) for one in warnings)
+
+    assert is_told(lint.warnings_of_runs(record))
+    carried = (dataclasses.replace(used, embedded=True),)
+    assert not is_told(lint.warnings_of_runs(dataclasses.replace(record, datasets=carried)))
+    # whether it is small enough to come along by itself is known when it was found
+    for source, due in (
+        ({}, False),
+        ({"embed": False}, True),
+        ({"embed": False, "url": "https://example.org/ramp"}, False),
+        ({"embed": False, "doi": "10.5555/1"}, False),
+    ):
+        changed = (dataclasses.replace(spec, **source),)
+        manifest = dataclasses.replace(record.manifest, datasets=changed)
+        assert is_told(lint.warnings(manifest)) is due
 
 
 def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -> None:
