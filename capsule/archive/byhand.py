@@ -19,6 +19,7 @@ _MOST_SEEDS = 20
 # a folder of the unpacked capsule where nothing is contained; no text of a manifest holds NUL
 _HERE = "\0"
 _INDENT = "    "
+_DATA = "datasets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class _Places:
 
 class _HostPlaces(_Places):
     def data(self, name: str) -> str:
-        return f"{_HERE}/{name}"
+        return f"{_HERE}/{_DATA}/{name}"
 
 
 _CONTAINED = _Places()
@@ -96,17 +97,18 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     yield ""
     variables = (*start.environment, *start.environment.values())
     texts = (*start.setup, *start.words, *variables, start.cwd, start.stdin or "")
+    carried = {name: path for name in benchmark.datasets if (path := _carried(record, name, names))}
     command = benchmark.subject
     assert isinstance(command, Command)
     own = (*command.setup, *command.words, *command.environment.values())
-    is_clean = all(plain.is_clean(text.replace(_HERE, "")) for text in texts)
+    is_clean = all(plain.is_clean(text.replace(_HERE, "")) for text in (*texts, *carried.values()))
     if not is_clean or any(_HERE in text for text in own):
         yield "Its words hold what cannot be shown here; `manifest.json` has them."
         return
     # a capsule carries no modes, and a run starts any of its files
     yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
     for name in benchmark.datasets:
-        yield f"{_INDENT}{commands.data_variable(name)}=/path/to/{name}"
+        yield from _data(name, carried.get(name), contained=record.image is not None)
     if record.image is None:
         for one in _in_turn(start):
             yield from _fold(_on_the_host(one))
@@ -123,6 +125,32 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
             yield from _fold(_by_apptainer(one, image or "IMAGE"))
     yield ""
     yield from _after(record, benchmark, start)
+
+
+def _carried(record: Record, name: str, names: Collection[str]) -> str | None:
+    """Where the capsule has a dataset, below `data/`; None where it has not."""
+    (dataset,) = (one for one in record.datasets if one.name == name)
+    if not dataset.embedded:
+        return None
+    folder = f"{_DATA}/{name}"
+    spec = next(one for one in record.manifest.datasets if one.name == name)
+    paths = [one for one in names if one.startswith(f"{folder}/")]
+    # a dataset is a folder, or the one file in it: what was fetched as it is, or is named itself
+    is_file = bool(spec.url and not spec.unpack) or paths == [f"{folder}/{_last(spec.path)}"]
+    return paths[0] if is_file and len(paths) == 1 else folder
+
+
+def _last(path: str | None) -> str:
+    return (path or "").rpartition("/")[2]
+
+
+def _data(name: str, carried: str | None, *, contained: bool) -> Iterator[str]:
+    """What says where a dataset lies, for a reader to fill in where the capsule has it not."""
+    if contained:
+        here = f"/path/to/{name}" if carried is None else f'"$PWD"/{shlex.quote(carried)}'
+        yield f"{_INDENT}{commands.data_variable(name)}={here}"
+    elif carried is None:
+        yield f"{_INDENT}mkdir -p {_DATA} && ln -sfn /path/to/{name} {_DATA}/{name}"
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:
@@ -153,8 +181,8 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
     group, trial = _trials(record, benchmark)[0]
     command = benchmark.subject
     assert isinstance(command, Command)
-    values = _values(record, benchmark, trial, places)
-    data = {name: places.data(name) for name in benchmark.datasets}
+    values = _values(record, benchmark, trial, names, places)
+    data = {name: _place_data(record, name, names, places) for name in benchmark.datasets}
     library = any(name.startswith("levels/library/") for name in names)
     image = record.image
     own: Mapping[str, str] = {}
@@ -227,13 +255,20 @@ def _trials(
 
 
 def _values(
-    record: Record, benchmark: Benchmark, trial: Mapping[str, Any], places: _Places
+    record: Record,
+    benchmark: Benchmark,
+    trial: Mapping[str, Any],
+    names: Collection[str],
+    places: _Places,
 ) -> dict[str, str]:
     """What placeholders stand for."""
     case = {one.name: one for one in benchmark.cases}[trial["case"]]
     return {
         **{name: commands.show(value) for name, value in case.parameters.items()},
-        **{commands.DATA + name: places.data(name) for name in benchmark.datasets},
+        **{
+            commands.DATA + name: _place_data(record, name, names, places)
+            for name in benchmark.datasets
+        },
         "seed": str(trial["seed"]),
         "case": case.name,
         "trial": str(trial["id"]),
@@ -244,6 +279,12 @@ def _values(
         "rank": "0",
         "ranks": "1",
     }
+
+
+def _place_data(record: Record, name: str, names: Collection[str], places: _Places) -> str:
+    """Where a dataset is seen: on the host, where it lies."""
+    carried = None if record.image else _carried(record, name, names)
+    return places.data(name) if carried is None else f"{_HERE}/{carried}"
 
 
 def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Places) -> str:

@@ -29,6 +29,9 @@ assert sys.argv[3] == "a b $HOME `id` *"
 with open(sys.argv[4]) as words:
     assert words.read() == "42"
 assert sys.stdin.read() == "42"
+assert sys.argv[5] == os.environ["CAPSULE_DATA_FILE"]
+with open(sys.argv[5]) as one, open(sys.argv[6] + "/a b.txt") as other:
+    assert (one.read(), other.read()) == ("one", "other")
 with open("prepared") as prepared:
     assert prepared.read() == str(seed)
 print("factor is", factor)
@@ -49,20 +52,25 @@ def write(folder: Path, **changes: object) -> Path:
     (folder / "my code" / "main.py").write_text(SCRIPT)
     (folder / "my code" / "prepare.py").write_text(SETUP)
     (folder / "my code" / "words.txt").write_text("42")
-    words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt"]
+    (folder / "one.txt").write_text("one")
+    (folder / "more").mkdir()
+    (folder / "more" / "a b.txt").write_text("other")
+    words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt", "{data:file}"]
     document = {
         "name": "hand",
         "title": "By hand",
         "authors": [{"name": "Ada"}],
         "license": "CC-BY-4.0",
         "seeds": [11, 12, 13],
+        "datasets": {"file": {"path": "one.txt"}, "more": {"path": "more"}},
         "benchmarks": [
             {
                 "id": "hand",
-                "command": ["python3", "my code/main.py", *words],
+                "command": ["python3", "my code/main.py", *words, "{data:more}"],
                 "setup": ["python3", "my code/prepare.py", "{seed}", "{out}"],
                 "inputs": ["my code"],
                 "stdin": "my code/words.txt",
+                "datasets": ["file", "more"],
                 "cases": {"factor": [3, 5]},
                 "environment": {"GREETING": "it's a 'day'; $HOME \\ ü"},
                 "metrics": {"loss": {}, "shown": {"from": {"pattern": "factor is ([0-9.]+)"}}},
@@ -171,6 +179,18 @@ FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONU
 def after(line: list[str], option: str) -> list[str]:
     """What stands behind an option, each time."""
     return [line[place + 1] for place, word in enumerate(line) if word == option]
+
+
+def test_data_that_is_not_carried_is_filled_in_at_one_place(author: User, tmp_path: Path) -> None:
+    data = {"file": {"path": "one.txt", "embed": False}, "more": {"path": "more"}}
+    ended = author.run("run", write(author.folder, datasets=data), "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    (block,), folder = unpack(capsule, tmp_path / "un packed")
+    assert block.count("/path/to/") == 1
+    lies = shlex.quote(str(author.folder / "one.txt"))
+    filled = block.replace("/path/to/file", lies)
+    assert execute([filled], folder, author.home) == sealed_value(capsule)
 
 
 def test_what_cannot_be_shown_is_left_to_the_manifest(author: User) -> None:
