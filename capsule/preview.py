@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import launch, places, rerun
+from capsule import datasets, launch, places, rerun
 from capsule import plan as planning
 from capsule import resolve as resolving
 from capsule import session as sessions
@@ -43,7 +43,7 @@ class Data:
     Attributes:
         name: In the manifest.
         size_bytes: None where nobody has said so yet.
-        path: Where this machine's site file or the manifest says that it lies.
+        path: Where it should lie here, None where it is not to be found.
         generator: What would make it, None for one that exists.
     """
 
@@ -201,16 +201,16 @@ def _cache() -> Path:
 def _data(request: Request) -> Iterator[Data]:
     """Every dataset, of which nothing is read."""
     there = {one.name: one for one in request.used.datasets} if request.used else {}
-    manifest, known = request.manifest, sites.load().data
+    manifest, site = request.manifest, sites.load()
+    folder = manifest.folder if request.used is None else None
     for spec in manifest.datasets:
         facts = there.get(spec.name)
-        path = known.get(facts.digest if facts else spec.digest or "")
-        if path is None and request.used is None and spec.path is not None:
-            path = (manifest.folder or Path()) / spec.path
+        wanted = replace(spec, digest=facts.digest if facts else spec.digest)
+        place = datasets.locate(wanted, folder=folder, site=site, cache=_cache())
         yield Data(
             name=spec.name,
             size_bytes=facts.bytes if facts else None,
-            path=path,
+            path=None if place is None else place.path,
             generator=spec.generator,
         )
 

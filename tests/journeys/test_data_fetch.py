@@ -52,6 +52,8 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         assert fetched.returncode == 0, fetched.stderr
         assert f'write down "digest": "{DIGEST}"' in fetched.stdout
         write(author, **source, digest=DIGEST)
+        (data,) = author.json("run", "mine.json", "--dry-run")["here"]["data"]
+        assert f"/fetched/{DIGEST.removeprefix('sha256:')}/" in data["path"]
         sealed = author.run("run", "mine.json", "-o", "a.capsule.zip")
         assert sealed.returncode == 0, sealed.stderr
         shown = author.run("show", "a.capsule.zip").stdout
