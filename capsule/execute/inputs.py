@@ -110,11 +110,11 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         walk.add(recipe, (), asks_git=False)
     archive.check_names(f"data/inputs/{name}" for name in walk.files)
     for subject in (benchmark.subject for benchmark in manifest.benchmarks):
-        name = subject.stdin if isinstance(subject, Command) else None
-        if name is not None and name not in walk.files:
+        stdin = subject.stdin if isinstance(subject, Command) else None
+        if stdin is not None and stdin not in walk.files:
             raise UsageError(
                 "is a command's standard input, and is left out of its folder",
-                where=name,
+                where=stdin,
                 advice="name it itself among inputs",
             )
     return Inputs(
