@@ -97,7 +97,9 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     yield ""
     variables = (*start.environment, *start.environment.values())
     texts = (*start.setup, *start.words, *variables, start.cwd, start.stdin or "")
-    carried = {name: path for name in benchmark.datasets if (path := _carried(record, name, names))}
+    carried = {
+        name: path for name in benchmark.datasets if (path := _find_copy(record, name, names))
+    }
     command = benchmark.subject
     assert isinstance(command, Command)
     own = (*command.setup, *command.words, *command.environment.values())
@@ -127,7 +129,7 @@ def _benchmark(record: Record, benchmark: Benchmark, names: Collection[str]) -> 
     yield from _after(record, benchmark, start)
 
 
-def _carried(record: Record, name: str, names: Collection[str]) -> str | None:
+def _find_copy(record: Record, name: str, names: Collection[str]) -> str | None:
     """Where the capsule has a dataset, below `data/`; None where it has not."""
     (dataset,) = (one for one in record.datasets if one.name == name)
     if not dataset.embedded:
@@ -283,7 +285,7 @@ def _values(
 
 def _place_data(record: Record, name: str, names: Collection[str], places: _Places) -> str:
     """Where a dataset is seen: on the host, where it lies."""
-    carried = None if record.image else _carried(record, name, names)
+    carried = None if record.image else _find_copy(record, name, names)
     return places.data(name) if carried is None else f"{_HERE}/{carried}"
 
 
