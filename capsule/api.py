@@ -316,18 +316,18 @@ def pair(
 
     Raises:
         UsageError: A manifest or an option is wrong, or an output exists already.
-        CannotRunError, DamagedError: As for `run`.
-        ExecutionError: As for `run`, but that `resume_pair` goes on.
+        CannotRunError, DamagedError, ExecutionError: As for `run`; `resume_pair` goes on.
     """
     pairing.check_outputs((options.output_a, options.output_b), options.work)
     one = a if isinstance(a, Manifest) else manifests.load(Path(a))
     other = one if b is None else b if isinstance(b, Manifest) else manifests.load(Path(b))
     planned = pairing.plan(one, other, options)
     engines = ((options.runtime_a, options.image_a), (options.runtime_b, options.image_b))
-    first, second = (
-        resolve(Request.of(side.manifest, runtime, image), watch)
-        for side, (runtime, image) in zip(planned, engines, strict=True)
-    )
+    with offline.enforce(options.offline):
+        first, second = (
+            resolve(Request.of(side.manifest, runtime, image), watch)
+            for side, (runtime, image) in zip(planned, engines, strict=True)
+        )
     for side in (first, second):
         sealing.check_inputs(side.copies, options, watch)
     sides = pairing.begin(planned, (first, second), options)
@@ -354,7 +354,7 @@ def resume_pair(
         trust.require_consent(code, side.request, options, side.prospect(None), watch)
         for code, side in zip(codes, cut_off.both, strict=True)
     ]
-    with pairing.lock(cut_off.both):
+    with offline.enforce(options.offline), pairing.lock(cut_off.both):
         own = all(code.own for code in codes)
         if sealed := pairing.complete(cut_off, (options.output_a, options.output_b), own=own):
             return _judge_pair(*sealed)

@@ -40,6 +40,8 @@ def open_file(path: Path) -> BinaryIO | None:
         return None
     stream = os.fdopen(handle, "rb")
     if stat.S_ISREG(os.fstat(handle).st_mode):
+        # a program that inherits it reads as from any file
+        os.set_blocking(handle, True)
         return stream
     stream.close()
     return None

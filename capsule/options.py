@@ -119,6 +119,7 @@ class PairOptions:
         work: Folder of both runs while they are under way.
         keep_hosts: Record host names and serial numbers in the clear.
         strict_privacy: As for a run.
+        offline: As for a run.
     """
 
     runtime_a: str = "auto"
@@ -133,6 +134,7 @@ class PairOptions:
     work: Path | None = None
     keep_hosts: bool = False
     strict_privacy: bool = False
+    offline: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +192,12 @@ class ResumePairOptions:
         strict_privacy: As for a run.
         trust: As for a run that was cut off.
         allow_host: As for a verification.
+        offline: As for a run.
     """
 
     output_a: Path | None = None
     output_b: Path | None = None
     strict_privacy: bool = False
+    offline: bool = False
     trust: bool = False
     allow_host: bool = False

@@ -321,4 +321,5 @@ def _abbreviate(invocation: Invocation, folder: Path) -> Invocation:
             replace(one, source=Path(abbreviate(one.source))) for one in invocation.mounts
         ),
         cwd=abbreviate(invocation.cwd),
+        stdin=None if invocation.stdin is None else Path(abbreviate(invocation.stdin)),
     )

@@ -9,11 +9,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import places
+from capsule import leavings, places
 from capsule.errors import CannotRunError, ExecutionError
 
 RUN_MARK = "CAPSULE_RUN"
@@ -137,9 +137,15 @@ class Process:
 
 
 def start(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None, stdout: Path, stderr: Path
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    stdout: Path,
+    stderr: Path,
+    stdin: Path | None = None,
 ) -> Process:
-    """Start a command in a session of its own, with no standard input.
+    """Start a command in a session of its own.
 
     Args:
         argv: Argument list; the program is looked up in the PATH of `env`.
@@ -147,30 +153,22 @@ def start(
         cwd: Working folder, None for the current one.
         stdout: File that standard output is appended to.
         stderr: File that standard error is appended to.
+        stdin: Regular file that standard input is read from, None for an empty one.
 
     Raises:
-        CannotRunError: The program or the folder does not exist or may not be used.
+        CannotRunError: The program, the folder or the input does not exist or may not be used.
     """
-    return _start(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr, stdin=Path(os.devnull))
-
-
-def _start(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None,
-    stdout: Path,
-    stderr: Path,
-    stdin: Path,
-) -> Process:
+    opened = nullcontext() if stdin is None else leavings.open_file(stdin)
+    if opened is None:
+        raise CannotRunError(f"the standard input {stdin} cannot be read")
     mark = secrets.token_hex(16)
-    with stdin.open("rb") as source, stdout.open("ab") as out, stderr.open("ab") as err:
+    with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
         try:
             popen = subprocess.Popen(
                 list(argv),
                 env={**env, _START_MARK: mark},
                 cwd=cwd,
-                stdin=source,
+                stdin=source or subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
@@ -232,7 +230,7 @@ def run(
     with places.scratch() as folder:
         source, out, err = (folder / part for part in ("in", "out", "err"))
         source.write_bytes(input_bytes)
-        process = _start(
+        process = start(
             argv,
             env=os.environ.copy() if env is None else env,
             cwd=cwd,

@@ -63,6 +63,7 @@ class _Start:
     words: tuple[str, ...]
     environment: Mapping[str, str]
     cwd: str
+    stdin: str | None
     mounts: Mapping[str, str]
     gpus: int
 
@@ -100,7 +101,8 @@ def _benchmark(
     case = f" in the case `{start.case}`, one of {cases}," if cases > 1 else ""
     yield f"`{benchmark.id}`{case} with the seed {start.seed}:"
     yield ""
-    texts = (*start.setup, *start.words, *start.environment, *start.environment.values(), start.cwd)
+    variables = (*start.environment, *start.environment.values())
+    texts = (*start.setup, *start.words, *variables, start.cwd, start.stdin or "")
     command = benchmark.subject
     assert isinstance(command, Command)
     own = (*command.setup, *command.words, *command.environment.values())
@@ -145,7 +147,7 @@ def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) 
 def _in_turn(start: _Start) -> Iterator[_Start]:
     """The setup, where there is one, and then the command."""
     if start.setup:
-        yield replace(start, words=start.setup)
+        yield replace(start, words=start.setup, stdin=None)
     yield start
 
 
@@ -213,6 +215,7 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
         # in an order that a record which was read has as well
         environment=dict(sorted(environment.items())),
         cwd=places.out if command.cwd is None else f"{places.inputs}/{command.cwd}",
+        stdin=command.stdin,
         mounts={
             "$PWD/inputs": places.inputs,
             **({"$PWD/levels/seeding": places.seeding} if command.injects_seed else {}),
@@ -243,7 +246,10 @@ def _trials(
 
 
 def _values(
-    record: Record, benchmark: Benchmark, trial: Mapping[str, Any], places: _Places
+    record: Record,
+    benchmark: Benchmark,
+    trial: Mapping[str, Any],
+    places: _Places,
 ) -> dict[str, str]:
     """What placeholders stand for."""
     case = {one.name: one for one in benchmark.cases}[trial["case"]]
@@ -274,7 +280,8 @@ def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Pla
 
 
 def _by_docker(start: _Start, image: str) -> Iterator[str]:
-    yield "docker run --rm --init --read-only --shm-size 2g --cap-drop ALL"
+    reads = "" if start.stdin is None else "--interactive "
+    yield f"docker run --rm {reads}--init --read-only --shm-size 2g --cap-drop ALL"
     yield "--security-opt no-new-privileges --tmpfs /tmp:exec,mode=1777"
     network = "" if start.benchmark.online else "--network none "
     gpus = f"--gpus {start.gpus} " if start.gpus else ""
@@ -288,6 +295,7 @@ def _by_docker(start: _Start, image: str) -> Iterator[str]:
     yield f"--entrypoint {shlex.quote(program)} {shlex.quote(image)}"
     if words:
         yield shlex.join(words)
+    yield from _input(start)
 
 
 def _by_apptainer(start: _Start, image: str) -> Iterator[str]:
@@ -305,6 +313,7 @@ def _by_apptainer(start: _Start, image: str) -> Iterator[str]:
         yield f'--bind "{source}:{target}:ro"'
     yield f"--home {_CONTAINED.out} --pwd {shlex.quote(start.cwd)}"
     yield f"{shlex.quote(f'docker://{image}')} {shlex.join(start.words)}"
+    yield from _input(start)
 
 
 def _on_the_host(start: _Start) -> Iterator[str]:
@@ -312,6 +321,13 @@ def _on_the_host(start: _Start) -> Iterator[str]:
     for name, value in start.environment.items():
         yield f"{name}={_quote(value)}"
     yield f"{' '.join(map(_quote, start.words))})"
+    yield from _input(start)
+
+
+def _input(start: _Start) -> Iterator[str]:
+    """What the command reads, which the shell opens before any of it starts."""
+    if start.stdin is not None:
+        yield f"<{shlex.quote(f'inputs/{start.stdin}')}"
 
 
 def _quote(text: str) -> str:

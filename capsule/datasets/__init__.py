@@ -17,7 +17,7 @@ The digest of generated data
     is that of its arrays, not of the files that hold them: see `capsule.levels.generators.digest`.
 """
 
-from capsule.datasets.find import generate, obtain, take_copy
+from capsule.datasets.find import generate, locate, obtain, take_copy
 from capsule.datasets.hashing import DatasetDigest, Progress, digest
 
-__all__ = ["DatasetDigest", "Progress", "digest", "generate", "obtain", "take_copy"]
+__all__ = ["DatasetDigest", "Progress", "digest", "generate", "locate", "obtain", "take_copy"]

@@ -26,7 +26,7 @@ import requests
 from requests import PreparedRequest, Response
 from urllib3.exceptions import HTTPError
 
-from capsule import __version__, leavings
+from capsule import __version__, leavings, offline
 from capsule.datasets.hashing import Progress
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import is_loopback
@@ -88,11 +88,12 @@ def download(
         The whole file, in the folder.
 
     Raises:
-        CannotRunError: No server, no such file, no space, a redirect that is not followed, or it
-            broke off; what came is kept.
+        CannotRunError: No server, no such file, no space, a redirect that is not followed, it broke
+            off, or nothing may be connected to; what came is kept.
         DamagedError: It is larger than it may be.
     """
     _require_address(url)
+    offline.require_network("the file", where=url)
     pauses = iter(_PAUSES_SECONDS)
     transfer = _Transfer(url, folder, most_bytes, trusts_bytes=trusts_bytes)
     while True:

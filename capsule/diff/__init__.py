@@ -375,9 +375,11 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
             " luck, so these runs count for exact and paired claims alone",
         )
     for pair in pairs:
+        # that they are equal is what an exact claim says
+        claimed = pair.claim is not None and pair.claim.type != "exact"
         named = ((pair.names.there, pair.original), (pair.names.here, pair.rerun))
         for name, side in named:
-            if pair.claim is not None and side is not None and evidence.repeats(side):
+            if claimed and side is not None and evidence.repeats(side):
                 yield Note(
                     code="equal-values",
                     sentence=f"{pair.metric}: all {len(side.values)} runs of {name} have the"

@@ -65,7 +65,10 @@ class CommandWorkload:
         subject = _subject(trial)
         files = start.rank(rank)
         surroundings = _surroundings(workspace, group, start, setting, rank)
-        invocation = _invocation(subject.words, surroundings, files)
+        invocation = replace(
+            _invocation(subject.words, surroundings, files),
+            stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
+        )
         if not subject.injects_seed:
             return invocation
         mount = seeding_mount(workspace)

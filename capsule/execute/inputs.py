@@ -15,7 +15,7 @@ from capsule.errors import DamagedError, UsageError
 from capsule.execute import checkout, ignores
 from capsule.execute.checkout import Checkout
 from capsule.execute.ignores import Pattern
-from capsule.manifest import Manifest
+from capsule.manifest import Command, Manifest
 from capsule.record import Source
 
 _GIT, _CACHE = ".git", "__pycache__"
@@ -109,6 +109,14 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         # an image is built of all that lies there
         walk.add(recipe, (), asks_git=False)
     archive.check_names(f"data/inputs/{name}" for name in walk.files)
+    for subject in (benchmark.subject for benchmark in manifest.benchmarks):
+        stdin = subject.stdin if isinstance(subject, Command) else None
+        if stdin is not None and stdin not in walk.files:
+            raise UsageError(
+                "is a command's standard input, and is left out of its folder",
+                where=stdin,
+                advice="name it itself among inputs",
+            )
     return Inputs(
         files=dict(sorted(walk.files.items())),
         left_out=_describe(walk.left_out),

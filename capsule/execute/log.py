@@ -216,6 +216,14 @@ def _read(path: Path) -> bytes:
 
 def cannot_write(path: Path, error: OSError) -> ExecutionError:
     """Why a file of a run folder cannot be written, and what would help."""
+    if isinstance(error, FileNotFoundError):
+        missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+        return ExecutionError(
+            "cannot write: the folder is gone; something removed it while the run was under way",
+            where=str(missing[-1] if missing else path),
+            advice="see that neither the workload nor a job that cleans up removes it, or choose"
+            " another folder with --work",
+        )
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),

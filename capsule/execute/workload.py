@@ -18,6 +18,7 @@ from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
 INPUTS = "/capsule/inputs"
+_UNBUFFERED = "PYTHONUNBUFFERED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +101,10 @@ def environment(setting: Setting) -> dict[str, str]:
     """The variables that every workload of the run gets; nothing of the caller's own leaks in.
 
     The engine adds the mark by which its processes are found again, which no copy of a run shares.
+    What Python prints comes at once, so that a run can be followed, but where the image decides it.
     """
     return {
+        **({} if _UNBUFFERED in _image_variables(setting) else {_UNBUFFERED: "1"}),
         **dict.fromkeys(THREAD_VARIABLES, str(setting.threads)),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
@@ -165,11 +168,15 @@ def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
 
 def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:
     """Where Python looks for modules: what the image itself names stays in between."""
-    inside, image = setting.runtime.inside, setting.image
-    config = image.config if image else None
-    own = documents.variables(config, where="image configuration") if config is not None else {}
+    inside, own = setting.runtime.inside, _image_variables(setting)
     places = (*map(inside, before), own.get("PYTHONPATH"), *map(inside, after))
     return os.pathsep.join(filter(None, places))
+
+
+def _image_variables(setting: Setting) -> Mapping[str, str]:
+    """What the image's own configuration sets; nothing without an image."""
+    config = setting.image.config if setting.image else None
+    return {} if config is None else documents.variables(config, where="image configuration")
 
 
 def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str) -> Invocation:

@@ -60,8 +60,9 @@ def of_used_data(record: Record) -> Iterator[str]:
 
 
 _NO_SOURCE = (
-    "dataset {name} has no generator and no place to fetch it from, so that whoever verifies has to"
-    " get it from you: publish it, and say where beside the capsule's id"
+    "dataset {name} has neither generator nor url nor doi, and does not come along in the capsule,"
+    " so that whoever verifies has to get it from you: publish it, and name its address in the"
+    " manifest"
 )
 
 

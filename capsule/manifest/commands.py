@@ -70,15 +70,17 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         for name in templates.names(text):
             if name not in known:
                 problems.add(f"{here}{place}", fault(name, known))
-    cwd = raw.get("cwd")
-    if cwd is not None and not is_below(cwd, raw.get("inputs", ())):
-        message = f"{quote(cwd)} is not among this benchmark's inputs, nor below one"
-        problems.add(f"{here}/cwd", message)
+    for field in ("cwd", "stdin"):
+        path = raw.get(field)
+        if path is not None and not is_below(path, raw.get("inputs", ())):
+            message = f"{quote(path)} is not among this benchmark's inputs, nor below one"
+            problems.add(f"{here}/{field}", message)
     subject = Command(
         words=tuple(raw["command"]),
         setup=tuple(raw.get("setup", ())),
         environment=environment,
-        cwd=cwd,
+        cwd=raw.get("cwd"),
+        stdin=raw.get("stdin"),
         injects_seed=raw.get("seeding") == "inject",
     )
     return subject, cases

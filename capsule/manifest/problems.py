@@ -20,6 +20,7 @@ _MEANT = {
     **dict.fromkeys(("cmd", "args", "argv", "run", "exec"), "command"),
     **dict.fromkeys(("env", "variables"), "environment"),
     **dict.fromkeys(("workdir", "working_dir", "dir"), "cwd"),
+    **dict.fromkeys(("input", "standard_input"), "stdin"),
     **dict.fromkeys(("files", "sources", "scripts"), "inputs"),
     **dict.fromkeys(("flags", "parameters", "matrix", "grid"), "cases"),
     **dict.fromkeys(("build", "prepare", "before"), "setup"),

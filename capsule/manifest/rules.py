@@ -33,8 +33,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     for here, path in _paths(raw):
         is_due = here not in fetched or not folder or os.path.lexists(folder / path)
         message = _path_problem(path, folder if is_due else None)
-        if not message and here.endswith("/cwd") and folder and not (folder / path).is_dir():
-            message = "is a file; a folder is due"
+        if not message and folder:
+            message = _kind_problem(here, folder / path)
         if message:
             problems.add(here, f"{quote(path)} {message}")
 
@@ -117,8 +117,9 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
-        if isinstance(entry.get("cwd"), str):
-            yield f"{here}/cwd", entry["cwd"]
+        for field in ("cwd", "stdin"):
+            if isinstance(entry.get(field), str):
+                yield f"{here}/{field}", entry[field]
         for subject in ("operator", "network"):
             named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():
@@ -157,6 +158,14 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):
         return "is a link that leads out of the manifest's folder"
+    return None
+
+
+def _kind_problem(here: str, path: Path) -> str | None:
+    if here.endswith("/cwd") and not path.is_dir():
+        return "is a file; a folder is due"
+    if here.endswith("/stdin") and not path.is_file():
+        return "is no file; a file is due"
     return None
 
 

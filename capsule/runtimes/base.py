@@ -43,6 +43,7 @@ class Invocation:
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
             cannot hold it to that leaves it to whoever watches `Running.tasks`.
+        stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
     """
@@ -55,6 +56,7 @@ class Invocation:
     network: bool = False
     label: str
     pids: int | None = None
+    stdin: Path | None = None
     stdout: Path
     stderr: Path
 
@@ -234,12 +236,13 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 
     Raises:
-        CannotRunError: The program is not there.
+        CannotRunError: The program is not there, or what it reads.
     """
     return process.start(
         wrapped.command,
         env=wrapped.environment,
         cwd=wrapped.cwd,
+        stdin=invocation.stdin,
         stdout=invocation.stdout,
         stderr=invocation.stderr,
     )

@@ -100,13 +100,16 @@ class Client:
         """Start a created container; the process ends with it, and hands on what it prints.
 
         Raises:
-            CannotRunError: The program is gone.
+            CannotRunError: The program is gone, or what the container reads.
         """
+        # no bytes of what it reads are the client's own, not even those that would detach it
+        reading = ("--interactive", "--detach-keys", "") if invocation.stdin is not None else ()
         return process.start(
-            [self.program, "start", "--attach", container],
+            [self.program, "start", "--attach", *reading, container],
             env={**self._environment(), process.RUN_MARK: invocation.label},
             # where Podman's monitor leaves a note of a container that ran out of memory
             cwd=invocation.stdout.parent,
+            stdin=invocation.stdin,
             stdout=invocation.stdout,
             stderr=invocation.stderr,
         )

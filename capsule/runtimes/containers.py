@@ -228,6 +228,7 @@ class ContainerEngine(ABC):
             *("--shm-size", f"{shared_bytes}b"),
             # the output goes to our files as it comes: no second copy in the engine's folder
             *("--log-driver", "none"),
+            *(() if invocation.stdin is None else ("--interactive",)),
             *(() if invocation.network else ("--network", "none")),
             *self.create_words(invocation),
             *(self.device_words(invocation.devices) if invocation.devices else ()),

@@ -259,6 +259,7 @@ def _command(command: Command, cases: int) -> str:
     if command.setup:
         words = f"{' '.join(command.setup)!r}, and then {words}"
     where = f", started in {command.cwd}" if command.cwd else ""
+    reads = f", reading {command.stdin}" if command.stdin else ""
     variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
     seeded = ", its seeds replaced" if command.injects_seed else ""
-    return f"{words}{where}{variables}{seeded}{f', {cases} cases' if cases > 1 else ''}"
+    return f"{words}{where}{reads}{variables}{seeded}{f', {cases} cases' if cases > 1 else ''}"

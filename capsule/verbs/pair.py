@@ -73,6 +73,7 @@ def _add(parser: ArgumentParser) -> None:
         "--work", type=Path, metavar="DIR", help="folder of both runs while they are under way"
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted pair")
+    verb.add_offline(parser)
     verb.add_privacy(parser)
     verb.add_permission(parser, "the folder of a pair that somebody else began")
     verb.add_json(parser)
@@ -85,6 +86,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
         "--strict-privacy": arguments.strict_privacy,
+        "--offline": arguments.offline,
         "--output-a": arguments.output_a,
         "--output-b": arguments.output_b,
     }
@@ -97,6 +99,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
+            offline=arguments.offline,
         )
         paired = api.resume_pair(arguments.resume, options, watch)
     elif arguments.manifest is None:

@@ -123,12 +123,17 @@ def add_execution(parser: ArgumentParser) -> None:
         help="print what the workload prints while it runs; else a terminal shows its last line",
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
+    add_offline(parser)
+    add_privacy(parser)
+
+
+def add_offline(parser: ArgumentParser) -> None:
+    """Add what keeps capsule itself off the network."""
     parser.add_argument(
         "--offline",
         action="store_true",
         help="connect to nothing: `capsule stage` brings here what it takes",
     )
-    add_privacy(parser)
 
 
 def add_privacy(parser: ArgumentParser) -> None:

@@ -77,6 +77,7 @@ def _blank(pair: Pair) -> Judged:
         look=look,
         notes=(
             *sides.notes(original, rerun, pair.names),
+            *sides.range_notes(pair),
             *bounds.notes(pair),
             *evaluations.notes(pair),
             *([wording.look(look, alpha)] if look else []),
@@ -117,7 +118,13 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     )
     a, b = population.numbers(there), population.numbers(here)
     if not b or not (a or standalone):
-        yield f"no run of {names.there if b else names.here} has a value"
+        metric, name = (there, names.there) if b else (here, names.here)
+        yield (
+            f"every value of {name} is beyond {wording.number(population.LARGEST)}, the largest"
+            " that can be judged: report the metric on another scale"
+            if metric.values
+            else f"no run of {name} has a value"
+        )
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
             yield "there is no margin: the author gave none, and one run tells no spread"

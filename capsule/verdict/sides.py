@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capsule import population
-from capsule.diff import SeedRule
+from capsule.diff import Pair, SeedRule
 from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.summary import MetricRuns
+from capsule.verdict import wording
 from capsule.verdict.model import Counts
 
 
@@ -54,6 +55,19 @@ def notes(original: Counts, rerun: Counts, names: Names) -> Iterator[Note]:
                 sentence=f"{side.values} runs of {name} count as {side.independent}: the others"
                 " went through exactly the same values under other seeds; a metric that no seed"
                 " changes can be claimed exact",
+            )
+
+
+def range_notes(pair: Pair) -> Iterator[Note]:
+    """Why runs whose value everybody sees are counted as failed."""
+    names = pair.names
+    for name, metric in ((names.there, pair.original), (names.here, pair.rerun)):
+        beyond = 0 if metric is None else len(metric.values) - len(population.numbers(metric))
+        if beyond:
+            yield Note(
+                code="value-too-large",
+                sentence=f"runs of {name} with a value beyond {wording.number(population.LARGEST)},"
+                f" which cannot be judged and counts as failed: {beyond}",
             )
 
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
-from capsule import datasets
+from capsule import datasets, offline
 from capsule.datasets import download, fetching
 from capsule.datasets.fetching import Fetched
 from capsule.errors import CannotRunError, DamagedError
@@ -218,6 +218,14 @@ def test_a_redirect_leads_to_nothing_worse(tmp_path: Path, target: str, words: s
         pytest.raises(CannotRunError, match=words),
     ):
         fetch(spec(f"http://{host}/x"), tmp_path)
+
+
+def test_nothing_is_downloaded_where_nothing_may_be_connected_to(tmp_path: Path) -> None:
+    with (
+        offline.enforce(True),
+        pytest.raises(CannotRunError, match="--offline connects to nothing"),
+    ):
+        fetch(spec("https://example.org/x"), tmp_path)
 
 
 def test_a_redirect_is_followed(tmp_path: Path) -> None:

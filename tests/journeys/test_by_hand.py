@@ -29,6 +29,10 @@ assert os.environ["GREETING"] == "it's a 'day'; $HOME \\\\ ü"
 assert sys.argv[3] == "a b $HOME `id` *"
 with open(sys.argv[4]) as words:
     assert words.read() == "42"
+assert sys.stdin.read() == "42"
+assert sys.argv[5] == os.environ["CAPSULE_DATA_FILE"]
+with open(sys.argv[5]) as one, open(sys.argv[6] + "/a b.txt") as other:
+    assert (one.read(), other.read()) == ("one", "other")
 with open("prepared") as prepared:
     assert prepared.read() == str(seed)
 print("factor is", factor)
@@ -37,6 +41,7 @@ capsule_regions.report("loss", factor * random.Random(seed).random())
 
 SETUP = """
 import os, sys
+assert sys.stdin.read() == ""
 with open(os.path.join(sys.argv[2], "prepared"), "w") as prepared:
     prepared.write(sys.argv[1])
 """
@@ -48,19 +53,25 @@ def write(folder: Path, **changes: object) -> Path:
     (folder / "my code" / "main.py").write_text(SCRIPT)
     (folder / "my code" / "prepare.py").write_text(SETUP)
     (folder / "my code" / "words.txt").write_text("42")
-    words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt"]
+    (folder / "one.txt").write_text("one")
+    (folder / "more").mkdir()
+    (folder / "more" / "a b.txt").write_text("other")
+    words = ["{seed}", "{factor}", "a b $HOME `id` *", "my code/words.txt", "{data:file}"]
     document = {
         "name": "hand",
         "title": "By hand",
         "authors": [{"name": "Ada"}],
         "license": "CC-BY-4.0",
         "seeds": [11, 12, 13],
+        "datasets": {"file": {"path": "one.txt"}, "more": {"path": "more"}},
         "benchmarks": [
             {
                 "id": "hand",
-                "command": ["python3", "my code/main.py", *words],
+                "command": ["python3", "my code/main.py", *words, "{data:more}"],
                 "setup": ["python3", "my code/prepare.py", "{seed}", "{out}"],
                 "inputs": ["my code"],
+                "stdin": "my code/words.txt",
+                "datasets": ["file", "more"],
                 "cases": {"factor": [3, 5]},
                 "environment": {"GREETING": "it's a 'day'; $HOME \\ ü"},
                 "metrics": {"loss": {}, "shown": {"from": {"pattern": "factor is ([0-9.]+)"}}},
@@ -133,16 +144,16 @@ def test_a_line_of_the_readme_finds_the_data(
     script = author.folder / "my code" / "main.py"
     reader = f"""
 import glob
-for place in (sys.argv[5], os.environ["CAPSULE_DATA_MY_POINTS"]):
+for place in (sys.argv[-1], os.environ["CAPSULE_DATA_MY_POINTS"]):
     (file,) = glob.glob(place + "/*") if {is_folder} else [place]
     assert open(file).read() == "7"
 """
     script.write_text(SCRIPT + reader)
     document = json.loads(path.read_text())
     relative = str(place.relative_to(author.folder))
-    document["datasets"] = {"my-points": {"path": relative, "embed": carried}}
+    document["datasets"]["my-points"] = {"path": relative, "embed": carried}
     document["benchmarks"][0]["command"].append("{data:my-points}")
-    document["benchmarks"][0]["datasets"] = ["my-points"]
+    document["benchmarks"][0]["datasets"].append("my-points")
     path.write_text(json.dumps(document))
     ended = author.run("run", path, "-o", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
@@ -199,12 +210,24 @@ def test_the_lines_start_what_capsule_starts(stranger: User, tmp_path: Path) -> 
     assert after(by_docker, "--network") == after(by_apptainer, "--network") == ["none"]
 
 
-FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE")
+FIXED = ("LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED")
 
 
 def after(line: list[str], option: str) -> list[str]:
     """What stands behind an option, each time."""
     return [line[place + 1] for place, word in enumerate(line) if word == option]
+
+
+def test_data_that_is_not_carried_is_filled_in_at_one_place(author: User, tmp_path: Path) -> None:
+    data = {"file": {"path": "one.txt", "embed": False}, "more": {"path": "more"}}
+    ended = author.run("run", write(author.folder, datasets=data), "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    (block,), folder = unpack(capsule, tmp_path / "un packed")
+    assert block.count("/path/to/") == 1
+    lies = shlex.quote(str(author.folder / "one.txt"))
+    filled = block.replace("/path/to/file", lies)
+    assert execute([filled], folder, author.home) == sealed_value(capsule)
 
 
 def test_what_cannot_be_shown_is_left_to_the_manifest(author: User) -> None:

@@ -52,6 +52,8 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         assert fetched.returncode == 0, fetched.stderr
         assert f'write down "digest": "{DIGEST}"' in fetched.stdout
         write(author, **source, digest=DIGEST)
+        (data,) = author.json("run", "mine.json", "--dry-run")["here"]["data"]
+        assert f"/fetched/{DIGEST.removeprefix('sha256:')}/" in data["path"]
         sealed = author.run("run", "mine.json", "-o", "a.capsule.zip")
         assert sealed.returncode == 0, sealed.stderr
         shown = author.run("show", "a.capsule.zip").stdout
@@ -161,6 +163,9 @@ def test_large_data_comes_along_only_where_that_is_said(
     said = carry(author, path="ramp.bin", **source)
     assert names(author.folder / "a.capsule.zip") == (["corpus/ramp.bin"] if kept else [])
     assert ("comes along in the capsule" in said) is kept
+    linted = author.run("lint", "a.capsule.zip")
+    told = " ".join((linted.stdout + linted.stderr).split())
+    assert ("dataset corpus has neither generator nor url nor doi" in told) is not kept
 
 
 def test_names_that_no_capsule_holds_stay_out_unless_they_must_come(author: User) -> None:

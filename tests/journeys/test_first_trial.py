@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,26 @@ def test_a_verification_never_stops_for_a_failure(author: User, trace: Path) -> 
     assert ended.returncode == 3, ended.stderr
     # three fresh seeds, and the control run that tells who is at fault
     assert len(begun(trace)) == 3 + 3
+
+
+def test_what_python_printed_before_it_was_killed_is_not_lost(author: User) -> None:
+    write_script(author.folder, "import os\nprint('last words')\nos.kill(os.getpid(), 9)\n")
+    ended = author.run("run", write_manifest(author.folder), "--keep-going", "--output", "a.zip")
+    assert ended.returncode == 5, ended.stderr
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        assert capsule.read("data/logs/0001-stdout.txt") == b"last words\n"
+        environment = json.loads(capsule.read("data/records/environment.json"))["environment"]
+    assert environment["variables"]["PYTHONUNBUFFERED"] == "1"
+
+
+def test_a_run_folder_that_is_removed_is_told_as_gone(author: User) -> None:
+    write_script(
+        author.folder,
+        "import shutil\nfrom pathlib import Path\nshutil.rmtree(Path.cwd().parents[2])\n",
+    )
+    ended = author.run("run", write_manifest(author.folder), "--work", "a.run")
+    assert ended.returncode == 5
+    message = " ".join(ended.stderr.split())
+    assert "a.run: cannot write: the folder is gone; something removed it" in message
+    assert "free some space" not in message
+    assert "go on with" not in message

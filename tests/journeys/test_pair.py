@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.test_resume import kill_tree
+from tests.journeys.test_stage import NOWHERE
 from tests.support.command import REPORT, Document, User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import until
@@ -172,3 +173,20 @@ def test_what_a_container_costs_is_a_pair(
     sides = verdict["sides"]
     assert (sides["original"]["runtime"], sides["rerun"]["runtime"]) == (engine, "host")
     assert [claim["verdict"] for claim in verdict["claims"]] == ["REPRODUCED"]
+
+
+def test_a_pair_connects_to_nothing_where_that_is_said(author: User) -> None:
+    manifest = write_side(author, "one", 1)
+    ended = author.run("pair", manifest, "--pairs", "2", "--offline", "--work", "a.pair")
+    assert ended.returncode in (0, 3), ended.stderr
+    # and goes on as it began
+    assert "capsule pair --resume a.pair --offline" in ended.stderr
+
+
+@pytest.mark.engines
+def test_an_image_that_a_pair_would_fetch_is_an_error_offline(author: User) -> None:
+    manifest = write_side(author, "one", 1)
+    nowhere = ("--image-b", NOWHERE, "--runtime-b", "docker", "--offline")
+    ended = author.run("pair", manifest, "--pairs", "2", *nowhere)
+    assert ended.returncode == 6
+    assert "--offline connects to nothing" in ended.stderr

@@ -264,3 +264,16 @@ def test_a_plain_training_loop_reproduces_its_final_loss_with_fresh_seeds(author
     assert ended.returncode == 0, ended.stderr
     verdict = author.json("verify", "a.capsule.zip")
     assert verdict["verdict"] == "REPRODUCED"
+
+
+def test_a_value_too_large_to_be_judged_is_told_with_the_limit(author: User) -> None:
+    write_script(author.folder, f"{REPORT}report('loss', 1e301 * seed)\n")
+    ended = author.run("run", write_manifest(author.folder), "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    assert "beyond 1e300" in author.run("show", "a.zip").stdout
+    manifest = write_manifest(author.folder, seeds=[6, 7, 8])
+    assert author.run("run", manifest, "--output", "b.zip").returncode == 0
+    ended = author.run("diff", "a.zip", "b.zip")
+    report = " ".join(ended.stdout.split())
+    assert "is beyond 1e300, the largest that can be judged: report the metric" in report
+    assert "which cannot be judged and counts as failed: 5" in report

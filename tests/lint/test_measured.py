@@ -140,7 +140,7 @@ def test_an_image_that_nobody_else_gets_is_told_of() -> None:
 def test_data_without_a_source_is_told_of() -> None:
     record = make_record()
     for shown in (lint.warnings_of_runs(record), lint.warnings(record.manifest)):
-        assert any(one.startswith("dataset ramp has no generator") for one in shown)
+        assert any(one.startswith("dataset ramp has neither generator") for one in shown)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_data_that_anybody_can_fetch_is_not_told_of(url: str | None, doi: str | 
     )
     published = dataclasses.replace(record, manifest=manifest)
     for shown in (lint.warnings_of_runs(published), lint.warnings(manifest)):
-        assert "no place to fetch it from" not in "\n".join(shown)
+        assert "does not come along in the capsule" not in "\n".join(shown)
 
 
 def test_data_that_the_capsule_carries_is_not_told_of(author: User) -> None:
@@ -167,7 +167,7 @@ def test_data_that_the_capsule_carries_is_not_told_of(author: User) -> None:
         author.json("run", manifest, "-o", capsule)
         for linted in (manifest, capsule):
             told = "\n".join(author.json("lint", linted)["warnings"])
-            assert ("no place to fetch it from" in told) is not carried
+            assert ("does not come along in the capsule" in told) is not carried
             assert ("has no digest" in told) is (linted == manifest)
 
 

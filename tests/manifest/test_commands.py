@@ -196,6 +196,21 @@ def test_a_working_folder_is_there_and_a_folder(tmp_path: Path) -> None:
         assert message in complaint(cwd=cwd, inputs=["repo"], folder=tmp_path)
 
 
+def test_standard_input_is_a_file_among_the_inputs(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "b").mkdir(parents=True)
+    (tmp_path / "repo" / "a.in").touch()
+    read(tmp_path, stdin="repo/a.in", inputs=["repo"])
+    assert '"a.in" is not among this benchmark\'s inputs' in complaint(
+        stdin="a.in", inputs=["repo"]
+    )
+    for path, message in (
+        ("repo/b", "is no file; a file is due"),
+        ("repo/c", "does not exist"),
+        ("repo/../../etc/passwd", "leads out"),
+    ):
+        assert message in complaint(stdin=path, inputs=["repo"], folder=tmp_path)
+
+
 def test_two_datasets_of_one_variable_are_told() -> None:
     message = complaint(datasets=["cifar-10", "cifar.10"])
     assert "would share the variable CAPSULE_DATA_CIFAR_10; rename one" in message

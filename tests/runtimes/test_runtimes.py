@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -82,6 +83,27 @@ def test_the_command_runs_in_its_folder_and_its_streams_are_kept_apart(
     assert (tmp_path / "stdout").read_text() == "one\none\n"
     assert (tmp_path / "stderr").read_text() == "two\ntwo\n"
     assert (tmp_path / "out/made").stat().st_uid == os.getuid()
+
+
+def test_standard_input_is_a_file_to_its_end_or_nothing(engine: Engine, tmp_path: Path) -> None:
+    program = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
+    # with the bytes that detach a terminal, and more than a pipe holds
+    content = b"\x10\x11\x04\x1a\n" * 100_000
+    (tmp_path / "in").write_bytes(content)
+    assert python(engine, tmp_path, program, stdin=tmp_path / "in").exit_code == 0
+    assert python(engine, tmp_path, program).exit_code == 0
+    # a program that does not read it ends all the same
+    assert python(engine, tmp_path, "pass", stdin=tmp_path / "in").exit_code == 0
+    digests = (tmp_path / "stdout").read_text().split()
+    assert digests == [hashlib.sha256(data).hexdigest() for data in (content, b"")]
+
+
+def test_standard_input_is_no_link(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "in").symlink_to(tmp_path / "secret")
+    ended = python(engine, tmp_path, "print(input())", stdin=tmp_path / "in")
+    assert "standard input" in str(ended.engine_fault)
+    assert left("test-label") == []
 
 
 @pytest.mark.parametrize("code", [1, 7, 125, 126, 127, 255])

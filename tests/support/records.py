@@ -81,7 +81,7 @@ def make_manifest(
     return manifests.read(source, where="manifest.json", folder=None)
 
 
-def make_image(reference: str = f"docker://{REGISTRY}/tiny:1") -> Image:
+def make_image(reference: str = f"docker://{REGISTRY}/tiny:1", *variables: str) -> Image:
     """An image whose digests really are those of its manifest and configuration."""
     diff_ids = [digest.of_bytes(b"tar 0"), digest.of_bytes(b"tar 1")]
     blobs = [digest.of_bytes(b"gzip 0"), digest.of_bytes(b"gzip 1")]
@@ -90,7 +90,7 @@ def make_image(reference: str = f"docker://{REGISTRY}/tiny:1") -> Image:
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": ["PATH=/usr/bin:/bin"]},
+            "config": {"Env": ["PATH=/usr/bin:/bin", *variables]},
             "rootfs": {"type": "layers", "diff_ids": [str(item) for item in diff_ids]},
         }
     ).encode()

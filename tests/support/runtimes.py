@@ -41,6 +41,7 @@ def invocation(
     mounts: tuple[Mount, ...] = (),
     environment: Mapping[str, str] | None = None,
     label: str = "test-label",
+    stdin: Path | None = None,
 ) -> Invocation:
     out = Mount(source=folder / "out", target="/out", writable=True)
     out.source.mkdir(exist_ok=True)
@@ -50,6 +51,7 @@ def invocation(
         mounts=(out, *mounts),
         cwd=engine.runtime.inside(out),
         label=label,
+        stdin=stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",
     )
@@ -65,8 +67,11 @@ def run(
     *command: str,
     mounts: tuple[Mount, ...] = (),
     environment: Mapping[str, str] | None = None,
+    stdin: Path | None = None,
 ) -> Ended:
-    request = invocation(engine, folder, *command, mounts=mounts, environment=environment)
+    request = invocation(
+        engine, folder, *command, mounts=mounts, environment=environment, stdin=stdin
+    )
     ended = start(engine, request).wait(PATIENCE_SECONDS)
     assert ended is not None
     return ended
@@ -79,6 +84,7 @@ def python(
     *,
     mounts: tuple[Mount, ...] = (),
     environment: Mapping[str, str] | None = None,
+    stdin: Path | None = None,
 ) -> Ended:
     command = ("python3", "-c", program)
-    return run(engine, folder, *command, mounts=mounts, environment=environment)
+    return run(engine, folder, *command, mounts=mounts, environment=environment, stdin=stdin)

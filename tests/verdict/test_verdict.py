@@ -143,7 +143,8 @@ def test_one_run_is_judged_by_the_prediction_interval() -> None:
         (NEAR, [], "no run of the re-execution has a value"),
         (NEAR, [..., ...], "no run of the re-execution has a value"),
         ([1.0], [1.1], "one run on each side tells no spread"),
-        (NEAR, [1e308, -1e308], "no run of the re-execution has a value"),
+        (NEAR, [1e308, -1e308], "every value of the re-execution is beyond 1e300, the largest"),
+        ([1e301] * 3, NEAR, "every value of the original is beyond 1e300, the largest"),
     ],
 )
 def test_nothing_to_compare_is_inconclusive(

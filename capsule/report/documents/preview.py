@@ -20,6 +20,7 @@ def preview_to_json(preview: Preview) -> JsonObject:
         "first": {
             "command": list(first.command),
             "cwd": first.cwd,
+            "stdin": None if first.stdin is None else str(first.stdin),
             "environment": dict(first.environment),
             "mounts": [
                 {"source": str(one.source), "target": one.target, "writable": one.writable}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from capsule import averages, inventory, stats, summary
+from capsule import averages, inventory, population, stats, summary
 from capsule.image import IDENTITIES
 from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
@@ -227,8 +227,10 @@ def _draw_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator
 
 def _values(metric: MetricRuns, variations: Mapping[str, str]) -> list[RenderableType]:
     values = metric.values
+    mean = sides.counts(metric, all_count=False).mean
+    beyond = f"beyond {number(population.LARGEST)}" if values else "none"
     return [
-        number(sides.counts(metric, all_count=False).mean, 4),
+        beyond if mean is None else number(mean, 4),
         number(min(values, default=None), 4),
         number(max(values, default=None), 4),
         variations[metric.metric],

@@ -58,6 +58,8 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         yield "setup", shlex.join(preview.setup.command)
     yield "words", shlex.join(first.command)
     yield "folder", first.cwd
+    if first.stdin is not None:
+        yield "stdin", str(first.stdin)
     for n, (name, value) in enumerate(sorted(first.environment.items())):
         yield "" if n else "environment", f"{name}={value}"
     for n, mount in enumerate(first.mounts):

@@ -201,7 +201,7 @@ NEIGHBOURS = tuple(
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
         ("inputs-removed", "shutil.rmtree(run / 'inputs')", 6, "inputs does not exist"),
-        ("run-removed", "shutil.rmtree(run)", 5, "cannot write"),
+        ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder is gone"),
         ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
         ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
         ("note-is-a-pipe", "os.mkfifo(run / 'sealing.json')", 0, "sealed tiny-"),

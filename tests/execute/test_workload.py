@@ -1,0 +1,37 @@
+"""What every workload of a run finds in its environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from capsule import launch
+from capsule.execute.workload import Setting, environment
+from capsule.image import Image
+from capsule.runtimes.base import Prepared
+from capsule.runtimes.docker import Docker
+from tests.support.records import make_image
+
+
+def variables(image: Image | None) -> dict[str, str]:
+    setting = Setting(
+        runtime=Docker(),
+        prepared=Prepared(handle=""),
+        launcher=launch.choose(1),
+        data={},
+        threads=1,
+        device="cpu",
+        devices=((),),
+        determinism="default",
+        image=image,
+        label="",
+        nodes=(0,),
+        deadline=None,
+    )
+    return environment(setting)
+
+
+@pytest.mark.parametrize("value", ["", "1"])
+def test_what_python_prints_comes_at_once_but_where_the_image_decides_it(value: str) -> None:
+    name = "PYTHONUNBUFFERED"
+    assert variables(None)[name] == variables(make_image())[name] == "1"
+    assert name not in variables(make_image("docker://example.org/a:1", f"{name}={value}"))
