@@ -17,7 +17,7 @@ MOST_DOCUMENT_BYTES = 1 << 27
 MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 25
-MOST_PARSED_BYTES = 224 << 20
+MOST_PARSED_BYTES = 216 << 20
 MOST_KEPT_BYTES = 212 << 20
 # all files together: a file with holes costs whoever sends it nothing, and hashing it a day
 MOST_BYTES = 128 << 30

@@ -92,12 +92,15 @@ def _bomb(folder: Path) -> Path:
     return folder / "a.zip"
 
 
+_BEGINNING = b"PK\x03\x04"
+
+
 def _crowd() -> bytes:
     """An end record that announces more entries than are read."""
     count = MOST_ENTRIES + 1
     end64 = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 0x32D, 45, 0, 0, count, count, 0, 0)
-    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
-    return end64 + locator + _short_end(0xFFFF, 0xFFFFFFFF)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(_BEGINNING), 1)
+    return _BEGINNING + end64 + locator + _short_end(0xFFFF, 0xFFFFFFFF)
 
 
 def _far() -> bytes:
@@ -105,7 +108,7 @@ def _far() -> bytes:
     most = 2**64 - 1
     end64 = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", most, 0, 0, 0, 0, 1, 1, most, most)
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, most, 1)
-    return end64 + locator + _short_end(0xFFFF, 0xFFFFFFFF)
+    return _BEGINNING + end64 + locator + _short_end(0xFFFF, 0xFFFFFFFF)
 
 
 def _overlap() -> bytes:
