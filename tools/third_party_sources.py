@@ -126,12 +126,13 @@ def digest_of_checkout(folder: Path) -> str:
     return hashlib.sha256(b"".join(listing)).hexdigest()
 
 
-def build_image(kind: str, base: str) -> str:
+def build_image(kind: str, base: str, *, archived_only: bool = False) -> str:
     """Build an image with the compiled and the installed programs in it; needs Docker.
 
     Args:
         kind: Key of `IMAGES`.
         base: Image of Debian 12 with Python, and of the kind `torch` with torch.
+        archived_only: Without the programs whose source is in a git repository alone.
 
     Returns:
         The name that Docker knows it under.
@@ -144,7 +145,7 @@ def build_image(kind: str, base: str) -> str:
         if kind == "small":
             _fill_debs(context / "debs")
             for source in read().values():
-                if source.language in _COMPILED:
+                if source.language in _COMPILED and not (archived_only and source.commit):
                     target = context / "sources" / source.name
                     shutil.copytree(fetch(source), target, ignore=shutil.ignore_patterns(".git"))
         words = ["docker", "build", "--quiet", "--rm", "--force-rm", "--network", "none"]
