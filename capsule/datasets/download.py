@@ -6,30 +6,25 @@ request can ask for the rest of the same file; `lock`, held by whoever writes th
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import re
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-import requests
-from requests import PreparedRequest, Response
-from urllib3.exceptions import HTTPError
+from requests import Response
 
-from capsule import __version__, leavings, offline
+from capsule import leavings, offline, web
+from capsule.addresses import explain_refusal, is_link_local, is_loopback
 from capsule.datasets.hashing import Progress
 from capsule.errors import CannotRunError, DamagedError
-from capsule.image.reference import is_loopback
 from capsule.schema import parse
 
 _CONNECT_SECONDS = 10
@@ -43,17 +38,10 @@ _CHUNK_BYTES = 1 << 16
 _SPARE_BYTES = 64 << 20
 _MOST_STATE_BYTES = 1 << 14
 _RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)")
-# of whatever may go wrong on the way, `requests` wraps only a part
-_FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
 
 
 class _BrokenOff(Exception):
     """The connection ended before the file did: whoever asks again goes on."""
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: Response) -> None:
-        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
 
 
 @dataclass(kw_only=True)
@@ -168,7 +156,8 @@ class _Transfer:
             return
 
     def _run(self, work: _Work) -> None:
-        with _open_session(self._url) as session:
+        is_local = is_loopback(urlsplit(self._url).hostname or "")
+        with web.Session(is_local=is_local) as session:
             start, validator = self._resumption()
             with self._request(session, start, validator) as response:
                 if start and response.headers.get("Content-Range") == f"bytes */{start}":
@@ -191,7 +180,7 @@ class _Transfer:
                     return self.content_bytes(), None
         return 0, None
 
-    def _request(self, session: _Session, start: int, validator: str | None) -> Response:
+    def _request(self, session: web.Session, start: int, validator: str | None) -> Response:
         """Ask, and follow redirects."""
         url = self._url
         headers = {"Accept": "*/*"}
@@ -204,8 +193,8 @@ class _Transfer:
                 response = session.get(
                     url, headers=headers, stream=True, timeout=(_CONNECT_SECONDS, _READ_SECONDS)
                 )
-            except _FAULTS as error:
-                raise _BrokenOff(_reason(error)) from None
+            except web.FAULTS as error:
+                raise _BrokenOff(web.explain(error)) from None
             if not response.is_redirect:
                 return response
             response.close()
@@ -216,17 +205,15 @@ class _Transfer:
         """Where a redirect leads, unless that is a worse place than where it came from."""
         try:
             target = urljoin(response.url, response.headers["Location"])
-            before, after = urlsplit(response.url), urlsplit(target)
-            host = after.hostname or ""
+            after = urlsplit(target)
+            has_login = after.username is not None or after.password is not None
         except ValueError:
             raise self._refusal("no address") from None
-        if after.scheme != "https" and (after.scheme, before.scheme) != ("http", "http"):
-            raise self._refusal(f"{target}, which is not https")
-        if not host or after.username is not None or after.password is not None:
-            raise self._refusal(target)
-        if is_loopback(host) and not is_loopback(before.hostname or ""):
-            raise self._refusal(f"{target}, which is this machine itself")
-        _require_address(target)
+        if has_login:
+            raise self._refusal("an address with a login")
+        fault = explain_refusal(response.url, target)
+        if fault is not None:
+            raise self._refusal(f"{target}, {fault}")
         return target
 
     def _refusal(self, target: str) -> CannotRunError:
@@ -294,8 +281,8 @@ class _Transfer:
         try:
             # as it is: what a server calls its encoding is often the file's own, as of a .gz
             piece: bytes = response.raw.read(_CHUNK_BYTES, decode_content=False)
-        except _FAULTS as error:
-            raise _BrokenOff(_reason(error)) from None
+        except web.FAULTS as error:
+            raise _BrokenOff(web.explain(error)) from None
         return piece
 
     def _stall_error(self) -> CannotRunError:
@@ -330,27 +317,8 @@ def _require_address(url: str) -> None:
     Raises:
         CannotRunError: It is such an address.
     """
-    host = urlsplit(url).hostname or ""
-    with suppress(OSError, ValueError):
-        # an address may be written as one number, too
-        address = host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
-        if ipaddress.ip_address(address).is_link_local:
-            raise CannotRunError("an address that is this machine's own is not asked", where=url)
-
-
-def _open_session(url: str) -> _Session:
-    session = _Session()
-    session.headers["Accept-Encoding"] = "identity"  # digests are of the bytes as they are
-    session.headers["User-Agent"] = f"capsule-hpc/{__version__}"
-    # requests would send what ~/.netrc has for the host
-    session.auth = _no_login
-    # a proxy of the environment cannot reach our own loopback
-    session.trust_env = not is_loopback(urlsplit(url).hostname or "")
-    return session
-
-
-def _no_login(request: PreparedRequest) -> PreparedRequest:
-    return request
+    if is_link_local(urlsplit(url).hostname or ""):
+        raise CannotRunError("an address that is this machine's own is not asked", where=url)
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:
@@ -366,15 +334,3 @@ def _settle(done: Future[None], work: Callable[[], None]) -> None:
         done.set_exception(wrapped)
     except BaseException as error:
         done.set_exception(error)
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost cause: requests wraps the one useful sentence three times."""
-    while inner := _cause(error):
-        error = inner
-    return str(error).rpartition(": ")[2][:200] or type(error).__name__
-
-
-def _cause(error: BaseException) -> Exception | None:
-    candidates = (getattr(error, "reason", None), *error.args[:1])
-    return next((one for one in candidates if isinstance(one, Exception)), None)

@@ -10,19 +10,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 
-import requests
 from requests import Response
-from urllib3.exceptions import HTTPError
 
 from capsule.archive.limits import MOST_BYTES, MOST_DIRECTORY_BYTES
 from capsule.errors import CannotRunError, DamagedError, ExecutionError
+from capsule.web import FAULTS, explain
 
 STALL_SECONDS = 120
-# of whatever may go wrong on the way, `requests` wraps only a part
-FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
 # headers of entries take no more than the directory, which repeats them
 MOST_DOWNLOAD_BYTES = MOST_BYTES + 2 * MOST_DIRECTORY_BYTES
 # so little is no progress: a server that drips bytes holds nobody for ever
@@ -223,15 +219,6 @@ def check(response: Response, where: str) -> None:
         raise DamagedError("the server compresses it, though it was asked not to", where=where)
 
 
-def explain(error: Exception) -> str:
-    """The innermost cause: requests wraps the one useful sentence three times."""
-    while inner := _cause(error):
-        error = inner
-    words = str(error).rpartition(": ")[2][:200]
-    # what was asked for may be a secret
-    return type(error).__name__ if not words or "://" in words or "?" in words else words
-
-
 def _refusal(status: int) -> tuple[str, str]:
     """What a status means, and what to do then."""
     if status in (401, 403, 407):
@@ -242,8 +229,3 @@ def _refusal(status: int) -> tuple[str, str]:
     if status in (404, 410):
         return f"nothing lies there (HTTP {status})", "check the address"
     return f"the server answered HTTP {status}", "try again later"
-
-
-def _cause(error: Exception) -> Exception | None:
-    candidates = (getattr(error, "reason", None), *error.args[:1])
-    return next((one for one in candidates if isinstance(one, Exception)), None)

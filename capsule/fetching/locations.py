@@ -6,9 +6,10 @@ import os
 import re
 from dataclasses import dataclass
 
+from capsule.addresses import is_loopback
 from capsule.errors import UsageError
 from capsule.fetching import DOI
-from capsule.image.reference import Reference, is_loopback
+from capsule.image.reference import Reference
 from capsule.image.reference import parse as parse_reference
 
 _DEPOSIT = re.compile(r"(?P<prefix>10\.(?:5281|5072))/zenodo\.(?P<record>[1-9]\d{0,17})")

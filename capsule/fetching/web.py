@@ -6,21 +6,16 @@ import base64
 from types import TracebackType
 from urllib.parse import urljoin, urlsplit
 
-import requests
-from requests import PreparedRequest, Response
+from requests import Response
 
+from capsule.addresses import explain_refusal
 from capsule.errors import CannotRunError, DamagedError
-from capsule.fetching.download import FAULTS, STALL_SECONDS, check, explain
+from capsule.fetching.download import STALL_SECONDS, check
 from capsule.fetching.locations import Web
-from capsule.image.reference import is_loopback
+from capsule.web import FAULTS, Session, explain
 
 _CONNECT_SECONDS = 10
 _MOST_REDIRECTS = 10
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: Response) -> None:
-        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
 
 
 class Conversation:
@@ -28,12 +23,7 @@ class Conversation:
 
     def __init__(self, server: Web) -> None:
         self._server = server
-        self._session = _Session()
-        self._session.headers["Accept-Encoding"] = "identity"  # a capsule is its bytes
-        # requests would read ~/.netrc; only the login in the address is meant
-        self._session.auth = _no_login
-        # a proxy of the environment cannot reach our own loopback
-        self._session.trust_env = not server.is_loopback
+        self._session = Session(is_local=server.is_loopback)
 
     def __enter__(self) -> Conversation:
         return self
@@ -81,9 +71,10 @@ class Conversation:
         Raises:
             DamagedError: It is none.
         """
-        if not _is_allowed(self._server.url, url):
+        fault = explain_refusal(self._server.url, url)
+        if fault is not None:
             raise DamagedError(
-                f"it names {url[:200]!r} as a file's address", where=self._server.name
+                f"it names {url[:200]!r} as a file's address, {fault}", where=self._server.name
             )
         return _without_login(url)
 
@@ -99,29 +90,11 @@ class Conversation:
             target = urljoin(url, location.encode("latin-1").decode())
         except ValueError:
             target = ""
-        if not _is_allowed(url, target):
-            raise CannotRunError(
-                "it redirects to what is no HTTPS"
-                if url.startswith("https:")
-                else "it redirects to another protocol, or to this machine",
-                where=self._server.name,
-            )
+        fault = explain_refusal(url, target)
+        if fault is not None:
+            # which one is not said: it may hold a token
+            raise CannotRunError(f"it redirects to an address {fault}", where=self._server.name)
         return _without_login(target)
-
-
-def _is_allowed(url: str, target: str) -> bool:
-    """Whether a server may send on to a target: never from HTTPS to HTTP, never inwards."""
-    try:
-        here, there = urlsplit(url), urlsplit(target)
-        host = there.hostname
-        _ = there.port
-    except ValueError:
-        return False
-    if not host or not target.isprintable():
-        return False
-    if is_loopback(host) and not is_loopback(here.hostname or ""):
-        return False
-    return there.scheme == "https" or (there.scheme == here.scheme == "http")
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -132,7 +105,3 @@ def _origin(url: str) -> tuple[str, str]:
 def _without_login(url: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
-
-
-def _no_login(request: PreparedRequest) -> PreparedRequest:
-    return request

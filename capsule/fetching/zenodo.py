@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from capsule.errors import CannotRunError, DamagedError, UsageError
-from capsule.fetching.download import FAULTS, Source, explain
+from capsule.fetching.download import Source
 from capsule.fetching.locations import Deposit
 from capsule.fetching.web import Conversation
 from capsule.jsons import Json
 from capsule.schema import parse
+from capsule.web import FAULTS, explain
 
 _MOST_RECORD_BYTES = 4 << 20
 _CHECKSUM = re.compile(r"(?P<algorithm>md5|sha256):(?P<hex>[0-9a-f]{32}|[0-9a-f]{64})")

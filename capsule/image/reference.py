@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from capsule.addresses import is_loopback
 from capsule.digest import Digest
 from capsule.errors import UsageError
 
@@ -149,23 +150,6 @@ def owner_of(reference: str) -> str | None:
     ('Docker', 'Docker')
     """
     return next((title for start, title in _OWNERS.items() if reference.startswith(start)), None)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own loopback.
-
-    >>> is_loopback("[::1]"), is_loopback("127.0.0.1.example.org")
-    (True, False)
-    """
-    if host == "localhost":
-        return True
-    # most references name a host, and a reader of capsules is not kept waiting
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _split_registry(rest: str) -> tuple[str, str]:

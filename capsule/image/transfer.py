@@ -11,21 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import parse_http_list
 
-import requests
-from requests import PreparedRequest, Response
-from urllib3.exceptions import HTTPError
+from requests import Response
 
-from capsule import offline
+from capsule import offline, web
+from capsule.addresses import explain_refusal, is_loopback
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
-from capsule.image.reference import Reference, is_loopback
+from capsule.image.reference import Reference
 from capsule.schema import parse
 
 _CONNECT_SECONDS = 10
@@ -35,8 +33,6 @@ _SLOWEST_BYTES_PER_SECOND = 128 << 10
 _MAX_TOKEN_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
 _CHUNK_BYTES = 1 << 16
-# of whatever may go wrong on the way, `requests` wraps only a part
-_FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
 _T = TypeVar("_T")
 
 
@@ -46,11 +42,6 @@ class Answer:
 
     body: bytes
     media_type: str
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: Response) -> None:
-        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
 
 
 class Transfer:
@@ -64,14 +55,7 @@ class Transfer:
     def __init__(self, reference: Reference, *, subject: str = "image") -> None:
         self._reference = reference
         self._subject = subject
-        self._session = _Session()
-        self._session.headers["Accept-Encoding"] = (
-            "identity"  # digests are of the bytes as they are
-        )
-        # requests would read ~/.netrc; only the login stored for this registry is meant
-        self._session.auth = _no_login
-        # a proxy of the environment cannot reach our own loopback
-        self._session.trust_env = not reference.is_loopback
+        self._session = web.Session(is_local=reference.is_loopback)
         self._authorization: str | None = None
         self._deadline = time.monotonic() + _TOTAL_SECONDS
 
@@ -184,7 +168,7 @@ class Transfer:
                     stream=True,
                     timeout=(_CONNECT_SECONDS, _READ_SECONDS),
                 )
-            except _FAULTS as error:
+            except web.FAULTS as error:
                 raise self._unreachable(error) from None
             if not response.is_redirect:
                 return response
@@ -201,10 +185,9 @@ class Transfer:
         """Where a redirect leads, unless it leaves what the registry itself is held to."""
         try:
             target = urljoin(response.url, response.headers["Location"])
-            scheme = urlsplit(target).scheme
         except ValueError:
-            target = scheme = ""
-        if scheme == "https" or (self._reference.is_loopback and _is_private(target)):
+            target = ""
+        if explain_refusal(response.url, target) is None and _is_private(target):
             return target
         raise CannotRunError(
             "the registry redirects to what is not HTTPS", where=str(self._reference)
@@ -230,7 +213,7 @@ class Transfer:
         while True:
             try:
                 piece = response.raw.read(_CHUNK_BYTES, decode_content=False)
-            except _FAULTS as error:
+            except web.FAULTS as error:
                 raise self._unreachable(error) from None
             if not piece:
                 return
@@ -270,7 +253,8 @@ class Transfer:
     def _unreachable(self, error: Exception) -> CannotRunError:
         way = "plain HTTP, as on every loopback address" if self._reference.is_loopback else "HTTPS"
         return CannotRunError(
-            f"the registry {self._reference.registry} does not answer ({way}): {_reason(error)}",
+            f"the registry {self._reference.registry} does not answer ({way}):"
+            f" {web.explain(error)}",
             where=str(self._reference),
             advice="check the host and port, and that this machine may reach it; where it may not,"
             " `capsule stage` elsewhere and --offline here",
@@ -336,10 +320,6 @@ def _is_private(url: str) -> bool:
         return False
 
 
-def _no_login(request: PreparedRequest) -> PreparedRequest:
-    return request
-
-
 def _token(body: bytes) -> str | None:
     try:
         answer = parse(body, where="token")
@@ -359,15 +339,3 @@ def _stored_login(registry: str) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return str(login) or None
-
-
-def _reason(error: Exception) -> str:
-    """The innermost cause: requests wraps the one useful sentence three times."""
-    while inner := _cause(error):
-        error = inner
-    return str(error).rpartition(": ")[2][:200] or type(error).__name__
-
-
-def _cause(error: Exception) -> Exception | None:
-    candidates = (getattr(error, "reason", None), *error.args[:1])
-    return next((one for one in candidates if isinstance(one, Exception)), None)

@@ -11,9 +11,10 @@ from typing import BinaryIO
 
 import pytest
 
+from capsule import addresses
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
-from capsule.fetching import download, is_remote, locations, web
+from capsule.fetching import download, is_remote, locations
 from capsule.fetching.store import Fetched, fetch
 from tests.support import publishing
 from tests.support.capsules import sample
@@ -199,11 +200,17 @@ def test_a_redirect_leads_to_no_other_protocol(target: str) -> None:
         ("http://a.example/x", "http://127.0.0.1/x"),
         ("https://a.example/x", "https://localhost/x"),
         ("https://a.example/x", "https:///x"),
+        ("http://a.example/x", "http://0.0.0.0/x"),
+        ("http://a.example/x", "http://2130706433/x"),
+        ("https://a.example/x", "https://[::ffff:127.0.0.1]/x"),
+        ("https://a.example/x", "https://localhost./x"),
+        ("http://a.example/x", "http://169.254.169.254/x"),
+        ("http://127.0.0.1/x", "http://0xa9fea9fe/x"),
         ("https://a.example/x", "https://a.example:99999/x"),
     ],
 )
 def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:
-    assert not web._is_allowed(url, target)
+    assert addresses.explain_refusal(url, target)
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ CASES = (
         name="data/redirect-to-a-cloud's-keys",
         prepare=_fetch("to-a-cloud", unpack=False),
         status=6,
-        says="an address that is this machine's own is not asked",
+        says="which only this machine's own provider serves",
         mib=_MIB,
     ),
     Case(
