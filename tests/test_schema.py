@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from capsule import schema
+from capsule.errors import DamagedError, NotJsonError
 from capsule.jsons import Json
 from tests.support.capsules import sample_files
 from tests.support.properties import examples
@@ -86,3 +87,21 @@ def test_both_validators_take_and_refuse_the_same(name: str, data: st.DataObject
         value = damage(value, data)
     refused = not Draft7Validator(schema.load(name)).is_valid(value)
     assert bool(schema.validate(value, name)) == refused
+
+
+@pytest.mark.parametrize("before_the_edge", [0, 1, 2, 3, 69, 70, 71, 75])
+@pytest.mark.parametrize("begin", [b'["', b'["\\\\', b'["\\"', b'[\n"', b'["", "'])
+def test_brackets_are_counted_beyond_the_first_megabyte(begin: bytes, before_the_edge: int) -> None:
+    deep = b"[" * 70
+    padding = b"x" * ((1 << 20) - before_the_edge - len(begin))
+    inside = begin + padding + deep + b'", [], {}' + b", []" * 40 + b"]"
+    assert len(schema.parse(inside, where="x")) > 40
+    outside = begin + padding + b'", ' + deep + b"]" * 71
+    with pytest.raises(DamagedError, match="nested deeper than 64"):
+        schema.parse(outside, where="x")
+
+
+@pytest.mark.parametrize("text", [b'"', b'"\n', b'"\\', b"x\n", b'"\n"\n'])
+def test_what_ends_in_no_string_is_cut_to_its_end(text: bytes) -> None:
+    with pytest.raises((DamagedError, NotJsonError)):
+        schema.parse(text * 1_000_000 + b"[" * 100, where="x")

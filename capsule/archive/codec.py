@@ -13,7 +13,7 @@ from sys import intern
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
-from capsule.archive import flat, images, lines, setup
+from capsule.archive import forms, images, lines, setup
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
 from capsule.archive.strict import parse
 from capsule.collector import return_memory
@@ -45,6 +45,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAYBE_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
 # of so many the memory is worth a millisecond
 _MANY_CLAIMS = 10_000
+# the long lists of the record and the plan
+_CLAIMS, _GROUPS = ("claims",), ("groups", "trials")
 # documents with parts that their schemas leave open
 _OPEN = (HARDWARE, SOFTWARE, ENVIRONMENT)
 
@@ -239,21 +241,22 @@ class _Reader:
         data = self.whole(RECORD)
         value = self.parse(RECORD, data)
         tool = value.get("tool") if isinstance(value, dict) else None
-        if tool not in (None, __version__) and schema.validate(value, "record-1"):
+        fault = next(forms.faults(value, "record-1", _CLAIMS), None)
+        if fault and tool not in (None, __version__):
             raise DamagedError(
                 f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that {__version__} does"
                 " not read",
                 where=self._where,
                 advice="read it with that version; from release 1.0 on every layout stays readable",
             )
-        return self._hold_names(value, data, RECORD, "record-1")
+        if fault:
+            raise DamagedError(fault, where=self.at(RECORD))
+        return self._hold_names(value, data, RECORD)
 
     def plan(self) -> dict[str, Any]:
         """The plan, of which only the first group is held against the whole schema."""
         value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN))
-        self._hold(_cut_groups(value), PLAN, "plan-1")
-        check = flat.checker(schema.load("plan-1")["properties"]["groups"]["items"])
-        for fault in filter(None, map(check, value["groups"])):
+        for fault in forms.faults(value, "plan-1", _GROUPS):
             raise DamagedError(fault, where=self.at(PLAN))
         for group in value["groups"]:
             _intern(group)
@@ -269,10 +272,11 @@ class _Reader:
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
         """A document whose strings are names: a pattern's `$` would let a newline pass."""
-        return self._hold_names(self.parse(name, data := self.whole(name)), data, name, schema_name)
-
-    def _hold_names(self, value: Any, data: bytes, name: str, schema_name: str) -> dict[str, Any]:
+        value = self.parse(name, data := self.whole(name))
         self._hold(value, name, schema_name)
+        return self._hold_names(value, data, name)
+
+    def _hold_names(self, value: Any, data: bytes, name: str) -> dict[str, Any]:
         named: dict[str, Any] = value
         if _MAYBE_CONTROL.search(data) and any(map(_CONTROL.search, _strings(value))):
             raise DamagedError("a string holds a control character", where=self.at(name))
@@ -292,14 +296,6 @@ def _intern(value: dict[str, Any]) -> None:
     for name, item in value.items():
         if type(item) is str:
             value[name] = intern(item)
-
-
-def _cut_groups(plan: Any) -> Any:
-    try:
-        groups = [{**group, "trials": group["trials"][:1]} for group in plan["groups"][:1]]
-        return {**plan, "groups": groups}
-    except (KeyError, TypeError):
-        return plan
 
 
 def _strings(value: Any) -> Iterator[str]:

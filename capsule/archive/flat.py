@@ -15,6 +15,7 @@ Check = Callable[[Any], str | None]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
+    "boolean": (bool,),
     "integer": (int,),
     "number": (int, float),
     "object": (dict,),
@@ -25,12 +26,13 @@ _NUMBERS = frozenset((int, float))
 _TOLD = {"description", "title", "examples"}
 
 
-def checker(schema: Mapping[str, Any]) -> Check:
+def checker(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> Check:
     """A function that says how a parsed JSON value breaks a schema, None when it does not.
 
     Args:
         schema: An object's schema whose properties are plain values, lists of plain values or of
             such objects, or objects not looked into.
+        definitions: What a property may refer to by `#/definitions/NAME`.
 
     Raises:
         ValueError: The schema uses a keyword that is not known here.
@@ -38,7 +40,8 @@ def checker(schema: Mapping[str, Any]) -> Check:
     known = {"type", "required", "properties", "additionalProperties", "$schema", "$id"}
     _only(schema, known)
     fields = {
-        name: _field(name, field_schema) for name, field_schema in schema["properties"].items()
+        name: _field(name, _resolve(field_schema, definitions or {}))
+        for name, field_schema in schema["properties"].items()
     }
     required = frozenset(schema["required"])
     closed, known_names = schema.get("additionalProperties", True) is False, fields.keys()
@@ -60,10 +63,19 @@ def checker(schema: Mapping[str, Any]) -> Check:
     return check
 
 
+def _resolve(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference: str | None = schema.get("$ref")
+    if reference is None:
+        return schema
+    target: Mapping[str, Any] = definitions[reference.removeprefix("#/definitions/")]
+    return target
+
+
 def _field(name: str, schema: Mapping[str, Any]) -> Check:
-    numbers = {"minimum", "maximum", "minLength", "maxLength"}
-    _only(schema, {"type", "enum", "pattern", "items", "minItems"} | numbers)
-    items, fewest = schema.get("items"), schema.get("minItems", 0)
+    numbers = {"minimum", "maximum", "exclusiveMaximum", "minLength", "maxLength"}
+    _only(schema, {"type", "enum", "pattern", "items", "minItems", "maxItems"} | numbers)
+    items = schema.get("items")
+    fewest, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
     item = None
     if items is not None:
         item = checker(items) if items["type"] == "object" else _field(name, items)
@@ -73,6 +85,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     enum = schema.get("enum")
     pattern = re.compile(schema["pattern"]) if "pattern" in schema else None
     lowest, highest = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    below = schema.get("exclusiveMaximum", math.inf)
     shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
 
     def check(value: Any) -> str | None:
@@ -87,13 +100,13 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
             if not shortest <= len(value) <= longest:
                 return f"{name} is too short or too long"
         elif kind is list:
-            if len(value) < fewest:
-                return f"{name} has too few items"
+            if not fewest <= len(value) <= most:
+                return f"{name} has too few items, or too many"
             if item is not None:
                 for one in value:
                     if fault := item(one):
                         return fault
-        elif kind in _NUMBERS and not lowest <= value <= highest:
+        elif kind in _NUMBERS and not (lowest <= value <= highest and value < below):
             return f"{name} is out of range: {value}"
         return None
 

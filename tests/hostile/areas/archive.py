@@ -101,7 +101,7 @@ def _large_environment(document: Any) -> None:
 
 def _many_claims(record: Any) -> None:
     record["tool"] = __version__
-    record["claims"] = [*record["claims"] * 45_000, 1]
+    record["claims"] = [*record["claims"] * 50_000, 1]
 
 
 def _variables(document: Any) -> None:
@@ -165,7 +165,7 @@ CASES = (
         name="archive/the-last-of-many-claims-is-none",
         prepare=_forge(_document(_RECORD, _many_claims)),
         status=4,
-        says="/claims/45000",
+        says="/claims/50000",
         mib=_MIB,
     ),
     Case(
