@@ -314,7 +314,7 @@ def perform(sides: Sides, watch: Watch) -> tuple[Execution, Execution]:
         for first, of_a, of_b in rounds:
             turns = [(sides.a, of_a), (sides.b, of_b)]
             for run, group in turns if first == "a" else reversed(turns):
-                loop.finish(run.workspace, group, run.setting, watch)
+                loop.finish(run.workspace, group, run.setting, watch, run.room)
     finally:
         watch.end()
     a, b = (run.gatherer.collect(run.plan) for run in sides.both)

@@ -56,6 +56,7 @@ class Session:
     Attributes:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
+        room: Whether all that they say can be sealed.
         earlier: A capsule whose trials are not run again, and count; None for none.
         own: Whether what it executes is this user's: its capsule is, then, too.
     """
@@ -66,6 +67,7 @@ class Session:
     setting: Setting
     claims: tuple[FrozenClaim, ...] | None
     gatherer: gather.Gatherer
+    room: archive.Projection
     earlier: Earlier | Extended | None = None
     own: bool = True
 
@@ -219,7 +221,7 @@ def perform(session: Session, watch: Watch, *, keep_going: bool = True) -> Execu
         ExecutionError: It could not be finished; the run folder can be taken up again.
     """
     rest = session.rest
-    loop.run(session.workspace, rest, session.setting, watch, keep_going=keep_going)
+    loop.run(session.workspace, rest, session.setting, watch, session.room, keep_going=keep_going)
     return session.gatherer.collect(rest)
 
 
@@ -363,6 +365,7 @@ def _session(
         setting=setting,
         claims=claims,
         gatherer=gather.Gatherer(workspace),
+        room=archive.Projection(plan),
     )
 
 

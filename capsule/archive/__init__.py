@@ -8,12 +8,14 @@ Its verbs:
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
     archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
+    archive.Projection(plan)                       the same, told by the trials that ended
     archive.rehearse(record)                       whether what is known of it could be sealed
     archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
 from capsule.archive.derived import CARRIED
 from capsule.archive.reader import Capsule, identify, read
+from capsule.archive.room import Projection
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.texts import Quotation
@@ -22,6 +24,7 @@ from capsule.archive.writer import change_error, check_names, draft, rehearse, w
 __all__ = [
     "CARRIED",
     "Capsule",
+    "Projection",
     "Quotation",
     "change_error",
     "check_names",

@@ -1,9 +1,9 @@
-"""Whether a capsule has room for all that a plan will leave behind: asked before anything runs."""
+"""Whether a capsule has room for all that a plan will leave behind: asked before it is measured."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capsule.archive import limits
@@ -52,6 +52,59 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
             where="/benchmarks",
             advice="name large files under /datasets: they are found by their digest, not carried",
         )
+
+
+class Projection:
+    """What a run will leave behind as a whole, told by the trials of it that ended.
+
+    How often a command reports a number is known only once it has, and a capsule that none could
+    read is better refused after its first trial than after its last.
+
+    Args:
+        plan: What runs.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        trials = (trial.id for group in plan.groups for trial in group.trials)
+        self._planned = Counter(map(_subject, trials))
+        self._ended: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    def add(self, trial: str, series: Iterable[int]) -> None:
+        """Count a trial that ended.
+
+        Args:
+            trial: Its id, `benchmark/case/framework/seed`.
+            series: How many numbers each of its series has, steps and clocks included.
+        """
+        subject = _subject(trial)
+        lines = [limits.lines_bytes(1, numbers, limits.LINE_BYTES) for numbers in series]
+        self._ended[subject] += 1
+        self._bytes[subject] += limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
+
+    def require(self) -> None:
+        """Stop where all trials together would have more than a reader takes on.
+
+        Raises:
+            UsageError: Says how much, and what to change.
+        """
+        expected = sum(
+            self._bytes[subject] * max(self._planned[subject], ended) // ended
+            for subject, ended in self._ended.items()
+        )
+        if expected > limits.MOST_KEPT_BYTES:
+            raise UsageError(
+                "with as many values in every trial as in those that ended, a capsule of this run"
+                f" would take about {expected >> 20} MiB of memory to read, and"
+                f" {limits.MOST_KEPT_BYTES >> 20} are the most that a reader takes on",
+                where="/benchmarks",
+                advice="report fewer values, such as every tenth step, or leave out cases, seeds or"
+                " metrics; nothing is sealed, and what finished is kept in the run folder",
+            )
+
+
+def _subject(trial: str) -> str:
+    return trial.rpartition("/")[0]
 
 
 def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from capsule import leavings, places
+from capsule.archive import Projection
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
 from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
@@ -18,6 +19,7 @@ from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
+from capsule.execute.reports import Journal, Series
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launched
@@ -37,7 +39,13 @@ class Watch(Listener, Protocol):
 
 
 def run(
-    workspace: Workspace, plan: Plan, setting: Setting, watch: Watch, *, keep_going: bool = True
+    workspace: Workspace,
+    plan: Plan,
+    setting: Setting,
+    watch: Watch,
+    room: Projection,
+    *,
+    keep_going: bool = True,
 ) -> None:
     """Execute every trial of the plan that has no final outcome yet.
 
@@ -46,15 +54,17 @@ def run(
         plan: What runs.
         setting: How it is started.
         watch: Is told.
+        room: Of the whole plan, whether all of it can be sealed.
         keep_going: Go on where no process start has completed a trial.
 
     Raises:
         FirstTrialError: None has, and the rest would most likely fail alike.
         ExecutionError: A trial was interrupted three times, or the walltime is used up. What
             finished is kept, and the same call goes on with the rest.
+        UsageError: No capsule has room for as much as all trials will have to say.
     """
     for group in plan.groups:
-        finish(workspace, group, setting, watch)
+        finish(workspace, group, setting, watch, room)
         if not keep_going:
             _require_result(workspace, plan, setting)
 
@@ -83,7 +93,9 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     )
 
 
-def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -> None:
+def finish(
+    workspace: Workspace, group: Group, setting: Setting, watch: Watch, room: Projection
+) -> None:
     """Execute every trial of a group that has no final outcome yet.
 
     Raises:
@@ -91,7 +103,8 @@ def finish(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -
     """
     tries = 0
     while trials := _open_trials(workspace, group):
-        _run_group(workspace, replace(group, trials=trials), setting, watch)
+        _run_group(workspace, replace(group, trials=trials), setting, watch, room)
+        room.require()
         stuck = _open_trials(workspace, group)
         tries = tries + 1 if stuck == trials else 0
         if tries == MAX_ATTEMPTS:
@@ -147,7 +160,9 @@ def _gave_up(workspace: Workspace, trial: Trial, group: Group) -> CapsuleError:
     )
 
 
-def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watch) -> None:
+def _run_group(
+    workspace: Workspace, group: Group, setting: Setting, watch: Watch, room: Projection
+) -> None:
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
     workload = workload_of(group)
@@ -179,7 +194,11 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
                 break
     finally:
         # one that could not even be started is taken up as lost
-        attempts = _note_end(workspace, group, start, ends[-1], context) if ends else ()
+        attempts: tuple[Attempt, ...] = ()
+        if ends:
+            attempts, journal = _note_end(workspace, group, start, ends[-1], context)
+            for report in journal.reports:
+                room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:
             watch.attempt(attempt)
     _check_limits(workspace, attempts, ends[-1].fault or None)
@@ -240,11 +259,19 @@ def _run_stage(
 
 def _note_end(
     workspace: Workspace, group: Group, start: Start, end: ProcessEnd, context: Context
-) -> tuple[Attempt, ...]:
+) -> tuple[tuple[Attempt, ...], Journal]:
     journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
     attempts = settle(group.trials, journal, end, context)
     workspace.log.end(start.number, attempts)
-    return attempts
+    return attempts, journal
+
+
+def _count_numbers(series: Series) -> int:
+    return sum(
+        len(numbers)
+        for numbers in (series.values, series.steps, series.wall, series.active)
+        if numbers is not None
+    )
 
 
 def _check_walltime(workspace: Workspace, setting: Setting) -> None:

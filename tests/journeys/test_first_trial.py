@@ -127,3 +127,18 @@ def test_a_run_folder_that_is_removed_is_told_as_gone(author: User) -> None:
     assert "a.run: cannot write: the folder is gone; something removed it" in message
     assert "free some space" not in message
     assert "go on with" not in message
+
+
+def test_a_run_that_no_capsule_has_room_for_stops_after_its_first_trial(
+    author: User, trace: Path
+) -> None:
+    note = TRACE.replace("TRACE", repr(str(trace)))
+    values = 'with open(os.environ["CAPSULE_RESULTS"], "a") as results:\n    results.writelines('
+    values += '\'{"metric": "loss", "value": 0.5, "step": %d}\\n\' % n for n in range(20_000))\n'
+    write_script(author.folder, f"{REPORT}{note}{values}")
+    ended = author.run("run", write_manifest(author.folder, seeds=list(range(1000))))
+    assert ended.returncode == 2
+    assert begun(trace) == ["0"]
+    assert not list(author.folder.glob("*.zip"))
+    assert "error: /benchmarks: with as many values in every trial" in ended.stderr
+    assert "report fewer values" in ended.stderr
