@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from capsule import plain
+from capsule.archive import escapes
 from capsule.digest import Digest
 from capsule.image import documents
 from capsule.image.reference import parse
@@ -84,11 +85,28 @@ def lines(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]
         return
     yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
     yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
+    yield from _names(payload)
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
         yield from _benchmark(record, benchmark, payload)
     if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
         yield ""
         yield f"So do {more} more benchmarks of `manifest.json`."
+
+
+def _names(payload: Collection[str]) -> Iterator[str]:
+    """How files get the names that their authors gave them, where these are other ones here."""
+    stored = escapes.encode([name for name in payload if name.startswith(escapes.FOLDERS)])
+    tops = {name.partition("/")[0] for name in stored if stored[name] != name}
+    if not tops:
+        return
+    yield ""
+    yield "Some names of files are escaped here, which those that read them do not know. This gives"
+    yield "them their own; the lists of SHA-256 no longer fit then:"
+    yield ""
+    yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c 'import os,"
+    yield f"{_INDENT}  quopri, sys; [os.rename(path, os.path.join(os.path.split(path)[0],"
+    yield f"{_INDENT}  quopri.decodestring(os.path.split(path)[1]).decode())) for path in"
+    yield f"{_INDENT}  sys.argv[1:]]' {{}} +"
 
 
 def _benchmark(
