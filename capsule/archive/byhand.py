@@ -159,7 +159,9 @@ def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) 
         return f"/path/to/{name}"
     # a dataset is a folder, or the one file in it
     place = next((path for path, one in carried.items() if one == digest), place)
-    return f'"$PWD"/{shlex.quote(place)}' if plain.is_clean(place) else f"/path/to/{name}"
+    # engines take their signs between two paths for those in a path
+    is_told = plain.is_clean(place) and not (record.image and set(":,") & set(place))
+    return f'"$PWD"/{shlex.quote(place)}' if is_told else f"/path/to/{name}"
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:

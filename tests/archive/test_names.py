@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from capsule import archive
+from capsule import archive, resealing
 from capsule.archive import escapes, names
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.record import File
@@ -207,6 +207,15 @@ def test_a_capsule_gives_files_the_names_that_they_had(tmp_path: Path) -> None:
         "train.py",
     }
     assert all((tmp_path / "out" / name).read_bytes() == name.encode() for name in ESCAPED)
+
+
+def test_a_capsule_that_is_made_of_one_has_its_names(tmp_path: Path) -> None:
+    files = [File(path=f"inputs/{name}", source=b"x") for name in ESCAPED]
+    path = seal(tmp_path, files=[*make_files(), *files])
+    with archive.read(path) as capsule:
+        carried = resealing.carry(capsule, tmp_path / "again")
+    again = seal(tmp_path, files=carried, name="again.zip")
+    assert unpack(again) == unpack(path)
 
 
 @pytest.mark.parametrize("stored", UNWRITTEN)

@@ -292,14 +292,11 @@ def test_a_benchmark_sees_the_names_that_its_author_gave(author: User) -> None:
         assert due <= set(printed(author, capsule).splitlines()), capsule
     ended = author.run("verify", "a.zip", "--dry-run")
     assert "inputs/repo/数据/é (1).py" in ended.stdout
-    ended = author.run("reread", "a.zip", "manifest.json", "--output", "c.zip")
-    assert ended.returncode == 0, ended.stderr
-    assert author.run("check", "c.zip").returncode == 0
 
 
 def printed(author: User, capsule: str) -> str:
     with zipfile.ZipFile(author.folder / capsule) as opened:
-        logs = [name for name in opened.namelist() if name.endswith("/stdout.txt")]
+        logs = [name for name in opened.namelist() if name.endswith("-stdout.txt")]
         return opened.read(logs[0]).decode()
 
 
