@@ -103,10 +103,10 @@ def _names(payload: Collection[str]) -> Iterator[str]:
     yield "Some names of files are escaped here, which those that read them do not know. This gives"
     yield "them their own; the lists of SHA-256 no longer fit then:"
     yield ""
-    yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c 'import os,"
-    yield f"{_INDENT}  quopri, sys; [os.rename(path, os.path.join(os.path.split(path)[0],"
-    yield f"{_INDENT}  quopri.decodestring(os.path.split(path)[1]).decode())) for path in"
-    yield f"{_INDENT}  sys.argv[1:]]' {{}} +"
+    yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c \\"
+    yield f"{_INDENT}  'import os, quopri, sys; [os.rename(path, os.path.join("
+    yield f"{_INDENT}  os.path.dirname(path), quopri.decodestring(os.path.basename(path)).decode()))"
+    yield f"{_INDENT}  for path in sys.argv[1:]]' {{}} +"
 
 
 def _benchmark(

@@ -250,7 +250,7 @@ CASES = (
     _refuse(
         "names-but-for-case",
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
-        "writes this name as",
+        "are one name where case does not count",
     ),
     _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device on Windows"),
     # every door
