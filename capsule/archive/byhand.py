@@ -105,7 +105,8 @@ def _names(payload: Collection[str]) -> Iterator[str]:
     yield ""
     yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c \\"
     yield f"{_INDENT}  'import os, quopri, sys; [os.rename(path, os.path.join("
-    yield f"{_INDENT}  os.path.dirname(path), quopri.decodestring(os.path.basename(path)).decode()))"
+    yield f"{_INDENT}  os.path.dirname(path),"
+    yield f"{_INDENT}  quopri.decodestring(os.path.basename(path)).decode()))"
     yield f"{_INDENT}  for path in sys.argv[1:]]' {{}} +"
 
 
