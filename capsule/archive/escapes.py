@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from binascii import a2b_qp
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
@@ -118,16 +119,8 @@ def encode(paths: Collection[str]) -> dict[str, str]:
         sorted(paths)
     ):
         return {path: path for path in paths}
-    everything = _with_folders(paths)
-    alike = Counter(_fold(path) for path in everything)
-    stored = {"": ""}
-    for path in everything:
-        folder, slash, part = path.rpartition("/")
-        escaped = _escape(part)
-        if alike[_fold(path)] > 1:
-            escaped = _escape_capitals(escaped)
-        stored[path] = f"{stored[folder]}{slash}{escaped}"
-    return {path: stored[path] for path in paths}
+    written = dict(_write_all(paths))
+    return {path: written[path] for path in paths}
 
 
 def decode(paths: Iterable[str]) -> dict[str, str]:
@@ -148,26 +141,42 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"{path!r}: {reason}")
     for twin in twins(real.values()):
         raise ValueError(twin)
-    written = encode(list(real.values()))
-    for path, name in real.items():
-        if written[name] != path:
-            raise ValueError(f"{path!r}: capsule writes this name as {written[name]!r}")
+    different = 0
+    for name, written in _write_all(real.values()):
+        if real.get(written) != name:
+            path = next(path for path, other in real.items() if other == name)
+            raise ValueError(f"{path!r}: capsule writes this name as {written!r}")
+        different += 1
+    if different < len(real):
+        raise ValueError("two of its names are of one file")
     return real
 
 
 def _decode(path: str) -> str:
-    """What stands in a name; half of an escape stands for itself, and is never written so."""
-    data = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), path).encode("latin-1")
+    """What stands in a name; what is no escape is never written so, and compared afterwards."""
     try:
-        return data.decode()
+        return a2b_qp(path).decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path!r}: is no UTF-8") from None
 
 
-def _fold(path: str) -> str:
-    """What paths share whose last parts, in one folder, stand for one name to Windows."""
-    folder, slash, part = path.rpartition("/")
-    return f"{folder}{slash}{_escape(part).lower()}"
+def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each path, and what it is in a capsule, folder by folder."""
+    are_files = _with_folders(paths)
+    inside: dict[str, list[str]] = {}
+    for path in are_files:
+        inside.setdefault(path.rpartition("/")[0], []).append(path)
+    stored = {"": ""}
+    for folder, entries in inside.items():
+        parts = [_escape(path.rpartition("/")[2]) for path in entries]
+        alike = Counter(map(str.lower, parts))
+        above = f"{stored[folder]}/" if folder else ""
+        for path, part in zip(entries, parts, strict=True):
+            written = above + (part if alike[part.lower()] == 1 else _escape_capitals(part))
+            if path in inside:
+                stored[path] = written
+            if are_files[path]:
+                yield path, written
 
 
 def _escape(part: str) -> str:
@@ -191,17 +200,18 @@ def _escape_capitals(escaped: str) -> str:
 
 
 def _write(text: str) -> str:
-    return "".join(f"={byte:02X}" for byte in text.encode())
+    return "=" + text.encode().hex("=").upper()
 
 
-def _with_folders(paths: Iterable[str]) -> dict[str, None]:
-    """Paths, and the folders that they lie in, each behind its own folder."""
-    known: dict[str, None] = {}
+def _with_folders(paths: Iterable[str]) -> dict[str, bool]:
+    """Paths, and the folders that they lie in, each behind its own, with whether it is a file."""
+    known: dict[str, bool] = {}
     for path in paths:
         missing = []
-        one = path
-        while one and one not in known:
-            missing.append(one)
-            one = one.rpartition("/")[0]
-        known.update(dict.fromkeys(reversed(missing)))
+        folder = path.rpartition("/")[0]
+        while folder and folder not in known:
+            missing.append(folder)
+            folder = folder.rpartition("/")[0]
+        known.update(dict.fromkeys(reversed(missing), False))
+        known[path] = True
     return known

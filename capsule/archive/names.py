@@ -14,7 +14,7 @@ _OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
 _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 _SEGMENT = re.compile(_PART)
-FOREIGN = re.compile(rf"[^{_CHARACTERS.replace('=', '')}. ]")
+FOREIGN = re.compile(rf"[^{_CHARACTERS.replace('=', '')}. ]+")
 """What may stand nowhere in a name, and what other characters are written with instead."""
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
