@@ -125,13 +125,20 @@ def of_tree(files: Mapping[str, Digest]) -> Digest:
     """The digest of a folder, given the digest of each file below it.
 
     It is the SHA-256 of what `sha256sum` prints for the files, sorted bytewise by their path below
-    the folder: one line `<hex>  <path>` each. Modes, times, owners, empty folders do not count.
+    the folder: one line `<hex>  <path>` each, where a path with a backslash has two of it, and the
+    line another one in front. Modes, times, owners, empty folders do not count.
 
     >>> str(of_tree({}))[:19]
     'sha256:e3b0c44298fc'
     """
     ordered = sorted((path.encode(), digest.hex) for path, digest in files.items())
-    return of_bytes(b"".join(hex_.encode() + b"  " + path + b"\n" for path, hex_ in ordered))
+    return of_bytes(b"".join(_line(path, hex_.encode()) for path, hex_ in ordered))
+
+
+def _line(path: bytes, hex_: bytes) -> bytes:
+    if b"\\" not in path:
+        return hex_ + b"  " + path + b"\n"
+    return b"\\" + hex_ + b"  " + path.replace(b"\\", b"\\\\") + b"\n"
 
 
 def of_sources(folder: Path, parts: tuple[str, ...] = ("",)) -> Digest:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from capsule import plain
+from capsule.archive import escapes
 from capsule.digest import Digest
 from capsule.image import documents
 from capsule.image.reference import parse
@@ -84,11 +85,29 @@ def lines(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]
         return
     yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
     yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
+    yield from _names(payload)
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
         yield from _benchmark(record, benchmark, payload)
     if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
         yield ""
         yield f"So do {more} more benchmarks of `manifest.json`."
+
+
+def _names(payload: Collection[str]) -> Iterator[str]:
+    """How files get the names that their authors gave them, where these are other ones here."""
+    stored = escapes.encode([name for name in payload if name.startswith(escapes.FOLDERS)])
+    tops = {name.partition("/")[0] for name in stored if stored[name] != name}
+    if not tops:
+        return
+    yield ""
+    yield "Some names of files are escaped here, which those that read them do not know. This gives"
+    yield "them their own; the lists of SHA-256 no longer fit then:"
+    yield ""
+    yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c \\"
+    yield f"{_INDENT}  'import os, quopri, sys; [os.rename(path, os.path.join("
+    yield f"{_INDENT}  os.path.dirname(path),"
+    yield f"{_INDENT}  quopri.decodestring(os.path.basename(path)).decode()))"
+    yield f"{_INDENT}  for path in sys.argv[1:]]' {{}} +"
 
 
 def _benchmark(
@@ -141,7 +160,9 @@ def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) 
         return f"/path/to/{name}"
     # a dataset is a folder, or the one file in it
     place = next((path for path, one in carried.items() if one == digest), place)
-    return f'"$PWD"/{shlex.quote(place)}' if plain.is_clean(place) else f"/path/to/{name}"
+    # engines take their signs between two paths for those in a path
+    is_told = plain.is_clean(place) and not (record.image and set(":,") & set(place))
+    return f'"$PWD"/{shlex.quote(place)}' if is_told else f"/path/to/{name}"
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:

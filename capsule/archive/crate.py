@@ -28,9 +28,10 @@ Entity = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """One described file: its path below `data/`, its size and digest."""
+    """One described file: its path below `data/`, what people call it, its size and digest."""
 
     path: str
+    name: str
     size_bytes: int
     digest: Digest
 
@@ -124,8 +125,8 @@ def _file(file: Payload) -> Entity:
     return {
         "@id": media.identifier(file.path),
         "@type": "File",
-        "name": media.title(file.path),
-        "encodingFormat": media.encoding_format(file.path),
+        "name": media.title(file.name),
+        "encodingFormat": media.encoding_format(file.name),
         "contentSize": str(file.size_bytes),
         "sha256": file.digest.hex,
     }

@@ -37,9 +37,19 @@ def faults(
     source: Source,
     payload: Mapping[str, Digest],
     sizes: Mapping[str, int],
+    escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> list[str]:
-    """What follows from the record and the files, and yet is not there as it follows."""
+    """What follows from the record and the files, and yet is not there as it follows.
+
+    Args:
+        record: What it states.
+        source: Its files.
+        payload: The digest of each below `data/`, by its path there, as its author named it.
+        sizes: Their sizes in bytes.
+        escaped: What those paths are in the capsule that are not the same there.
+        load: Gives the pieces of a file that no author named.
+    """
     differences: list[str | None] = [consistency.levels_fault(record, payload)]
     differences += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
     evidence = list(consistency.evidence_faults(record, payload))
@@ -58,7 +68,7 @@ def faults(
         if name not in stated and not name.startswith(CARRIED)
     ]
     try:
-        differences += _description_faults(record, payload, sizes, load)
+        differences += _description_faults(record, payload, sizes, escaped, load)
     except _UNUSUAL as error:
         differences.append(f"what it states cannot be described: {repr(error)[:200]}")
     return [fault for fault in differences if fault]
@@ -73,6 +83,7 @@ def _description_faults(
     record: Record,
     payload: Mapping[str, Digest],
     sizes: Mapping[str, int],
+    escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> Iterator[str]:
     """Where README and crate are not what the writer makes of the record and the files."""
@@ -82,8 +93,8 @@ def _description_faults(
     if _is_other(readme.NAME, readme.build(record, payload), payload):
         yield f"{readme.NAME} does not follow from the record"
     files = [
-        Payload(path=name, size_bytes=sizes[name], digest=payload[name])
-        for name in sorted(payload)
+        Payload(path=path, name=name, size_bytes=sizes[name], digest=payload[name])
+        for path, name in sorted((escaped.get(name, name), name) for name in payload)
         if name != crate.NAME
     ]
     if _is_other(crate.NAME, crate.build(record, files), payload):

@@ -14,11 +14,14 @@ _OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
 _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 _SEGMENT = re.compile(_PART)
+FOREIGN = re.compile(rf"[^{_CHARACTERS.replace('=', '')}. ]+")
+"""What may stand nowhere in a name, and what other characters are written with instead."""
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
 _NAMES = r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$) *"
 _DEVICES = re.compile(rf"(?i){_NAMES}(\..*)?")
 _DEVICE = re.compile(rf"(?i)(?:^|/){_NAMES}(?:[./]|$)")
+_RESERVED = re.compile(_OF_GIT)
 
 
 def fault(path: str) -> str | None:
@@ -38,6 +41,11 @@ def fault(path: str) -> str | None:
         if _DEVICES.fullmatch(segment):
             return f"{segment!r} is a device on Windows"
     return None
+
+
+def is_reserved(part: str) -> bool:
+    """Whether a part of a path is a device on Windows, or begins as what is git's does."""
+    return bool(_RESERVED.match(part) or _DEVICES.fullmatch(part))
 
 
 def clashes(paths: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from capsule.archive import (
     consistency,
     crate,
     derived,
+    escapes,
     limits,
     predecessors,
     strangers,
@@ -60,8 +61,9 @@ class Capsule:
         record: What it states.
         id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: what a paper prints.
         path: The file or folder.
-        digests: Every file below `data/`, by its path there.
+        digests: Every file below `data/`, by its path there, as its author named it.
         sizes: Their sizes in bytes.
+        escaped: What those paths are in the capsule that are not the same there.
     """
 
     record: Record
@@ -69,6 +71,7 @@ class Capsule:
     path: Path
     digests: Mapping[str, Digest]
     sizes: Mapping[str, int]
+    escaped: Mapping[str, str]
     source: Source
 
     def __enter__(self) -> Capsule:
@@ -134,7 +137,7 @@ class Capsule:
             KeyError: There is no such file.
             DamagedError: It was changed since the capsule was read.
         """
-        path, expected = bag.PAYLOAD + name, self.digests[name]
+        path, expected = self._place(name), self.digests[name]
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
     def as_predecessor(self) -> Predecessor:
@@ -166,9 +169,11 @@ class Capsule:
         Raises:
             DamagedError: A file was changed since the capsule was read.
             ExecutionError: A file cannot be written.
+            CannotRunError: In this locale names would be other ones.
         """
         folder = f"{prefix.strip('/')}/"
         names = [name for name in self.digests if name.startswith(folder)]
+        escapes.require_locale(names)
         return tuple(self._extract(name, target / name.removeprefix(folder)) for name in names)
 
     def _extract(self, name: str, path: Path) -> Path:
@@ -186,11 +191,14 @@ class Capsule:
 
     def _copy(self, name: str, stream: BufferedWriter) -> None:
         hasher = sha256()
-        for chunk in self.source.chunks(bag.PAYLOAD + name):
+        for chunk in self.source.chunks(self._place(name)):
             hasher.update(chunk)
             stream.write(chunk)
         copied = Digest(hex=hasher.hexdigest())
         digest.expect(copied, self.digests[name], what=name, where=str(self.path))
+
+    def _place(self, name: str) -> str:
+        return bag.PAYLOAD + self.escaped.get(name, name)
 
 
 def read(path: Path, expected: str | None = None) -> Capsule:
@@ -279,20 +287,43 @@ def _read(source: Source, path: Path, expected: str | None) -> Capsule:
         for name, file_digest in digests.items()
         if name.startswith(bag.PAYLOAD)
     }
+    names = _names(payload, where)
+    escaped = {name: path for path, name in names.items()}
     sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
     load = _loader(source, payload, kept, where)
     record = _record(tuple(payload), load, where)
     own = predecessors.faults(record, payload, CARRIED, where=where)
     _refuse(list(islice(chain(consistency.faults(record), own), _SHOWN)), where)
-    _refuse(derived.faults(record, source, payload, sizes, load), where)
+    if names:
+        payload = {names.get(path, path): one for path, one in payload.items()}
+        sizes = {names.get(path, path): one for path, one in sizes.items()}
+    _refuse(derived.faults(record, source, payload, sizes, escaped, load), where)
     return Capsule(
         record=record,
         id=digests[bag.TAG_MANIFEST].hex,
         path=path,
         digests=payload,
         sizes=sizes,
+        escaped=escaped,
         source=source,
     )
+
+
+def _names(payload: Iterable[str], where: str) -> dict[str, str]:
+    """What their authors named files, by their paths below `data/`, where that is not the same.
+
+    Raises:
+        DamagedError: The writer would have written one otherwise, or not at all.
+    """
+    try:
+        names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
+    except ValueError as error:
+        raise DamagedError(
+            f"no names that capsule writes: {error}",
+            where=where,
+            advice="get the capsule again from where it was published, and compare its id",
+        ) from None
+    return {path: name for path, name in names.items() if path != name}
 
 
 def _record(payload: Sequence[str], load: Callable[[str], Iterable[bytes]], where: str) -> Record:

@@ -160,6 +160,11 @@ def _contents(_: Record) -> Iterator[str]:
         ("ro-crate-metadata.json", "the same in the words of schema.org (Process Run Crate 0.5)"),
     ):
         yield f"- `{path}`: {meaning}"
+    yield ""
+    yield (
+        "In the names of files below `inputs/` and `datasets/` `=` with two hex digits stands for a"
+        " byte (of UTF-8) that not every system has in names, or reads as it is: `caf=C3=A9.txt`."
+    )
 
 
 def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:

@@ -5,10 +5,22 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from io import BufferedRandom
 from pathlib import Path
 
-from capsule.archive import bag, codec, crate, derived, limits, names, predecessors, reader, readme
+from capsule.archive import (
+    bag,
+    codec,
+    crate,
+    derived,
+    escapes,
+    limits,
+    names,
+    predecessors,
+    reader,
+    readme,
+)
 from capsule.archive.container import CHUNK, ZipWriter
 from capsule.archive.crate import Payload
 from capsule.archive.limits import MOST_BYTES
@@ -21,6 +33,21 @@ _ANY = Digest(hex="0" * 64)
 _CRATE = bag.PAYLOAD + crate.NAME
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    """A file below `data/`.
+
+    Attributes:
+        name: Its path there, as people call it.
+        source: Its bytes, or where they are.
+        digest: What they have to be, None for whatever they are.
+    """
+
+    name: str
+    source: bytes | Path
+    digest: Digest | None = None
+
+
 def write(record: Record, files: Sequence[File], target: Path) -> str:
     """Seal a capsule: the same record and files make the same bytes.
 
@@ -30,7 +57,7 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
     Args:
         record: What the capsule states.
         files: What it carries besides: `inputs/...`, `levels/...`, `logs/...` and
-            `evidence/...` below `data/`.
+            `evidence/...` below `data/`, by the names that their authors gave them.
         target: The capsule file.
 
     Returns:
@@ -43,7 +70,6 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
             disk; there is no target then.
     """
     contents = _contents(record, files)
-    expected = {bag.PAYLOAD + file.path: file.digest for file in files if file.digest}
     partial = draft(target, record.uuid)
     try:
         # what a killed process left; the run is locked, so that no other process writes it
@@ -54,7 +80,7 @@ def write(record: Record, files: Sequence[File], target: Path) -> str:
         raise _unwritable(error, target) from None
     try:
         with os.fdopen(handle, "w+b") as file:
-            _fill(file, record, contents, expected)
+            _fill(file, record, contents)
             os.fsync(file.fileno())
         capsule_id = _read_back(partial)
         _name(partial, target)
@@ -127,8 +153,9 @@ def _existence_error(target: Path) -> UsageError:
     )
 
 
-def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
+def _contents(record: Record, files: Sequence[File]) -> dict[str, _Content]:
     """What goes below `data/`, by its path in the bag, but for the crate."""
+    check_names(bag.PAYLOAD + file.path for file in files)
     try:
         stated = codec.documents(record) | predecessors.documents(record)
         carried = {file.path: file.digest for file in files}
@@ -136,16 +163,13 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, bytes | Path]:
     except (ValueError, KeyError) as error:
         raise BugError(f"the record cannot be written: {error!r}") from error
     _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])
-    contents: dict[str, bytes | Path] = {
-        bag.PAYLOAD + path: document for path, document in stated.items()
-    }
+    contents = {path: _Content(name=path, source=document) for path, document in stated.items()}
     for file in files:
-        path = bag.PAYLOAD + file.path
-        if path in contents or not file.path.startswith(derived.CARRIED):
-            raise BugError(f"no place in a capsule for a file named {path}")
-        contents[path] = file.source
-    check_names(contents)
-    return contents
+        if file.path in contents or not file.path.startswith(derived.CARRIED):
+            raise BugError(f"no place in a capsule for a file named {file.path}")
+        contents[file.path] = _Content(name=file.path, source=file.source, digest=file.digest)
+    stored = escapes.encode([path for path in contents if path.startswith(escapes.FOLDERS)])
+    return {bag.PAYLOAD + stored.get(path, path): one for path, one in contents.items()}
 
 
 def _require_readable(*, samples: bytes, attempts: bytes) -> None:
@@ -167,40 +191,49 @@ def check_names(paths: Iterable[str]) -> None:
     """Stop before a day of measuring rather than after it, if files could not be sealed.
 
     Args:
-        paths: Where files would lie in the capsule, from `data/` on.
+        paths: Where files would lie in the capsule, from `data/` on, by the names that their
+            authors gave them.
 
     Raises:
         UsageError: Names the files.
+        CannotRunError: In this locale it is not known what names are.
     """
-    paths = sorted(paths)
-    faults = [f"{path!r}: {fault}" for path in paths if (fault := names.fault(path))]
-    faults += names.clashes(paths)
+    below = [path.removeprefix(bag.PAYLOAD) for path in sorted(paths)]
+    named = [path for path in below if path.startswith(escapes.FOLDERS)]
+    escapes.require_locale(named)
+    faults = list(escapes.faults(named))
+    others = [bag.PAYLOAD + path for path in below if not path.startswith(escapes.FOLDERS)]
+    faults += [f"{path!r}: {fault}" for path in others if (fault := names.fault(path))]
+    faults += names.clashes(others)
     if faults:
         raise UsageError(
             f"a capsule cannot hold files of these names: {'; '.join(faults[:10])}",
-            advice="rename them, or `exclude` what the benchmark does not need: letters of ASCII,"
-            " digits and most signs mean one thing on every system",
+            advice="rename them, or `exclude` what the benchmark does not need",
         )
 
 
-def _fill(
-    file: BufferedRandom,
-    record: Record,
-    contents: Mapping[str, bytes | Path],
-    expected: Mapping[str, Digest],
-) -> None:
-    sizes = {path: _size(source) for path, source in contents.items()}
+def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, _Content]) -> None:
+    sizes = {path: _size(one.source) for path, one in contents.items()}
     if sum(sizes.values()) > MOST_BYTES:
         raise ExecutionError(
             f"the capsule would hold {sum(sizes.values())} bytes, and {MOST_BYTES} are the most"
             " that a reader takes: mostly what the workloads printed",
             advice="shorten the logs in the run folder, then take up the run with --resume",
         )
-    draft = [_payload(path, sizes[path], _ANY) for path in sorted(contents)]
-    sizes[_CRATE] = sum(map(len, crate.build(record, draft)))
+
+    def describe(path: str, file_digest: Digest) -> Payload:
+        return Payload(
+            path=path.removeprefix(bag.PAYLOAD),
+            name=contents[path].name,
+            size_bytes=sizes[path],
+            digest=file_digest,
+        )
+
+    draft = [describe(path, _ANY) for path in sorted(contents)]
+    crate_bytes = sum(map(len, crate.build(record, draft)))
     info = bag.info(
         record,
-        payload_bytes=sum(sizes.values()),
+        payload_bytes=sum(sizes.values()) + crate_bytes,
         payload_files=len(contents) + 1,
     )
     archive = ZipWriter(file)
@@ -211,19 +244,15 @@ def _fill(
     tags = {bag.INFO: add(bag.INFO, info), bag.BAGIT: add(bag.BAGIT, bag.DECLARATION)}
     payload: dict[str, Digest] = {}
     for path in sorted(contents):
-        payload[path] = archive.add(path, sizes[path], _chunks(contents[path]))
-        source = contents[path]
-        if isinstance(source, Path) and expected.get(path, payload[path]) != payload[path]:
-            raise change_error(path.removeprefix(bag.PAYLOAD), source)
-    described = [_payload(path, sizes[path], payload[path]) for path in payload]
-    payload[_CRATE] = archive.add(_CRATE, sizes[_CRATE], crate.build(record, described))
+        one = contents[path]
+        payload[path] = archive.add(path, sizes[path], _chunks(one.source))
+        if isinstance(one.source, Path) and one.digest not in (None, payload[path]):
+            raise change_error(one.name, one.source)
+    described = [describe(path, file_digest) for path, file_digest in payload.items()]
+    payload[_CRATE] = archive.add(_CRATE, crate_bytes, crate.build(record, described))
     tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))
     add(bag.TAG_MANIFEST, bag.manifest(tags))
     archive.finish()
-
-
-def _payload(path: str, size_bytes: int, digest_: Digest) -> Payload:
-    return Payload(path=path.removeprefix(bag.PAYLOAD), size_bytes=size_bytes, digest=digest_)
 
 
 def _size(source: bytes | Path) -> int:

@@ -10,8 +10,8 @@ The digest of a dataset (`capsule-data-1`)
     Modes, times, owners and empty folders do not count. A symbolic link to a file counts as that
     file, and may only lead, by a relative path, to a file in the same folder: in a container
     any other one would lead nowhere, or elsewhere. Links to folders, sockets, devices, names
-    that are not UTF-8, that hold a backslash or a line break (which `sha256sum` escapes) or are
-    just `-`, and folders without a file are refused.
+    that are not UTF-8, that hold a line break or are just `-`, and folders without a file are
+    refused.
 
 The digest of generated data
     is that of its arrays, not of the files that hold them: see `capsule.levels.generators.digest`.

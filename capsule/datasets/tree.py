@@ -91,8 +91,8 @@ def _check_name(name: str, top: Path) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise _refusal(name, top, "has a name that is not UTF-8", "rename it") from None
-    if any(mark in name for mark in "\\\n\r"):
-        raise _refusal(name, top, "has a backslash or a line break in its name", "rename it")
+    if any(mark in name for mark in "\n\r"):
+        raise _refusal(name, top, "has a line break in its name", "rename it")
     if name == "-":
         raise _refusal(name, top, "is the name of standard input", "rename it")
 

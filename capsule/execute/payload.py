@@ -50,7 +50,7 @@ def fill(
         for name, source in copies.items()
     }
     lines = [f"{file_digest.hex}  {name}\n" for name, file_digest in sorted(digests.items())]
-    workspace.digests.write_text("".join(lines))
+    workspace.digests.write_text("".join(lines), encoding="utf-8")
     _check_datasets(digests, datasets)
 
 

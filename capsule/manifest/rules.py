@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,11 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     try:
         target = (folder / path).resolve(strict=True)
     except (OSError, UnicodeEncodeError):
+        if twin := _twin(path, folder):
+            return (
+                f"does not exist beside the manifest; {quote(twin)} does, which looks the same: its"
+                " letters are composed otherwise"
+            )
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):
         return "is a link that leads out of the manifest's folder"
@@ -167,6 +173,22 @@ def _kind_problem(here: str, path: Path) -> str | None:
     if here.endswith("/stdin") and not path.is_file():
         return "is no file; a file is due"
     return None
+
+
+def _twin(path: str, folder: Path) -> str | None:
+    """What is there of a name that looks the same: macOS takes letters apart, keyboards do not."""
+    there: list[str] = []
+    for part in path.split("/"):
+        composed = unicodedata.normalize("NFC", part)
+        try:
+            names = [one.name for one in folder.joinpath(*there).iterdir()]
+        except OSError:
+            return None
+        twins = [name for name in names if unicodedata.normalize("NFC", name) == composed]
+        if not twins:
+            return None
+        there.append(part if part in twins else min(twins))
+    return "/".join(there)
 
 
 def _beside(folder: Path) -> list[str]:

@@ -11,10 +11,10 @@ import pytest
 
 from capsule import digest, schema
 from capsule import manifest as manifests
-from capsule.record import Record
+from capsule.record import File, Record
 from tests.support import crate_cache
 from tests.support.capsules import pack, run, seal, unpack, write_folder
-from tests.support.records import Document, make_record, manifest_document
+from tests.support.records import Document, make_files, make_record, manifest_document
 
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
@@ -50,6 +50,15 @@ def record_with_sources() -> Record:
         "description": "A ramp",
     }
     return change_manifest(make_record(), document)
+
+
+ODD_NAMES = ("café.txt", "数据/1 2%.csv", "aux.c", "Make", "make", "a:b\\c", "lr=0.1", " x.")
+
+
+def seal_odd_names(folder: Path) -> Path:
+    """A capsule of files with names that no archive has as they are."""
+    odd = [File(path=f"inputs/{name}", source=name.encode()) for name in ODD_NAMES]
+    return seal(folder, files=[*make_files(), *odd])
 
 
 RECORDS = {
@@ -104,6 +113,27 @@ def validate_crate(bag: Path, cache: Path) -> set[str]:
 def test_the_crate_is_a_process_run_crate(tmp_path: Path, cache: Path, record: Record) -> None:
     files = unpack(seal(tmp_path, record))
     assert validate_crate(write_folder(files, tmp_path / "bag"), cache) == set()
+
+
+def test_escaped_names_are_the_same_to_every_tool(tmp_path: Path, cache: Path) -> None:
+    """Quoted-printable, since percent codes are of the lists of bags and of URIs themselves."""
+    path = seal_odd_names(tmp_path)
+    bag = tmp_path / "bag"
+    assert run("unzip", "-q", path, "-d", bag, cwd=tmp_path).returncode == 0
+    assert validate_crate(bag, cache) == set()
+    for command in (
+        [BIN / "bagit.py", "--validate", bag],
+        ["sha256sum", "-c", "--quiet", "manifest-sha256.txt"],
+    ):
+        result = run(*command, cwd=bag)
+        assert result.returncode == 0, result.stderr
+    code = (
+        "from rocrate.rocrate import ROCrate; crate = ROCrate('data');"
+        "print(sorted(e['name'] for e in crate.get_entities() if e.id.startswith('inputs/')))"
+    )
+    result = run(sys.executable, "-c", code, cwd=bag)
+    named = sorted(f"inputs/{name}" for name in (*ODD_NAMES, "train.py"))
+    assert result.stdout.strip() == str(named), result.stderr
 
 
 def drop(entity_id: str, key: str) -> Change:

@@ -31,7 +31,7 @@ PIPELINE = """cd "$1" && find -L . -type f -printf '%P\\0' | LC_ALL=C sort -z \\
     | xargs -0 sha256sum -- | sha256sum"""
 
 names = st.text(
-    st.characters(codec="utf-8", exclude_characters="/\\\0\r\n"), min_size=1, max_size=6
+    st.characters(codec="utf-8", exclude_characters="/\0\r\n"), min_size=1, max_size=6
 ).filter(lambda name: name not in (".", "..", "-"))
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 trees = st.dictionaries(paths, st.binary(max_size=40), min_size=1, max_size=8).filter(
@@ -156,7 +156,7 @@ def test_other_links_are_refused(tmp_path: Path, target: str, what: str) -> None
     assert caught.value.where == str(folder)
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\\b", "-", os.fsdecode(b"\xff")])
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "-", os.fsdecode(b"\xff")])
 def test_names_that_have_no_plain_line_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match="name") as caught:

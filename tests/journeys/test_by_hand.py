@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,23 @@ def write(folder: Path, **changes: object) -> Path:
     return path
 
 
+def write_odd_names(folder: Path, **changes: object) -> Path:
+    """The same with names that no archive has as they are."""
+    text = write(folder, **changes).read_text()
+    odd = {
+        "words.txt": "w:ö 1%.txt",
+        "prepare.py": "aux.py",
+        "my code": "mein cöde",
+        "one.txt": "数",
+    }
+    for name, other in odd.items():
+        (path,) = folder.rglob(name)
+        path.rename(path.with_name(other))
+        text = text.replace(name, other)
+    (folder / "hand.json").write_text(text)
+    return folder / "hand.json"
+
+
 def unpack(capsule: Path, folder: Path) -> tuple[list[str], Path]:
     """The blocks of the README's section, and the folder that they are for."""
     with zipfile.ZipFile(capsule) as archive:
@@ -131,6 +149,16 @@ def test_a_line_of_the_readme_gives_the_number_on_the_host(author: User, tmp_pat
     assert execute([block], folder, author.home) == sealed_value(capsule)
 
 
+def test_a_line_of_the_readme_gives_files_their_names(author: User, tmp_path: Path) -> None:
+    ended = author.run("run", write_odd_names(author.folder), "-o", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    capsule = author.folder / "a.capsule.zip"
+    (names, block), folder = unpack(capsule, tmp_path / "un packed")
+    assert (folder / "inputs/mein c=C3=B6de/=61ux.py").is_file()
+    assert execute([names, block], folder, author.home) == sealed_value(capsule)
+    assert (folder / "inputs/mein cöde/w:ö 1%.txt").is_file()
+
+
 @pytest.mark.parametrize("is_folder", [False, True])
 @pytest.mark.parametrize("carried", [True, False])
 def test_a_line_of_the_readme_finds_the_data(
@@ -168,19 +196,24 @@ for place in (sys.argv[-1], os.environ["CAPSULE_DATA_MY_POINTS"]):
 
 
 @pytest.mark.engines
+@pytest.mark.parametrize("write_manifest", [write, write_odd_names])
 def test_a_line_of_the_readme_gives_the_number_under_each_engine(
-    author: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    author: User,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write_manifest: Callable[..., Path],
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    manifest = write(author.folder, image={"reference": small_image()})
+    manifest = write_manifest(author.folder, image={"reference": small_image()})
     ended = author.run("run", manifest, "-o", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     capsule = author.folder / "a.capsule.zip"
     for place, engine in enumerate(("docker", "apptainer")):
         blocks, folder = unpack(capsule, tmp_path / engine)
-        first, chosen = blocks[0], blocks[1 + place]
+        *first, by_docker, by_apptainer = blocks
+        chosen = (by_docker, by_apptainer)[place]
         assert engine in chosen
-        assert execute([first, chosen], folder, author.home) == sealed_value(capsule)
+        assert execute([*first, chosen], folder, author.home) == sealed_value(capsule)
 
 
 def test_the_lines_start_what_capsule_starts(stranger: User, tmp_path: Path) -> None:

@@ -248,20 +248,79 @@ def test_names_as_people_have_them_are_carried_and_verified(author: User) -> Non
     names = (".flake8", "my data/x (1).csv", "a+b,c=[d]#e&f@g!~$^{h}`'.txt", ".x/y")
     fill(author.folder / "repo", **dict.fromkeys(names, "x"))
     run(author, "repo")
-    assert carried(author) == {f"repo/{name}" for name in ("run.py", *names)}
+    escaped = {f"repo/{name.replace('=', '=3D')}" for name in ("run.py", *names)}
+    assert carried(author) == escaped
     assert author.run("check", "a.zip").returncode == 0
     ended = author.run("verify", "a.zip", "--output", "b.zip")
     assert ended.returncode in (0, 3), ended.stderr
     with zipfile.ZipFile(author.folder / "b.zip") as capsule:
-        assert {f"data/inputs/repo/{name}" for name in names} <= set(capsule.namelist())
+        assert {f"data/inputs/{name}" for name in escaped} <= set(capsule.namelist())
 
 
-@pytest.mark.parametrize("name", ["a%b", "a\\b", "a:b", "é", "a ", "con.txt", "a\nb"])
-def test_a_name_that_means_other_things_elsewhere_is_refused(author: User, name: str) -> None:
+ODD = (
+    "a%b",
+    "a\\b",
+    "a:b",
+    "é",
+    "数据/x 1.csv",
+    "a ",
+    " b.",
+    "con.txt",
+    "Make",
+    "make",
+    "e\u0301e",
+)
+LIST = """import os
+here = os.environ["CAPSULE_INPUTS"] + "/repo"
+for folder, _, files in os.walk(here):
+    for name in files:
+        print(ascii(os.path.relpath(os.path.join(folder, name), here)), flush=True)
+"""
+
+
+def test_a_benchmark_sees_the_names_that_its_author_gave(author: User) -> None:
+    fill(author.folder / "repo", **dict.fromkeys(ODD, "x"))
+    (author.folder / "repo" / "数据" / "é (1).py").write_text(LIST + NOISY)
+    run(author, "repo", command=["python3", "repo/数据/é (1).py"])
+    assert "repo/=E6=95=B0=E6=8D=AE/x 1.csv" in carried(author)
+    assert {"repo/=4Dake", "repo/make", "repo/=63on.txt", "repo/a=25b"} < carried(author)
+    assert author.run("check", "a.zip").returncode == 0
+    assert "repo/数据/é (1).py" in shown(author)
+    author.run("verify", "a.zip", "--output", "b.zip")
+    due = {ascii(name) for name in (*ODD, "run.py", "数据/é (1).py")}
+    for capsule in ("a.zip", "b.zip"):
+        assert due <= set(printed(author, capsule).splitlines()), capsule
+    ended = author.run("verify", "a.zip", "--dry-run")
+    assert "inputs/repo/数据/é (1).py" in ended.stdout
+
+
+def printed(author: User, capsule: str) -> str:
+    with zipfile.ZipFile(author.folder / capsule) as opened:
+        logs = [name for name in opened.namelist() if name.endswith("-stdout.txt")]
+        return opened.read(logs[0]).decode()
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u202eb", "a\u200b", os.fsdecode(b"\xff"), "数" * 60])
+def test_a_name_that_nobody_can_read_is_refused(author: User, name: str) -> None:
     fill(author.folder / "repo", **{name: "x"})
     ended = author.run("run", manifest(author, "repo"))
     assert ended.returncode == 2
-    assert "a capsule cannot hold files of these names: 'data/inputs/repo/" in ended.stderr
+    assert "a capsule cannot hold files of these names: " in ended.stderr
+    assert "rename them, or `exclude`" in ended.stderr
+
+
+def test_names_that_look_the_same_are_refused(author: User) -> None:
+    fill(author.folder / "repo", **{"caf\xe9": "x", "cafe\u0301": "y"})
+    ended = author.run("run", manifest(author, "repo"))
+    assert ended.returncode == 2
+    assert "'inputs/repo/caf\\xe9' and 'inputs/repo/cafe\\u0301' look the same" in ended.stderr
+
+
+def test_a_name_that_is_composed_otherwise_is_told(author: User) -> None:
+    fill(author.folder / "repo", **{"cafe\u0301.py": NOISY})
+    ended = author.run("run", manifest(author, "repo/caf\xe9.py"))
+    assert ended.returncode == 2
+    assert '"repo/cafe\\u0301.py" does, which looks the same' in " ".join(ended.stderr.split())
 
 
 def test_a_folder_of_which_all_is_left_out_is_refused(author: User) -> None:

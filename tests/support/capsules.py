@@ -120,7 +120,7 @@ def forge(record: Record, files: Sequence[File], target: Path) -> Path:
     """Seal what the reader may refuse: every file is made of the record as the writer makes it."""
     contents = writer._contents(record, files)
     with target.open("w+b") as stream:
-        writer._fill(stream, record, contents, {})
+        writer._fill(stream, record, contents)
     return target
 
 

@@ -283,7 +283,7 @@ def _mend_results(files: Files) -> None:
         readme.build(record, {name: digest.of_bytes(files[f"data/{name}"]) for name in names})
     )
     described = [
-        Payload(path=name, size_bytes=len(data), digest=digest.of_bytes(data))
+        Payload(path=name, name=name, size_bytes=len(data), digest=digest.of_bytes(data))
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))
         if name != crate.NAME
     ]

@@ -87,6 +87,11 @@ def _check_files(change: Callable[[Files], Files]) -> Prepare:
     return prepare
 
 
+def _with_inputs(*names: str) -> Callable[[Files], Files]:
+    """The same with further, empty inputs."""
+    return lambda files: files | dict.fromkeys((f"data/inputs/{name}" for name in names), b"")
+
+
 def _honestly(*words: str) -> Prepare:
     """A command upon capsules that nobody forged."""
 
@@ -215,6 +220,40 @@ CASES = (
     _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the rest"),
     _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
+    # names of files that no name becomes
+    _refuse(
+        "name-of-a-parent",
+        _check_files(_with_inputs("=2E=2E/x")),
+        "'..' may not be a part of a name",
+    ),
+    _refuse(
+        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "writes this name as 'inputs/a/x'"
+    ),
+    _refuse(
+        "name-that-is-absolute", _check_files(_with_inputs("=2Fetc/x")), "'' may not be a part"
+    ),
+    _refuse("name-with-nul", _check_files(_with_inputs("a=00")), "an invisible character, '\\x00'"),
+    _refuse("name-with-a-control", _check_files(_with_inputs("a=1B=5B2J")), "character, '\\x1b'"),
+    _refuse(
+        "name-that-turns-text", _check_files(_with_inputs("=E2=80=AEyp.x")), "character, '\\u202e'"
+    ),
+    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is git's own"),
+    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is git's own"),
+    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "writes this name as"),
+    _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
+    _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
+    _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "is no UTF-8"),
+    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "are of one file"),
+    _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
+    _refuse(
+        "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
+    ),
+    _refuse(
+        "names-but-for-case",
+        _check_files(_with_inputs("=61ux.c", "=61UX.c")),
+        "are one name where case does not count",
+    ),
+    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device on Windows"),
     # every door
     _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),
