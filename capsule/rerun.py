@@ -157,8 +157,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         return asked_for
     record = original.record
     trials = sum(len(group.trials) for group in planned.groups)
-    measured = sum(attempt.seconds or 0.0 for attempt in record.attempts)
-    share = measured / max(1, len(record.attempts))
+    share = Measured.of(record).seconds / max(1, len(record.attempts))
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
     threads = planned.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
     usual = Limits(

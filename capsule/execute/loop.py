@@ -171,14 +171,18 @@ def _run_group(workspace: Workspace, group: Group, setting: Setting, watch: Watc
         own = tuple(one.setup for one in files)
         stages.insert(0, _Stage(invocations=setups, files=own, is_setup=True))
     ends: list[ProcessEnd] = []
+    setup_seconds: float | None = None
     try:
         for stage in stages:
             ends.clear()
             _run_stage(stage, workspace, group, start, setting, watch, ends)
             if ends[-1].cut or not ends[-1].well:
                 break
+            if stage.is_setup:
+                setup_seconds = ends[-1].seconds
     finally:
         # one that could not even be started is taken up as lost
+        ends = [replace(end, setup_seconds=setup_seconds) for end in ends]
         attempts = _note_end(workspace, group, start, ends[-1], context) if ends else ()
         for attempt in attempts:
             watch.attempt(attempt)
