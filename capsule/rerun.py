@@ -114,7 +114,7 @@ def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own
 
 
 def require_clock(original: Capsule) -> None:
-    """Stop where runs would be dated before the capsule that they verify: nobody would take them.
+    """Stop where runs would be dated before the capsule that they follow: nobody would take them.
 
     Raises:
         CannotRunError: This machine's clock is behind.
@@ -125,7 +125,7 @@ def require_clock(original: Capsule) -> None:
             f"this machine's clock says {now.isoformat(timespec='seconds')}, and the capsule's runs"
             f" ended at {original.record.ended}",
             where=str(original.path),
-            advice="set the clock: a verification from before its original is refused",
+            advice="set the clock: runs from before those that they follow are refused",
         )
 
 
