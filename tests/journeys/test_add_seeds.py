@@ -82,7 +82,10 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     for sides in (("a", "b"), ("b", "a")):
         compared = author.run("diff", *sides)
         assert compared.returncode == 3, compared.stdout + compared.stderr
-        assert "to which seeds were added" in " ".join(compared.stdout.split())
+        words = " ".join(compared.stdout.split())
+        assert "to which seeds were added" in words
+        assert "both capsules have one and the same run in them" in words
+        assert "separate runs" not in words
 
 
 BREAKS_UNDER_ADDED = f"{SCRIPT}\nassert seed <= 3\n"
