@@ -20,7 +20,7 @@ from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
 from capsule.places import weak_spot
-from capsule.runtimes import gpus, programs
+from capsule.runtimes import binds, gpus, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
 from capsule.trust import ledger
@@ -67,6 +67,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     seen = ", ".join(map(str, own_files)) or "none, which is usual: defaults hold"
     findings = [Finding(area="site file", word="good", what=seen)]
     findings += _engines()
+    findings += _binds(site)
     findings += _cache(site)
     findings += _state()
     findings += _devices()
@@ -136,6 +137,18 @@ def _namespaces() -> str:
         return f" (user.max_user_namespaces is {_NAMESPACES.read_text().strip()})"
     except OSError:
         return " (this kernel has no user.max_user_namespaces)"
+
+
+def _binds(site: Site) -> Iterator[Finding]:
+    """What of this machine containers are shown, where its site file says so."""
+    try:
+        shown = binds.find(site)
+    except CapsuleError as error:
+        yield _fail("binds", error)
+        return
+    for bind in shown:
+        what = f"containers see {bind.source} as {bind.target}, read-only"
+        yield Finding(area="binds", word="good", what=what)
 
 
 def _cache(site: Site) -> Iterator[Finding]:

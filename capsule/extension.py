@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from capsule import freezing, manifest, notes, population, summary
 from capsule.archive import Capsule
@@ -188,8 +189,20 @@ def deviations(record: Record) -> Iterator[str]:
         map(repr, before.samples)
     ):
         yield "its samples under the first seeds are not its predecessor's"
+    yield from _time_deviations(record, before)
     if record.nodes[: len(before.nodes)] != before.nodes:
         yield "its nodes do not begin with its predecessor's"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
             yield f"its {name} is not its predecessor's"
+
+
+def _time_deviations(record: Record, before: Record) -> Iterator[str]:
+    """Runs from before there was an id that their seeds could follow from."""
+    ended = datetime.fromisoformat(before.ended)
+    if datetime.fromisoformat(record.started) < ended:
+        yield f"it started at {record.started}, before its predecessor ended at {before.ended}"
+    for attempt in record.attempts[len(before.attempts) :]:
+        if datetime.fromisoformat(attempt.started) < ended:
+            yield f"{attempt.trial} was started at {attempt.started}, before its predecessor ended"
+            return

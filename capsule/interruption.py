@@ -21,7 +21,7 @@ from capsule.origin import Extension, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, Setup
 from capsule.resolve import Request, Resolved, Used
-from capsule.runtimes import programs
+from capsule.runtimes import binds, programs
 from capsule.trust.outlook import Outlook
 
 
@@ -144,6 +144,28 @@ def require_same_programs(cut_off: CutOff, resolved: Resolved) -> None:
                 where=str(cut_off.workspace.to_resume),
                 advice="go on with the PATH that it was begun with, or begin anew",
             )
+
+
+def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
+    """Stop where one part of a run would see other files of the machine than the rest.
+
+    Raises:
+        CannotRunError: The site file shows containers others now than when it was begun.
+    """
+    before, now = (
+        {name: text for name, text in observations.items() if name.startswith(binds.PREFIX)}
+        for observations in (cut_off.setup.image_observations, resolved.prepared.observations)
+    )
+    if before == now:
+        return
+    name = min(set(before.items()) ^ set(now.items()))[0]
+    here = before.get(name, "nothing"), now.get(name, "nothing")
+    raise CannotRunError(
+        f"{name.removeprefix(binds.PREFIX)} of the containers was {here[0]} of the machine when the"
+        f" run was begun, and is {here[1]} now (`binds` of the site file)",
+        where=str(cut_off.workspace.to_resume),
+        advice="go on with the site file that it was begun with, or begin anew",
+    )
 
 
 def add_begun_controls(cut_off: CutOff) -> Plan:

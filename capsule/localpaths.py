@@ -66,18 +66,18 @@ def blocks(stream: BinaryIO | FileIO) -> Iterator[tuple[int, bytes]]:
         yield line, rest
 
 
+def homes() -> set[Path]:
+    """Every path by which the user's home may be named: as it is set, as the system has it."""
+    named = {Path.home()}
+    with suppress(KeyError):
+        named.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    forms = {form for home in named if home.is_absolute() for form in (home, home.resolve())}
+    return forms - {Path("/")}
+
+
 def _words(run: Path | None) -> dict[str, str]:
     """Paths of this machine, each with the word for it; longer ones first."""
-    homes = {Path.home()}
-    with suppress(KeyError):
-        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    words = {
-        str(form): "$HOME"
-        for home in homes
-        if home.is_absolute()
-        for form in (home, home.resolve())
-        if form != Path("/")
-    }
+    words = {str(form): "$HOME" for form in homes()}
     if run is not None:
         words |= {str(form): "$RUN" for form in (run.absolute(), run.resolve())}
     return dict(sorted(words.items(), key=lambda item: -len(item[0])))

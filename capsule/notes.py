@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -21,9 +22,10 @@ class Note:
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
 REREAD, ADDED = "reread", "seeds-added"
+SITE_BINDS = "site-binds"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED}
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, SITE_BINDS}
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -43,6 +45,28 @@ def unused_image(*, verifies: bool) -> Note:
     """
     whose = "original" if verifies else "manifest"
     return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
+
+
+def site_binds(targets: Iterable[str]) -> Iterator[Note]:
+    """Containers saw files of the machine in the image: one note, none where they saw none.
+
+    Args:
+        targets: Where in the container.
+    """
+    if places := ", ".join(targets):
+        sentence = f"its machine showed files of its own in the image, read-only: {places}"
+        yield Note(code=SITE_BINDS, sentence=sentence)
+
+
+def part(frameworks: Iterable[str], whole: object) -> Note:
+    """Only some frameworks were measured.
+
+    Args:
+        frameworks: Those.
+        whole: Digest of the manifest that has all.
+    """
+    sentence = f"measured with {', '.join(frameworks)} alone: a part of the manifest {whole}"
+    return Note(code="narrowed", sentence=sentence)
 
 
 def local_image(reference: str, owner: str) -> Note:

@@ -210,6 +210,40 @@ def hold(folder: Path) -> BinaryIO | None:
     return None
 
 
+def wait_to_hold(folder: Path) -> tuple[BinaryIO, bool]:
+    """Make a folder where it is missing, and lock it as by `hold`, once nobody else has it.
+
+    Returns:
+        The open file, and whether another process had it.
+
+    Raises:
+        OSError: The folder cannot be made, or written, or its file system has no locks.
+    """
+    waited = False
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        # whoever had it removes it, with the file that was waited for
+        with suppress(FileNotFoundError):
+            if (lock := hold(folder)) is not None:
+                return lock, waited
+            waited = True
+            handle = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX)
+
+
+def empty_held(folder: Path) -> None:
+    """Remove a folder that this process holds, and let go of it by that: its lock goes last.
+
+    Or what the next process to hold it has begun to write would be removed with the rest.
+    """
+    with suppress(OSError):
+        for path in [path for path in folder.iterdir() if path.name != "lock"]:
+            leavings.remove(path)
+        (folder / "lock").unlink()
+        folder.rmdir()
+
+
 def discard(folder: Path) -> None:
     """Remove a folder, out of sight in one step: half of it must not be taken for the whole.
 

@@ -26,8 +26,8 @@ from capsule.manifest import Manifest, commands
 from capsule.options import RunOptions, VerifyOptions
 from capsule.plan import Plan
 from capsule.resolve import Request, Resolved
-from capsule.runtimes import gpus, programs
-from capsule.runtimes.base import Invocation, Prepared, Runtime
+from capsule.runtimes import binds, gpus, programs
+from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 from capsule.runtimes.docker import Docker
 from capsule.session import Terms
 from capsule.trust import policy as trust
@@ -162,7 +162,7 @@ def _preview(
         carried: Where input files lie that a capsule must have room for.
         kept: Where datasets lie that a capsule carries.
     """
-    runtime, image, fault = _choose(request, recipe)
+    runtime, image, shown, fault = _choose(request, recipe)
     data = tuple(_data(request, kept))
     limits = (request.manifest.resources.walltime_seconds, prospect.limits.walltime)
     contained = runtime is None or runtime.contained
@@ -180,23 +180,30 @@ def _preview(
         programs=_programs(request.manifest) if not contained else {},
         input_bytes=sizes,
         data=data,
-        setup=setup,
-        invocation=invocation,
+        setup=None if setup is None else replace(setup, mounts=(*setup.mounts, *shown)),
+        invocation=replace(invocation, mounts=(*invocation.mounts, *shown)),
         prospect=prospect,
         walltime_seconds=min((limit for limit in limits if limit), default=None),
     )
 
 
-def _choose(request: Request, recipe: str | None) -> tuple[Runtime | None, Image | None, str]:
-    """The engine, its image, and why there is none: a plan can be read where it cannot be run."""
-    runtime = None
+def _choose(
+    request: Request, recipe: str | None
+) -> tuple[Runtime | None, Image | None, tuple[Mount, ...], str]:
+    """The engine, its image, what of the machine that is shown, and why one of them is missing.
+
+    A plan can be read where it cannot be run.
+    """
+    runtime: Runtime | None = None
+    shown: tuple[Mount, ...] = ()
     try:
         runtime = resolving.choose_engine(request)
+        shown = binds.find(sites.load()) if runtime.contained else ()
         # to resolve a recipe is to build it
         image = None if recipe and runtime.contained else resolving.choose(request).image
     except CannotRunError as error:
-        return runtime, None, error.what
-    return runtime, image, ""
+        return runtime, None, shown, error.what
+    return runtime, image, shown, ""
 
 
 def _python(runtime: Runtime) -> str:

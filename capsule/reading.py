@@ -31,6 +31,7 @@ from capsule.manifest import Command, Manifest, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
+from capsule.runtimes import binds
 
 OWN_LEVELS = Path(levels.__file__).parent
 # what of the measuring program commands have any use for: what asks an image for its software, the
@@ -317,6 +318,7 @@ def _notes(record: Record) -> Iterator[Note]:
     """The notes that a record alone calls for."""
     if not record.contained:
         yield notes.no_container()
+    yield from notes.site_binds(binds.targets(record.image_observations))
     if isinstance(record.origin, Rereading):
         yield rereading.note(record)
     if isinstance(record.origin, Extension):
@@ -333,6 +335,10 @@ def _notes(record: Record) -> Iterator[Note]:
 def _may_be(note: Note, record: Record) -> bool:
     """Whether a note may be there that only an original, or what else was asked for, tells."""
     origin = record.origin
+    if note.code == notes.SITE_BINDS:
+        # of runs that these were added to
+        before = record.predecessor.record.notes if record.predecessor is not None else ()
+        return note in before or (isinstance(origin, Verification) and bool(origin.added))
     if isinstance(origin, Side):
         return note.code in notes.OF_IMAGES
     if not isinstance(origin, Verification):

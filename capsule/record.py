@@ -76,6 +76,7 @@ class Attempt:
         signal: Number, or None.
         started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
+        setup_seconds: That of the setup command that ended well before it; None for no such.
         ranks: Processes that were started for it together, the world size.
         nodes: Indexes into the record's nodes: all that its ranks ran on, in order.
         evidence: Files of it that the capsule keeps.
@@ -93,6 +94,7 @@ class Attempt:
     signal: int | None = None
     started: str
     seconds: float | None
+    setup_seconds: float | None = None
     ranks: int = 1
     nodes: tuple[int, ...] = (0,)
     evidence: tuple[Evidence, ...] = ()

@@ -114,7 +114,7 @@ def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own
 
 
 def require_clock(original: Capsule) -> None:
-    """Stop where runs would be dated before the capsule that they verify: nobody would take them.
+    """Stop where runs would be dated before the capsule that they follow: nobody would take them.
 
     Raises:
         CannotRunError: This machine's clock is behind.
@@ -125,7 +125,7 @@ def require_clock(original: Capsule) -> None:
             f"this machine's clock says {now.isoformat(timespec='seconds')}, and the capsule's runs"
             f" ended at {original.record.ended}",
             where=str(original.path),
-            advice="set the clock: a verification from before its original is refused",
+            advice="set the clock: runs from before those that they follow are refused",
         )
 
 
@@ -157,8 +157,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         return asked_for
     record = original.record
     trials = sum(len(group.trials) for group in planned.groups)
-    measured = sum(attempt.seconds or 0.0 for attempt in record.attempts)
-    share = measured / max(1, len(record.attempts))
+    share = Measured.of(record).seconds / max(1, len(record.attempts))
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
     threads = planned.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
     usual = Limits(

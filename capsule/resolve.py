@@ -26,7 +26,7 @@ from capsule.launch.base import Launcher
 from capsule.manifest import Command, DatasetSpec, Manifest, commands
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import gpus, programs
+from capsule.runtimes import binds, gpus, programs
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
@@ -168,7 +168,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
 
     Raises:
         UsageError: Engine and image do not fit together, or a reference is none.
-        CannotRunError: An engine, the image, a dataset or a device is missing here.
+        CannotRunError: An engine, the image, a dataset, a bind or a device is missing here.
         DamagedError: An image, a dataset or an input is not what its digest or name promises.
     """
     manifest, site = request.manifest, sites.load()
@@ -179,7 +179,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
     embedded = _embed(request, records, data, watch)
-    prepared = _prepare(runtime, image, request, site, watch)
+    prepared = _prepare(choice, request, site, watch)
     if image is not None and prepared.tree is not None:
         image = replace(image, tree_digest=prepared.tree)
     override = _override(request, image)
@@ -299,10 +299,9 @@ def _embed(
     return Embedded(datasets=records, files=files)
 
 
-def _prepare(
-    runtime: Runtime, image: Image | None, request: Request, site: Site, watch: Watch
-) -> Prepared:
-    resources = request.manifest.resources
+def _prepare(choice: Choice, request: Request, site: Site, watch: Watch) -> Prepared:
+    runtime, image, resources = choice.runtime, choice.image, request.manifest.resources
+    shown = binds.find(site) if runtime.contained else ()
     count = resources.gpus_per_rank * resources.ranks_per_node
     if count:
         # a missing device is reported before an image of gigabytes is fetched
@@ -312,7 +311,9 @@ def _prepare(
         watch.image_hashing(prepared.hashing_seconds)
     if count:
         runtime.check_gpus(count, prepared, image)
-    return prepared if runtime.contained else _with_programs(prepared, request.manifest, site)
+    if runtime.contained:
+        return binds.show(prepared, shown)
+    return _with_programs(prepared, request.manifest, site)
 
 
 def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch) -> Prepared:
@@ -380,11 +381,8 @@ def _notes(
             yield notes.unused_image(verifies=request.used is not None)
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
-        yield Note(
-            code="narrowed",
-            sentence=f"measured with {', '.join(dict.fromkeys(names))} alone:"
-            f" a part of the manifest {manifest.narrowed_from}",
-        )
+        yield notes.part(dict.fromkeys(names), manifest.narrowed_from)
+    yield from notes.site_binds(binds.targets(prepared.observations))
     if override is not None:
         yield notes.choice_of_image(
             override,

@@ -20,7 +20,13 @@ from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
 from capsule.extension import Extended
-from capsule.interruption import CutOff, add_begun_controls, require_same_programs, this_node
+from capsule.interruption import (
+    CutOff,
+    add_begun_controls,
+    require_same_binds,
+    require_same_programs,
+    this_node,
+)
 from capsule.manifest import Command, commands, looks
 from capsule.options import Limits
 from capsule.origin import Origin, Original, Side, Verification
@@ -199,9 +205,11 @@ def take_up(
 
     Raises:
         DamagedError: What it copied when it was begun has changed, or the log is none of this plan.
-        CannotRunError: Without a container, its programs are others here than where it was begun.
+        CannotRunError: Without a container, its programs are others here than where it was begun;
+            in one, what of the machine it is shown.
     """
     require_same_programs(cut_off, resolved)
+    require_same_binds(cut_off, resolved)
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:

@@ -1,8 +1,8 @@
 """A machine's own settings: what a capsule needs here and must never be able to say itself.
 
 Two files of one form, held against `schema/site-1.schema.json`: the site's, for everybody, and over
-it the user's own. A user's setting takes the place of the site's; of `data` and `mirrors`, that of
-each name.
+it the user's own. A user's setting takes the place of the site's; of `data`, `mirrors` and `binds`,
+that of each name.
 
     {"runtime": "apptainer", "cache": "/scratch/me", "data": {"sha256:...": "/data/universe"}}
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,21 @@ from capsule.places import weak_spot
 
 WIDE = Path("/etc/capsule/site.json")
 _MOST_BYTES = 4 << 20
-_MAPS = ("data", "mirrors")
+_MAPS = ("data", "mirrors", "binds")
+# what capsule and engines show a workload by themselves, and all below it
+_TAKEN = (
+    *("/capsule", "/out", "/.singularity.d", "/proc", "/sys", "/dev"),
+    *("/tmp", "/var/tmp"),  # noqa: S108 - a container's own
+    *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group"),
+    *("/etc/localtime", "/etc/mtab"),
+)
+# folders of an image's own programs, and all below them
+_PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+# folders that images keep what they are made of in: something below them is no matter
+_WHOLE = re.compile(
+    r"/(etc|home|media|mnt|opt|root|run|srv|usr|usr/local|var|var/run|boot)"
+    r"|(/usr|/usr/local)?/(lib(exec|x?32|64)?(/[^/]+-linux-[^/]+)?|share|include)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +54,7 @@ class Site:
         cache: Folder for what can be made again, None for the user's usual one.
         data: Dataset digest (`sha256:...`) -> where its bytes are.
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
+        binds: Path in a container -> what of this machine every container is shown there.
         sources: JSON pointer of each setting -> the file that it comes from.
     """
 
@@ -48,6 +64,7 @@ class Site:
     cache: Path | None = None
     data: Mapping[str, Path] = field(default_factory=dict)
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    binds: Mapping[str, Path] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
 
     def where(self, pointer: str) -> str:
@@ -60,7 +77,7 @@ class Setting:
     """A setting as it holds here.
 
     Attributes:
-        name: As in the file; of `data` and `mirrors` with the key.
+        name: As in the file; of `data`, `mirrors` and `binds` with the key.
         value: As text.
         source: The file or variable that says so, or that nothing does.
     """
@@ -92,15 +109,18 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
             else:
                 settings[name] = value
                 sources[f"/{name}"] = file
-    return Site(
+    site = Site(
         file=own,
         runtime=settings.get("runtime"),
         python=settings.get("python"),
         cache=Path(settings["cache"]) if "cache" in settings else None,
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
         mirrors=settings.get("mirrors", {}),
+        binds={target: Path(where) for target, where in settings.get("binds", {}).items()},
         sources=sources,
     )
+    _check_binds(site)
+    return site
 
 
 def wide_file(*, environ: Mapping[str, str] = os.environ) -> Path:
@@ -163,8 +183,8 @@ def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Set
         Setting(name="cache", value=str(cache), source=source("cache", "CAPSULE_CACHE")),
         *(
             Setting(name=f"{name} {key}", value=str(value), source=source(_below(name, key)))
-            for name, entries in (("data", site.data), ("mirrors", site.mirrors))
-            for key, value in entries.items()
+            for name in _MAPS
+            for key, value in getattr(site, name).items()
         ),
     ]
 
@@ -187,6 +207,7 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
         "cache": str(cache) if cache else None,
         "data": {},
         "mirrors": {},
+        "binds": {},
     }
     try:
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -260,7 +281,48 @@ def _check(settings: object, file: Path) -> None:
             advice = 'datasets are {"sha256:<64 hex digits>": "/absolute/path"}, paths are absolute'
         if pointer.startswith("/mirrors"):
             advice = 'mirrors are {"docker.io": "registry.example.org/hub"}, without https://'
+        if pointer.startswith("/binds"):
+            advice = (
+                'binds are {"/path/in/containers": "/path/of/this/machine"}, absolute, without'
+                " commas, colons, quotes, backslashes and control characters: make a link"
+                " without them, and name that"
+            )
         raise UsageError(message, where=f"{file}#{pointer}", advice=advice)
+
+
+def _check_binds(site: Site) -> None:
+    for target, source in site.binds.items():
+        if fault := _bind_fault(target, str(source), site.binds):
+            raise UsageError(
+                fault[0], where=site.where(f"/{_below('binds', target)}"), advice=fault[1]
+            )
+
+
+def _bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
+    """Why containers cannot be shown something there, and the way out."""
+    for path in (target, source):
+        if os.path.normpath(path) != path or not path.isprintable():
+            return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
+    elsewhere = "name another path in the container, such as one below /opt"
+    for taken in _TAKEN:
+        if _is_at_or_below(target, taken):
+            return f"what containers have at {taken} is set by capsule and the engine", elsewhere
+    for programs in _PROGRAMS:
+        if _is_at_or_below(target, programs):
+            return f"{programs} has the image's own programs, which are what is run", elsewhere
+    if _WHOLE.fullmatch(target):
+        return (
+            f"all that an image has in {target} would be hidden",
+            f"name what is needed below it: {target}/...",
+        )
+    for other in others:
+        if other != target and _is_at_or_below(target, other):
+            return f"it lies in {other}, which is shown read-only", "leave one of the two out"
+    return None
+
+
+def _is_at_or_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> Path | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from capsule import averages, digest, plan, summary
 from capsule.digest import Digest
-from capsule.manifest import Metric, looks
+from capsule.manifest import Command, Metric, looks
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
@@ -28,6 +28,7 @@ def faults(record: Record) -> Iterator[str]:
     paths = dict(plan.metric_paths(record.manifest))
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
+    yield from _setup_faults(record)
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
@@ -163,6 +164,21 @@ def _added_faults(record: Record) -> Iterator[str]:
     fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
     if record.chain and fresh <= summary.earlier_seeds(record):
         yield "all of its runs are said to be those of earlier verifications"
+
+
+def _setup_faults(record: Record) -> Iterator[str]:
+    prepared = {
+        one.id
+        for one in record.manifest.benchmarks
+        if isinstance(one.subject, Command) and one.subject.setup
+    }
+    for attempt in record.attempts:
+        name = f"attempt {attempt.attempt} of {attempt.trial}"
+        is_prepared = attempt.trial.partition("/")[0] in prepared
+        if attempt.setup_seconds is not None and not is_prepared:
+            yield f"{name} says how long its setup command took, and it has none"
+        if attempt.setup_seconds is None and is_prepared and attempt.outcome == "completed":
+            yield f"{name} completed, and does not say how long its setup command took"
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

@@ -92,7 +92,10 @@ def fetch(
     if spec.url is None:
         return Fetched(name=spec.name, state="missing", sentence=_by_hand(spec, site))
     limit = _Limit.of(used, most_bytes, unpacks=spec.unpack)
-    actual, path = _fetch(spec, cache, limit, progress)
+    with _work_folder(spec.url, cache) as (work, waited):
+        if waited and (here := _look(spec, folder, site, cache)) is not None:
+            return here
+        actual, path = _fetch(spec, work, cache, limit, progress)
     fetched = _describe(spec, "fetched", path, str(actual.digest), actual.bytes)
     if spec.digest is None:
         return replace(fetched, sentence=f'write down "digest": "{actual.digest}"')
@@ -136,25 +139,24 @@ class _Limit:
 
 
 def _fetch(
-    spec: DatasetSpec, cache: Path, limit: _Limit, progress: Progress | None
+    spec: DatasetSpec, work: Path, cache: Path, limit: _Limit, progress: Progress | None
 ) -> tuple[DatasetDigest, Path]:
     assert spec.url is not None
-    with _work_folder(spec.url, cache) as work:
-        content = download(
-            spec.url,
-            work,
-            most_bytes=limit.download_bytes,
-            trusts_bytes=spec.digest is not None,
-            progress=progress,
-        )
-        try:
-            made = _unpack(content, spec, work, limit) if spec.unpack else content
-            actual, made = _check(made, spec, cache)
-        except DamagedError:
-            # whatever it is, more of it helps nobody
-            shutil.rmtree(work, ignore_errors=True)
-            raise
-        return actual, _keep(made, spec, actual, work, cache)
+    content = download(
+        spec.url,
+        work,
+        most_bytes=limit.download_bytes,
+        trusts_bytes=spec.digest is not None,
+        progress=progress,
+    )
+    try:
+        made = _unpack(content, spec, work, limit) if spec.unpack else content
+        actual, made = _check(made, spec, cache)
+    except DamagedError:
+        # whatever it is, more of it helps nobody
+        places.empty_held(work)
+        raise
+    return actual, _keep(made, spec, actual, work, cache)
 
 
 def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path:
@@ -220,27 +222,22 @@ def _name(spec: DatasetSpec) -> str:
 
 
 @contextmanager
-def _work_folder(url: str, cache: Path) -> Iterator[Path]:
-    """A folder of one address, held, and removed when all went well.
+def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
+    """A folder of one address, held, and removed when all went well; and whether it was waited for.
+
+    Another process that fetches the same is waited for: what it brought may be found then.
 
     Raises:
-        CannotRunError: Another process fetches the same, or it cannot be written.
+        CannotRunError: It cannot be written.
     """
     folder = cache / "fetching" / sha256(url.encode()).hexdigest()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = places.hold(folder)
+        lock, waited = places.wait_to_hold(folder)
     except OSError as error:
         raise _unwritable(folder, error) from None
-    if lock is None:
-        raise CannotRunError(
-            "another process fetches it already",
-            where=url,
-            advice="wait until it has come, and type the same again",
-        )
     with lock:
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)
+        yield folder, waited
+        places.empty_held(folder)
 
 
 def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: int) -> Fetched:

@@ -305,6 +305,12 @@ def _notes(
             f" what is judged is the ratio of {names.here} to {names.there}, never whether a number"
             " was published honestly",
         )
+    elif evidence.common_run(original, rerun) is not None:
+        yield Note(
+            code="same-run",
+            sentence="no re-execution: both capsules have one and the same run in them, and neither"
+            " is evidence of the other; `capsule verify` runs one again",
+        )
     elif rerun.verifies is None:
         yield Note(
             code="not-a-reexecution",
@@ -366,6 +372,8 @@ def _record_notes(original: Record, rerun: Record, names: Names) -> Iterator[Not
 
 def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Iterator[Note]:
     own = {trial["seed"] for trial in summary.planned_trials(original.plan)}
+    if evidence.common_run(original, rerun) is not None:
+        own = set()  # under whatever seeds, they are the same runs
     shared = own & {trial["seed"] for trial in summary.planned_trials(rerun.plan)}
     of_numbers = (pair for pair in pairs if pair.claim and pair.claim.type not in _BY_SEED)
     if shared and any(pair.seeds == "all" for pair in of_numbers):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from capsule import summary
+from capsule.diff import evidence
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
@@ -17,6 +18,9 @@ ImageRelation = Literal[
 
 # runs in images that are so related may be added up
 SAME_IMAGE: frozenset[ImageRelation] = frozenset({"same-manifest", "same-config", "same-tree"})
+
+
+_OF_ONE_RUN = Note(code="same-run", sentence="with the same run in both capsules")
 
 
 def image_relation(a: Record, b: Record) -> ImageRelation:
@@ -56,6 +60,8 @@ def between(
     """
     if verifies(rerun, original_id):
         way = _way(original, rerun)
+    elif evidence.common_run(original, rerun) is not None:
+        way = iter([_OF_ONE_RUN])
     else:
         way = _seeds(original, rerun, rerun_id)
     return (

@@ -31,13 +31,8 @@ def without_repeated_seeds(original: MetricRuns, rerun: MetricRuns) -> MetricRun
 
 def copy(one: Record, other: Record) -> str | None:
     """Why two records are not of two runs: common runs, or times that never come twice."""
-    if one.uuid == other.uuid:
-        return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
-    if shared := _runs_of(one) & _runs_of(other):
-        return (
-            f"both capsules have the runs of {min(shared)} in them, to which seeds were added: they"
-            " are no evidence of themselves"
-        )
+    if reason := common_run(one, other):
+        return reason
     seen: dict[tuple[str, bytes], tuple[int, str]] = {}
     for place, record in enumerate((one, other)):
         for name, trial, readings in chain(_clock_readings(record), _trial_readings(record)):
@@ -47,6 +42,18 @@ def copy(one: Record, other: Record) -> str | None:
                     f"the clock said exactly the same in trial {trial} as in {first[1]}, for"
                     f" {name.rpartition('/')[2]}: one is a copy of the other, and no evidence"
                 )
+    return None
+
+
+def common_run(one: Record, other: Record) -> str | None:
+    """That two records are of one run, or have one run in them; None where neither is so."""
+    if one.uuid == other.uuid:
+        return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
+    if shared := _runs_of(one) & _runs_of(other):
+        return (
+            f"both capsules have the runs of {min(shared)} in them, to which seeds were added: they"
+            " are no evidence of themselves"
+        )
     return None
 
 

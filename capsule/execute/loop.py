@@ -186,17 +186,21 @@ def _run_group(
         own = tuple(one.setup for one in files)
         stages.insert(0, _Stage(invocations=setups, files=own, is_setup=True))
     ends: list[ProcessEnd] = []
+    setup_seconds: float | None = None
     try:
         for stage in stages:
             ends.clear()
             _run_stage(stage, workspace, group, start, setting, watch, ends)
             if ends[-1].cut or not ends[-1].well:
                 break
+            if stage.is_setup:
+                setup_seconds = ends[-1].seconds
     finally:
         # one that could not even be started is taken up as lost
         attempts: tuple[Attempt, ...] = ()
         if ends:
-            attempts, journal = _note_end(workspace, group, start, ends[-1], context)
+            end = replace(ends[-1], setup_seconds=setup_seconds)
+            attempts, journal = _note_end(workspace, group, start, end, context)
             for report in journal.reports:
                 room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:

@@ -32,6 +32,7 @@ class ProcessEnd:
         words: The end of each rank's standard error.
         fault: What it took too much of, where that is why we ended it.
         of_setup: Whether it is what was to run before the workload, which was then not started.
+        setup_seconds: Duration of what ran before the workload and ended well, None for nothing.
     """
 
     ended: tuple[Ended, ...] | None
@@ -40,6 +41,7 @@ class ProcessEnd:
     words: tuple[str, ...]
     fault: str = ""
     of_setup: bool = False
+    setup_seconds: float | None = None
 
     @property
     def well(self) -> bool:
@@ -142,6 +144,7 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
         ranks=context.ranks,
         nodes=tuple(sorted(set(context.nodes))),
         seconds=fate.seconds,
+        setup_seconds=end.setup_seconds,
     )
 
 

@@ -48,11 +48,20 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
         # any folder may have the name of an image
         return None
     if form is None:
-        raise UsageError(f"it holds no image: neither {_FORMS}", where=str(path))
+        raise UsageError(
+            f"it holds no image: neither {_FORMS}",
+            where=str(path),
+            advice="name the file or folder itself that `docker save`, `skopeo copy` or `apptainer"
+            " build` wrote",
+        )
     named = cast(Form, scheme[1]) if scheme else form
     # both archives are tar files, and what is in them says which they are
     if named != form and {named, form} != {"oci-archive", "docker-archive"}:
-        raise UsageError(f"it is no {named}, as its reference says: it is {form}", where=str(path))
+        raise UsageError(
+            f"it is no {named}, as its reference says: it is {form}",
+            where=str(path),
+            advice=f"write {form}: before its path, or the path alone",
+        )
     return ImageFile(form=named, path=path)
 
 

@@ -27,15 +27,11 @@ _OWNERS = {BUILT: "Docker", "docker-daemon:": "Docker", "containers-storage:": "
 _FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
 _PINNED = "docker://HOST/NAME@sha256:DIGEST"
 _SIF = (".sif", ".simg")
-_SIF_ADVICE = (
-    f"a SIF file cannot be verified by a digest yet: name the image that it was made from,"
-    f" {_PINNED} (`apptainer inspect FILE` tells it); one that is in no registry is pushed by"
-    " `docker push HOST/NAME:TAG`"
-)
-_STORES = ("docker-archive", "oci-archive", "oci", "dir")
-_STORE_ADVICE = (
-    f"archives cannot be verified elsewhere: push the image to a registry"
-    f" (`docker load -i FILE`, `docker push HOST/NAME:TAG`) and name it {_PINNED}"
+_FILES = ("sif", "docker-archive", "oci-archive", "oci", "dir", "file")
+_FILE_ADVICE = (
+    "an image that lies in a file is named by its path, where an image is to be run: sif:FILE,"
+    " oci:FOLDER, oci-archive:FILE or docker-archive:FILE; where a registry is meant,"
+    f" {_PINNED}"
 )
 _FOLDER_ADVICE = (
     "files and folders are no references; a recipe folder is built and pushed by"
@@ -128,10 +124,8 @@ def parse(text: str, *, where: str | None = None) -> Reference:
 def _advise(text: str) -> str:
     """What to write instead of something that names no registry."""
     scheme = re.match(r"[a-z][a-z+.-]*(?=:)", text)
-    if text.lower().endswith(_SIF) and (scheme is None or scheme[0] == "file"):
-        return _SIF_ADVICE
-    if scheme and scheme[0] in _STORES:
-        return _STORE_ADVICE
+    if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
+        return _FILE_ADVICE
     if "://" in text:
         return f"{_FORM}; registries of another kind than Docker's are not supported"
     if text.startswith(("/", "./", "../", "~")):

@@ -157,5 +157,6 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
                 f"dataset {dataset.name} has no digest, so a changed byte goes unseen; "
                 f"{prints} prints it"
             )
+    yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)
     yield from surroundings.of_data(manifest)

@@ -8,7 +8,7 @@ from pathlib import Path
 from capsule import inventory
 from capsule.datasets import tree
 from capsule.errors import CannotRunError, UsageError
-from capsule.image import Image, reference
+from capsule.image import Image, files, reference
 from capsule.manifest.model import DatasetSpec, Manifest
 from capsule.record import Record
 
@@ -34,6 +34,19 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
         yield (
             f"the image {written} lies in a registry on this machine, where nobody else gets it:"
             " push it to one that others reach, and run it from there by its digest"
+        )
+
+
+def of_image_file(manifest: Manifest) -> Iterator[str]:
+    """That the file or folder which has the image is not here, or is another one than it says."""
+    if manifest.image is None or manifest.image.reference is None:
+        return
+    try:
+        files.locate(manifest.image.reference, manifest.folder)
+    except UsageError as error:
+        yield (
+            f"the image {manifest.image.reference} cannot be run here, {error.where}: {error.what}"
+            f"{f'; {error.advice}' if error.advice else ''}"
         )
 
 

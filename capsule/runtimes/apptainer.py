@@ -181,12 +181,13 @@ class Apptainer:
     def _options(self, prepared: Prepared, invocation: Invocation) -> list[str]:
         isolated = not invocation.network and prepared.open_network is None
         home = invocation.environment.get("HOME", "/tmp")  # noqa: S108 - the container's own
+        mounts = (*prepared.binds, *invocation.mounts)
         return [
             *_FLAGS,
             *_guards(isolated),
             *(_ISOLATED if isolated else ()),
             *self._gpu_flags(invocation.devices),
-            *(word for mount in invocation.mounts for word in ("--mount", _bind(mount))),
+            *(word for mount in mounts for word in ("--mount", _bind(mount))),
             # without --home the caller's home path is shown inside, though nothing lies there
             *("--home", home, "--pwd", invocation.cwd),
             prepared.handle,

@@ -123,6 +123,7 @@ class Prepared:
         programs: Where each of this machine's own programs lies that runs without a container, by
             name; sealed nowhere.
         tree: Digest of the image's root file system, None where it was not taken.
+        binds: What of this machine every container is shown besides, as its site file says.
     """
 
     handle: str
@@ -132,6 +133,7 @@ class Prepared:
     python: str = "python3"
     programs: Mapping[str, str] = field(default_factory=dict)
     tree: Digest | None = None
+    binds: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

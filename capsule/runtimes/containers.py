@@ -219,6 +219,7 @@ class ContainerEngine(ABC):
             **invocation.environment,
             process.RUN_MARK: invocation.label,
         }
+        mounts = (*prepared.binds, *invocation.mounts)
         # half of the memory, as a host gives its own /dev/shm; the 64 MiB of engines break loaders
         shared_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         return (
@@ -232,7 +233,7 @@ class ContainerEngine(ABC):
             *(() if invocation.network else ("--network", "none")),
             *self.create_words(invocation),
             *(self.device_words(invocation.devices) if invocation.devices else ()),
-            *(word for mount in invocation.mounts for word in ("--mount", bind(mount))),
+            *(word for mount in mounts for word in ("--mount", bind(mount))),
             *(word for item in environment.items() for word in ("--env", "=".join(item))),
             *("--workdir", invocation.cwd),
             # not the image's entry point: under every engine the command is the whole command

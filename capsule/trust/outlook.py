@@ -25,7 +25,7 @@ _LONGEST_SECONDS = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """How long the trials of the original took, together."""
+    """How long the trials of the original took, together, with what ran before them."""
 
     trials: int
     seconds: float
@@ -36,7 +36,8 @@ class Measured:
         return cls(
             trials=len(record.attempts),
             seconds=sum(
-                min(attempt.seconds or 0.0, _LONGEST_SECONDS) for attempt in record.attempts
+                min((one.seconds or 0.0) + (one.setup_seconds or 0.0), _LONGEST_SECONDS)
+                for one in record.attempts
             ),
         )
 

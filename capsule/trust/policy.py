@@ -14,6 +14,7 @@ from typing import Protocol
 
 from capsule import reading
 from capsule import resolve as resolving
+from capsule import site as sites
 from capsule.archive import Capsule
 from capsule.durations import duration
 from capsule.errors import CannotRunError, UntrustedError
@@ -214,6 +215,8 @@ def _engine(request: Request, choice: Choice) -> Iterator[str]:
     name = choice.image.pinned or choice.image.reference
     yield f"by {choice.runtime.name} in the image {whose}, {name}"
     yield "with no network but where a line below says so"
+    for target, source in sites.load().binds.items():
+        yield f"with {source} of this machine at {target}, read-only, as its site file says"
 
 
 def _limits(limits: Limits) -> Iterator[str]:

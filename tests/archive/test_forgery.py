@@ -178,6 +178,12 @@ def image_layer(field: str) -> Forge:
         (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
         (forge_text("data/results/attempts.jsonl", b'"nodes":[0]', b'"nodes":[1]'), "node"),
         (
+            forge_text(
+                "data/results/attempts.jsonl", b'"setup_seconds":null', b'"setup_seconds":1.5'
+            ),
+            "says how long its setup command took, and it has none",
+        ),
+        (
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
             "exclude each other",
         ),

@@ -160,16 +160,6 @@ def test_one_that_was_killed_at_its_end_is_not_fetched_again(
     assert len(shelf.heads) == 2
 
 
-def test_two_processes_do_not_write_one_download(tmp_path: Path) -> None:
-    with shelve(DATA) as shelf:
-        with (
-            fetching._work_folder(shelf.url(), tmp_path / "cache"),
-            pytest.raises(CannotRunError, match="another process fetches it"),
-        ):
-            fetch(spec(shelf.url()), tmp_path)
-        assert fetch(spec(shelf.url()), tmp_path).digest == DIGEST
-
-
 def test_a_copy_that_was_changed_is_fetched_again(tmp_path: Path) -> None:
     with shelve(DATA) as shelf:
         path = fetch(spec(shelf.url()), tmp_path).path

@@ -45,6 +45,18 @@ def test_a_run_is_no_evidence_of_itself() -> None:
         assert "both capsules are of the same run" in refusal(there, there)
 
 
+def test_what_is_said_of_one_run_is_that_it_is_one() -> None:
+    there = original(asked=[{"metric": LOSS, "type": "equivalence"}])
+    for here in (there, dataclasses.replace(there, claims=())):
+        compared = diff.compare(there, here, original_id="1" * 64, rerun_id="2" * 64)
+        assert {note.code for note in compared.notes} == {"same-run"}
+        assert [note.code for note in compared.changes] == ["same-run"]
+        (note,) = compared.notes
+        assert "both capsules have one and the same run in them" in note.sentence
+    apart = diff.compare(there, dataclasses.replace(there, uuid="0" * 32), original_id="1" * 64)
+    assert "same-run" not in {note.code for note in (*apart.notes, *apart.changes)}
+
+
 def test_a_copy_under_another_name_is_known_by_its_times() -> None:
     times = {seed: (0.5, *(0.1 + seed / 1e3 + i / 1e7 for i in range(4))) for seed in SEEDS}
     there = original(step_times=times)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
+from datetime import datetime, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from capsule import api
-from capsule.errors import UsageError
+from capsule import api, rerun
+from capsule.errors import CannotRunError, UsageError
 from capsule.options import RunOptions
 from capsule.seeds import added_seeds, fresh_seeds
 from tests.support import extending
@@ -80,7 +82,10 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     for sides in (("a", "b"), ("b", "a")):
         compared = author.run("diff", *sides)
         assert compared.returncode == 3, compared.stdout + compared.stderr
-        assert "to which seeds were added" in " ".join(compared.stdout.split())
+        words = " ".join(compared.stdout.split())
+        assert "to which seeds were added" in words
+        assert "both capsules have one and the same run in them" in words
+        assert "separate runs" not in words
 
 
 BREAKS_UNDER_ADDED = f"{SCRIPT}\nassert seed <= 3\n"
@@ -143,6 +148,25 @@ def test_what_was_cut_off_goes_on(author: User, monkeypatch: pytest.MonkeyPatch)
     assert author.run("check", "b").returncode == 0
     # it is the author's own, too
     assert author.run("verify", "b", "--output", "v.zip").returncode == 0
+
+
+def test_a_clock_that_is_behind_is_told_before_anything_runs(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2020, 1, 1, tzinfo=tz)
+
+    extending.publish(author)
+    monkeypatch.chdir(author.folder)
+    monkeypatch.setenv("HOME", str(author.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(rerun, "datetime", Behind)
+    with pytest.raises(CannotRunError, match="clock says 2020-01-01") as caught:
+        api.extend("a", 2)
+    assert caught.value.advice is not None and "set the clock" in caught.value.advice
+    assert not list(author.folder.glob("*.run"))
 
 
 @pytest.mark.parametrize(

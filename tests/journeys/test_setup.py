@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.support.capsules import pack, rehash
 from tests.support.command import Document, User, write_manifest, write_script
 
 PREPARE = """
@@ -54,6 +56,14 @@ def test_a_setup_prepares_every_start_and_its_output_is_kept_apart(author: User)
     assert author.run("check", "a.zip").returncode == 0
     shown = author.run("show", "a.zip").stdout
     assert "tiny: python3 prepare.py '0.{seed}'" in " ".join(shown.split())
+    assert re.search(r"[0-9.]+ for 2 setups, [0-9.]+ to [0-9.]+ each", " ".join(shown.split()))
+    setups = author.json("show", "a.zip")["setups"]
+    assert [one["trial"].rpartition("/")[2] for one in setups] == ["1", "2"]
+    assert [(one["attempt"], one["nodes"]) for one in setups] == [(1, [0])] * 2
+    assert [one["seconds"] for one in setups] == [
+        one["setup_seconds"] for one in read_attempts(author)
+    ]
+    assert all(one["seconds"] > 0 for one in setups)
     ended = author.run("verify", "a.zip", "--output", "b.zip")
     assert ended.returncode in (0, 3), ended.stderr
 
@@ -86,9 +96,25 @@ def test_a_setup_that_fails_is_a_failed_trial_of_which_the_command_is_not_starte
     assert {(one["outcome"], one["reason"]) for one in read_attempts(author)} == {
         ("failed", reason)
     }
+    # what is told as the attempt's own time is the setup's, and stands there once
+    assert {one["setup_seconds"] for one in read_attempts(author)} == {None}
+    assert all(one["seconds"] > 0 for one in read_attempts(author))
     with zipfile.ZipFile(author.folder / "a.zip") as capsule:
         assert not any(name.endswith("/0001-stdout.txt") for name in capsule.namelist())
     assert author.run("check", "a.zip").returncode == 0
+
+
+def test_a_setup_whose_time_was_taken_out_is_refused(author: User) -> None:
+    ended = author.run("run", write(author), "--runtime", "host", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        files = {name: capsule.read(name) for name in capsule.namelist()}
+    path = "data/results/attempts.jsonl"
+    files[path] = re.sub(rb'"setup_seconds":[0-9.e-]+', b'"setup_seconds":null', files[path])
+    pack(rehash(files), author.folder / "b.zip")
+    ended = author.run("check", "b.zip")
+    assert ended.returncode == 4
+    assert "does not say how long its setup command took" in " ".join(ended.stderr.split())
 
 
 def test_a_setup_that_cannot_be_started_is_told_as_such(author: User) -> None:

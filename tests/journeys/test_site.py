@@ -121,7 +121,9 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert ended.stdout.startswith(f"wrote {file}\n")
     assert stat.S_IMODE(file.stat().st_mode) & 0o022 == 0
     written = json.loads(file.read_text())
-    assert written.keys() == {"$schema", "runtime", "python", "cache", "data", "mirrors"}
+    assert written.keys() == {
+        *("$schema", "runtime", "python", "cache", "data", "mirrors", "binds")
+    }
     after = author.json("site", "show")["settings"]
     assert [one["value"] for one in after][:2] == [one["value"] for one in before][:2]
     assert {one["source"] for one in after if one["name"] == "runtime"} == {str(file)}

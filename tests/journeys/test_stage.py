@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 import subprocess
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -84,6 +88,58 @@ def test_data_is_fetched_by_its_address(author: User) -> None:
         ended = author.run("run", manifest, "--offline", "-o", "a.zip")
         assert ended.returncode == 0, ended.stderr
         assert len(heads) == asked_for
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_at_once_bring_the_same_data_once(author: User, is_killed: bool) -> None:
+    """The second waits for the first; where that one dies, it goes on in its place."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def answer(path: str, out: BinaryIO) -> None:
+        is_asked.set()
+        assert may_answer.wait(PATIENCE_SECONDS)
+        with suppress(OSError):  # whoever asked may be dead
+            out.write(http(DATA))
+
+    heads: list[str] = []
+    with serve(answer, heads) as host:
+        data = {"url": f"http://{host}/data.txt", "digest": DIGEST}
+        words = author.argv("stage", write_benchmark(author, datasets={"far": data}), "--json")
+
+        def start() -> subprocess.Popen[str]:
+            return subprocess.Popen(
+                words,
+                cwd=author.folder,
+                env=author.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+
+        first = start()
+        assert is_asked.wait(PATIENCE_SECONDS)
+        second = start()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not _waits_for_a_lock(second.pid):
+            assert second.poll() is None, second.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if is_killed:
+            first.kill()
+        may_answer.set()
+        both = [(*process.communicate(timeout=PATIENCE_SECONDS),) for process in (first, second)]
+    assert second.returncode == 0, both[1]
+    assert first.returncode == (-signal.SIGKILL if is_killed else 0), both[0]
+    staged = json.loads(both[1][0])
+    assert Path(staged["data"]["far"]["path"]).read_bytes() == DATA
+    assert is_killed or staged == json.loads(both[0][0])
+    assert len(heads) == 1 + is_killed
+    assert not list((author.home / ".cache/capsule/fetching").iterdir())
+
+
+def _waits_for_a_lock(pid: int) -> bool:
+    lines = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any("->" in fields and str(pid) in fields for fields in lines)
 
 
 def test_data_that_a_capsule_carries_lies_in_it(author: User) -> None:

@@ -140,6 +140,21 @@ def on_another_node(record: Record, files: list[File]) -> tuple[Record, list[Fil
     return replace(record, nodes=(record.nodes[1], record.nodes[1])), files
 
 
+def from_before_the_first(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    """All of it took place before there was an id that the seeds could follow from."""
+    assert record.predecessor is not None
+    early = record.predecessor.record.started
+    return replace(record, started=early), files
+
+
+def with_an_added_run_from_before(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    """One of the added runs was measured before the first ones ended."""
+    assert record.predecessor is not None
+    early = record.predecessor.record.started
+    *others, last = record.attempts
+    return replace(record, attempts=(*others, replace(last, started=early))), files
+
+
 def by_another_engine(record: Record, files: list[File]) -> tuple[Record, list[File]]:
     return replace(record, runtime="podman"), files
 

@@ -47,6 +47,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
         "metrics": _metrics(record),
         "attempts": _attempts(record),
+        "setups": _setups(record),
         "notes": notes_to_json(record.notes),
     }
 
@@ -106,6 +107,20 @@ def _programs(record: Record) -> dict[str, Json]:
         for name, program in record.image_observations.items()
         if name.startswith(PREFIX)
     }
+
+
+def _setups(record: Record) -> list[dict[str, Json]]:
+    """How long what ran before each attempt took, and on which nodes; no metric of anything."""
+    return [
+        {
+            "trial": one.trial,
+            "attempt": one.attempt,
+            "nodes": list(one.nodes),
+            "seconds": one.setup_seconds,
+        }
+        for one in record.attempts
+        if one.setup_seconds is not None
+    ]
 
 
 def _attempts(record: Record) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, population, stats, summary
@@ -135,8 +135,10 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
     if len(record.datasets) > _DATASETS:
         yield "", f"and {len(record.datasets) - _DATASETS} more"
     yield "seeds", _seeds(record)
-    if seconds := _seconds(record):
+    if seconds := _seconds([one.seconds for one in record.attempts], "attempt"):
         yield "seconds", seconds
+    if seconds := _seconds([one.setup_seconds for one in record.attempts], "setup"):
+        yield "", seconds
 
 
 def _dataset(record: Record, dataset: Dataset) -> Iterator[tuple[str, str]]:
@@ -147,14 +149,14 @@ def _dataset(record: Record, dataset: Dataset) -> Iterator[tuple[str, str]]:
         yield "", spec.description
 
 
-def _seconds(record: Record) -> str:
-    """How long the attempts took together, and each of them."""
-    known = [one.seconds for one in record.attempts if one.seconds is not None]
+def _seconds(durations: Iterable[float | None], name: str) -> str:
+    """How long things of this name took together, and each of them; those of which it is known."""
+    known = [seconds for seconds in durations if seconds is not None]
     if not known:
         return ""
     shortest, longest = number(min(known), 3), number(max(known), 3)
     spread = f", {shortest} to {longest} each" if len(known) > 1 else ""
-    return f"{number(sum(known), 4)} for {count(len(known), 'attempt')}{spread}"
+    return f"{number(sum(known), 4)} for {count(len(known), name)}{spread}"
 
 
 def programs(record: Record) -> list[str]:

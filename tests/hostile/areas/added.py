@@ -43,6 +43,12 @@ CASES = (
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
     _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
     _refuse("another-node", extending.on_another_node, "nodes do not begin with its predecessor"),
+    _refuse("from-before", extending.from_before_the_first, "before its predecessor ended at"),
+    _refuse(
+        "one-run-from-before",
+        extending.with_an_added_run_from_before,
+        ", before its predecessor ended",
+    ),
     _refuse("another-engine", extending.by_another_engine, "its runtime is not its predecessor's"),
     _refuse("another-manifest", extending.by_another_manifest, "in more than its seeds"),
     Case(

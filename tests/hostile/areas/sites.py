@@ -78,6 +78,20 @@ def _odd_programs(user: User) -> list[str | Path]:
     return ["show", seal(user.folder, record)]
 
 
+def _own_bind(user: User) -> list[str | Path]:
+    write_script(user.folder)
+    return ["run", write_manifest(user.folder, binds={"/opt/x": "/etc"})]
+
+
+def _sealed_binds(folder: Path, *, noted: bool = True, observed: bool = True) -> Path:
+    """A capsule whose observations and whose notes of binds may contradict each other."""
+    record = make_record(
+        image_observations={"bind /opt/x": "/srv/x"} if observed else {},
+        notes=tuple(notes.site_binds(["/opt/x"])) if noted else (),
+    )
+    return seal(folder, record)
+
+
 def _interpreter(path: Path) -> None:
     """A Python that says what no Python says, and does not end its sentence."""
     python = path.with_name("python3")
@@ -105,6 +119,48 @@ CASES = (
         prepare=_site(_settings(mirrors={"docker.io": "user:password@host"})),
         status=2,
         says="without https://",
+    ),
+    Case(
+        name="site/bind-that-steers-a-terminal",
+        prepare=_site(_settings(binds={"/opt/\x1b[2J": "/opt/x"})),
+        status=2,
+        says=r"\x1b[2J",
+    ),
+    Case(
+        name="site/bind-with-words-for-an-engine",
+        prepare=_site(_settings(binds={"/opt/x": "/opt/x:/etc:rw,shared"})),
+        status=2,
+        says="without commas, colons, quotes",
+    ),
+    Case(
+        name="site/bind-that-climbs",
+        prepare=_site(_settings(binds={"/opt/../capsule/levels": "/opt/x"})),
+        status=2,
+        says="is no plain path",
+    ),
+    Case(
+        name="site/bind-of-more-than-any-site-has",
+        prepare=_site(_settings(binds={f"/opt/{n}": "/srv" for n in range(100_000)})),
+        status=2,
+        says="#/binds",
+    ),
+    Case(
+        name="site/capsule-that-names-a-bind",
+        prepare=_own_bind,
+        status=2,
+        says="binds",
+    ),
+    Case(
+        name="site/capsule-that-hides-its-binds",
+        prepare=lambda user: ["check", _sealed_binds(user.folder, noted=False)],
+        status=4,
+        says="a note is missing: its machine showed files of its own",
+    ),
+    Case(
+        name="site/capsule-that-makes-up-binds",
+        prepare=lambda user: ["check", _sealed_binds(user.folder, observed=False)],
+        status=4,
+        says="a note does not follow from the rest",
     ),
     Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is no file"),
     Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,10 @@ IMAGE = f"docker://{NOWHERE}/torch:1"
 
 def _gpu(user: User, capsule: Path) -> Sequence[str | Path]:
     return run_manifest(resources={"gpus_per_rank": 1})(user, capsule)
+
+
+def _bind(folder: Path, target: str) -> None:
+    (folder / "site.json").write_text(json.dumps({"binds": {target: "/opt/cray"}}))
 
 
 PREPARE: dict[str, Prepare] = {
@@ -46,6 +51,12 @@ PREPARE: dict[str, Prepare] = {
     "a home that cannot be written": run_with(*HOST),
     "a site file that is not there": run_with(*HOST),
     "an image file that is not there": run_with("--image", "none.sif"),
+    "a bind as engines take it": run_after(
+        lambda folder: _bind(folder, "/opt/cray:/opt/cray"), *HOST
+    ),
+    "a bind over what an image is made of": run_after(
+        lambda folder: _bind(folder, "/usr/lib"), *HOST
+    ),
     "a site file that is none": run_after(
         lambda folder: (folder / "site.json").write_text("{"), *HOST
     ),

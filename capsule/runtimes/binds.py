@@ -1,0 +1,104 @@
+"""What of this machine its site file has every container shown besides, read-only."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from capsule import localpaths, schema
+from capsule.errors import CannotRunError, UsageError
+from capsule.runtimes.base import Mount, Prepared
+from capsule.site import Site
+
+PREFIX = "bind "
+"""Of the names of what is observed of binds."""
+# the kernel's own, and where services of a machine listen
+_LIVE = ("/proc", "/sys", "/dev", "/run")
+_TABLE = Path("/proc/self/mountinfo")
+
+
+def find(site: Site) -> tuple[Mount, ...]:
+    """Every bind of the site, by its place in the container; links are followed now.
+
+    Raises:
+        CannotRunError: Something is not here.
+        UsageError: Something is not to be shown: it leads to a home, to a service of the machine,
+            or to what could be written.
+    """
+    return tuple(Mount(source=_find(target, site), target=target) for target in sorted(site.binds))
+
+
+def show(prepared: Prepared, binds: tuple[Mount, ...]) -> Prepared:
+    """The same image with binds, observed as `bind /opt/cray` with the path on this machine."""
+    recorded = {f"{PREFIX}{bind.target}": str(bind.source) for bind in binds}
+    return replace(prepared, observations={**prepared.observations, **recorded}, binds=binds)
+
+
+def targets(observations: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths in the container of the binds that were recorded."""
+    return tuple(
+        sorted(name.removeprefix(PREFIX) for name in observations if name.startswith(PREFIX))
+    )
+
+
+def _find(target: str, site: Site) -> Path:
+    where = site.where(f"/binds{schema.pointer(target)}")
+    path = Path(os.path.realpath(site.binds[target]))
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise CannotRunError(
+            f"{site.binds[target]} cannot be shown to containers at {target}: {error.strerror}",
+            where=where,
+            advice="load or mount what brings it, or take the line out of the site file",
+        ) from None
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise UsageError(
+            f"{path} is neither a folder nor a file, and containers are shown no others",
+            where=where,
+            advice="name a folder or a file; GPUs are asked for by a manifest's gpus_per_rank",
+        )
+    if fault := _fault(path):
+        raise UsageError(
+            f"{path} is not shown to containers: {fault[0]}", where=where, advice=fault[1]
+        )
+    return path
+
+
+def _fault(path: Path) -> tuple[str, str] | None:
+    """Why a folder or file is not to be shown, and the way out."""
+    for home in localpaths.homes():
+        if path.is_relative_to(home) or home.is_relative_to(path):
+            return (
+                f"it and your home, {home}, lie one in the other, and no container sees a home",
+                "install it outside of it, such as below /opt or in a folder of a project",
+            )
+    for folder in map(Path, _LIVE):
+        if path.is_relative_to(folder) or folder.is_relative_to(path):
+            return (
+                f"it and {folder} lie one in the other, where this machine's own services are",
+                "name the folder or file alone that containers need",
+            )
+    for mount in _writable_below(path):
+        return (
+            f"another file system is mounted below it, at {mount}, and engines leave that writable",
+            "name folders that have none below them, each by itself",
+        )
+    return None
+
+
+def _writable_below(folder: Path) -> Iterator[Path]:
+    """Where file systems are mounted below a folder that may be written."""
+    try:
+        lines = _TABLE.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(" ")
+        path = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]))
+        if path != folder and path.is_relative_to(folder) and "ro" not in fields[5].split(","):
+            yield path
