@@ -64,7 +64,7 @@ PREPARE: dict[str, Prepare] = {
     "a script path that is wrong": run_manifest(benchmark={"command": ["python3", "src/tiny.py"]}),
     "an input above the folder": run_manifest(benchmark={"inputs": ["tiny.py", "../data.csv"]}),
     "an absolute input": run_manifest(benchmark={"inputs": ["tiny.py", "/etc/hosts"]}),
-    "an input with a name of other letters": run_file("donn\u00e9es.csv", "1"),
+    "an input with a name that is too long": run_file(f"{'数' * 21}.csv", "1"),
     "a command as one text": run_manifest(benchmark={"command": "python3 tiny.py"}),
     "a command as one word": run_manifest(benchmark={"command": ["python3 tiny.py"]}),
     "a command for a shell": run_manifest(
