@@ -232,7 +232,7 @@ def wait_to_hold(folder: Path) -> tuple[BinaryIO, bool]:
                 fcntl.flock(stream, fcntl.LOCK_EX)
 
 
-def empty_held(folder: Path) -> None:
+def remove_and_release(folder: Path) -> None:
     """Remove a folder that this process holds, and let go of it by that: its lock goes last.
 
     Or what the next process to hold it has begun to write would be removed with the rest.

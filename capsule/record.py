@@ -71,12 +71,11 @@ class Attempt:
         outcome: `completed` and `failed` are final; `interrupted` is tried again.
         reason: None when completed.
         message: The workload's last words or the exception, at most 2000 characters.
-        exit_code: Of the process, None when a signal ended it or it went on to other trials; of
-            several ranks, of the one that the message names.
+        exit_code: Of the rank that the message names; None after a signal, or when it went on.
         signal: Number, or None.
         started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
-        setup_seconds: That of the setup command that ended well before it; None for no such.
+        setup_seconds: That of the setup command which ended well before it, None without one.
         ranks: Processes that were started for it together, the world size.
         nodes: Indexes into the record's nodes: all that its ranks ran on, in order.
         evidence: Files of it that the capsule keeps.

@@ -47,6 +47,7 @@ def test_every_setting(tmp_path: Path) -> None:
         "cache": "/scratch/me",
         "data": {KEY: "/data/universe"},
         "mirrors": {"docker.io": "registry.site:5000/hub/all"},
+        "binds": {"/opt/cray": "/opt/cray-2.1"},
     }
     file = own(tmp_path, settings)
     assert site.load(environ={"HOME": str(tmp_path)}) == site.Site(
@@ -56,8 +57,13 @@ def test_every_setting(tmp_path: Path) -> None:
         cache=Path("/scratch/me"),
         data={KEY: Path("/data/universe")},
         mirrors={"docker.io": "registry.site:5000/hub/all"},
+        binds={"/opt/cray": Path("/opt/cray-2.1")},
         sources=dict.fromkeys(
-            ("/runtime", "/python", "/cache", f"/data/{KEY}", "/mirrors/docker.io"), file
+            (
+                *("/runtime", "/python", "/cache", f"/data/{KEY}", "/mirrors/docker.io"),
+                "/binds/~1opt~1cray",
+            ),
+            file,
         ),
     )
 

@@ -154,7 +154,7 @@ def _fetch(
         actual, made = _check(made, spec, cache)
     except DamagedError:
         # whatever it is, more of it helps nobody
-        places.empty_held(work)
+        places.remove_and_release(work)
         raise
     return actual, _keep(made, spec, actual, work, cache)
 
@@ -237,7 +237,7 @@ def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
         raise _unwritable(folder, error) from None
     with lock:
         yield folder, waited
-        places.empty_held(folder)
+        places.remove_and_release(folder)
 
 
 def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: int) -> Fetched:

@@ -45,7 +45,7 @@ def of_image_file(manifest: Manifest) -> Iterator[str]:
         files.locate(manifest.image.reference, manifest.folder)
     except UsageError as error:
         yield (
-            f"the image {manifest.image.reference} cannot be run here, {error.where}: {error.what}"
+            f"the image {manifest.image.reference} is not here, {error.where}: {error.what}"
             f"{f'; {error.advice}' if error.advice else ''}"
         )
 

@@ -34,7 +34,7 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} cannot be run here, {path}: there is no image file" in said
+    assert f"the image {reference} is not here, {path}: there is no image file" in said
     assert "name a file that is there, or an image of a registry" in said
 
 
@@ -55,6 +55,6 @@ def test_one_that_is_there_and_a_name_in_a_registry_are_no_matter(
     author: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
-    assert "cannot be run here" not in lint(author, "torch.tar", capsys)
-    assert "cannot be run here" not in lint(author, "docker://h.example/torch:1", capsys)
-    assert "cannot be run here" not in lint(author, "docker-daemon:torch:1", capsys)
+    assert "is not here" not in lint(author, "torch.tar", capsys)
+    assert "is not here" not in lint(author, "docker://h.example/torch:1", capsys)
+    assert "is not here" not in lint(author, "docker-daemon:torch:1", capsys)
