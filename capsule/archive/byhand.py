@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capsule import plain
+from capsule import plain, quick
 from capsule.digest import Digest
 from capsule.image import documents
 from capsule.image.reference import parse
@@ -75,7 +75,9 @@ def lines(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]
         record: What the capsule states.
         payload: Files below `data/`, with the digests that are known.
     """
-    benchmarks = [one for one in record.manifest.benchmarks if isinstance(one.subject, Command)]
+    left_out = quick.not_run(record)
+    ran = (one for one in record.manifest.benchmarks if one.id not in left_out)
+    benchmarks = [one for one in ran if isinstance(one.subject, Command)]
     if not benchmarks or record.manifest.resources.ranks > 1:
         yield (
             "Operators, networks and programs of several ranks are started by the program `capsule`"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from capsule import summary
+from capsule.diff import skipped
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
@@ -63,6 +64,7 @@ def between(
         *_program(original, rerun),
         *_manifest(original, rerun),
         *way,
+        *skipped.notes(original, rerun),
     )
 
 

@@ -39,6 +39,9 @@ CLAIMS: list[Document] = [
     {"metric": LOSS, "type": "equivalence", "margin": {"relative": 0.05}},
     {"metric": LOSS, "type": "bound", "at_most": 2.0},
 ]
+# one that decides nothing beside it
+MORE = "more/default/command/loss"
+TWO: list[Document] = [CLAIMS[0], {**CLAIMS[0], "metric": MORE, "primary": False}]
 ANOTHER_DAY = "2020-01-01T00:00:00.000+00:00"
 Change = Callable[[Record], Record]
 Files = dict[str, bytes]
@@ -62,7 +65,11 @@ def honest() -> Mapping[str, bytes]:
             "word": ("--nonce", "committee 7"),
         }.items():
             _run(user, "verify", "a", "--output", name, *words)
-        names = ("a", "other", "b", "seven", "ten", "word")
+        two = {"benchmarks": [BENCHMARK, {**BENCHMARK, "id": "more"}], "claims": TWO}
+        _run(user, "run", write_manifest(user.folder, **two), "--output", "two")
+        _run(user, "verify", "two", "--output", "whole")
+        _run(user, "verify", "two", "--quick", "--output", "quick")
+        names = ("a", "other", "b", "seven", "ten", "word", "two", "whole", "quick")
         return {name: (user.folder / name).read_bytes() for name in names}
 
 
@@ -199,6 +206,52 @@ def with_manifest(**fields: object) -> Change:
         other = manifest.read(json.dumps(raw).encode(), where="forged", folder=None)
         plan = plans.make(other, verifies=record.verifies, runs=len(_fresh(record)) or None)
         return with_plan(replace(record, manifest=other), plans.to_json(plan))
+
+    return change
+
+
+def only_of(benchmark: str) -> Change:
+    """The runs of one benchmark, under names as if there never were others."""
+
+    def change(record: Record) -> Record:
+        groups = [
+            {**group, "id": f"{number:04d}-command-{group['seed']}"}
+            for number, group in enumerate(
+                (one for one in record.plan["groups"] if _is_of(benchmark, one["trials"][0]["id"])),
+                1,
+            )
+        ]
+        record = replace(
+            record,
+            attempts=tuple(one for one in record.attempts if _is_of(benchmark, one.trial)),
+            samples=tuple(one for one in record.samples if _is_of(benchmark, one.metric)),
+        )
+        return with_plan(record, {**record.plan, "groups": groups})
+
+    return change
+
+
+def _is_of(benchmark: str, path: str) -> bool:
+    return path.startswith(f"{benchmark}/")
+
+
+def quick(*changes: Change) -> Change:
+    """Some changes, and an origin that says that what decides nothing was left out."""
+
+    def change(record: Record) -> Record:
+        for one in (*changes, with_origin(quick=True)):
+            record = one(record)
+        return record
+
+    return change
+
+
+def deciding(*metrics: str) -> Change:
+    """The same claims, of which others decide."""
+
+    def change(record: Record) -> Record:
+        claims = (replace(one, primary=one.metric in metrics) for one in record.claims)
+        return replace(record, claims=tuple(claims))
 
     return change
 
