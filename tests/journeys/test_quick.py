@@ -5,8 +5,6 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from capsule import archive, summary
 from capsule.origin import Verification
 from capsule.record import Record
@@ -44,7 +42,7 @@ def metric(benchmark: str, name: str = "loss") -> str:
 
 
 def seal(author: User, names: tuple[str, ...], claims: list[Document], **changes: object) -> None:
-    """Five runs of some benchmarks with some claims."""
+    """Three runs of some benchmarks with some claims."""
     hold = f"HOLD = {str(author.folder / 'hold')!r}"
     write_script(author.folder, REPORT + hold + HELD + SCRIPT)
     benchmarks = [
@@ -56,7 +54,7 @@ def seal(author: User, names: tuple[str, ...], claims: list[Document], **changes
         }
         for name in names
     ]
-    fields = {"benchmarks": benchmarks, "claims": claims, **changes}
+    fields = {"benchmarks": benchmarks, "claims": claims, "seeds": [1, 2, 3], **changes}
     ended = author.run("run", write_manifest(author.folder, **fields), "--output", "a.zip")
     assert ended.returncode == 0, ended.stderr
 
@@ -152,67 +150,73 @@ def test_what_would_run_is_told_before(author: User, stranger: User) -> None:
     assert author.json("verify", "a.zip", "--dry-run")["left_out"] is None
     shown = flat(author.run(*words).stdout)
     assert "quick --quick runs 1 of 3 benchmarks" in shown
-    assert "starts 5 process starts, 5 trials; the first is 0001-" in shown
+    assert "starts 3 process starts, 3 trials; the first is 0001-" in shown
     (stranger.folder / "a.zip").write_bytes((author.folder / "a.zip").read_bytes())
     refused = stranger.run("verify", "a.zip", "--quick", "--runtime", "host")
     assert refused.returncode == 4
     talk = flat(refused.stderr)
-    assert "5 process starts of 5 trials, about" in talk
-    assert "whose 5 trials of these benchmarks took" in talk
+    assert "3 process starts of 3 trials, about" in talk
+    assert "whose 3 trials of these benchmarks took" in talk
     assert "main: 'python3 tiny.py'" in talk
     assert "beside: 'python3" not in talk
 
 
-@pytest.mark.parametrize(
-    ("claim", "seeds"),
-    [
-        ({"metric": metric("main", "fixed"), "type": "exact"}, {"manifest"}),
-        ({"metric": metric("main"), **WIDE, "paired": True}, {"manifest", "fresh"}),
-        ({"metric": metric("main"), "type": "threshold", "at_most": 2}, {"fresh"}),
-        ({"metric": metric("main"), "type": "bound", "at_most": 2}, {"fresh"}),
-        (
-            {"metric": metric("main", "trace"), **WIDE, "type": "curve"},
-            {"fresh"},
-        ),
-        (
-            {
-                "metric": metric("main", "calls"),
-                "type": "distribution",
-                "margin": {"distance": 0.9},
-            },
-            {"fresh"},
-        ),
-    ],
-)
-def test_each_type_is_judged_as_in_the_whole(
-    author: User, claim: Document, seeds: set[str]
-) -> None:
-    beside = [
+def test_each_type_is_judged_as_in_the_whole(author: User) -> None:
+    claims = [
         {"metric": metric("beside", "fixed"), "type": "exact", "primary": False},
-        {"metric": metric("beside", "trace"), "type": "curve", "primary": False},
         {"metric": metric("beside"), **SECONDARY, "paired": True},
         {"metric": metric("beside"), "type": "threshold", "at_most": 0, "primary": False},
-        {"metric": metric("main"), **SECONDARY},
+        {"metric": metric("beside", "trace"), "type": "curve", "primary": False},
+        {"metric": metric("equal", "fixed"), "type": "exact"},
+        {"metric": metric("paired"), **WIDE, "paired": True},
+        {"metric": metric("held"), "type": "threshold", "at_most": 2},
+        {"metric": metric("held"), "type": "bound", "at_most": 2},
+        {"metric": metric("held", "trace"), **WIDE, "type": "curve"},
+        {"metric": metric("held", "calls"), "type": "distribution", "margin": {"distance": 0.9}},
+        {"metric": metric("held", "time"), **SECONDARY},
     ]
-    is_exact = claim["type"] == "exact"
-    seal(author, ("beside", "main"), [*beside[: 4 if is_exact else 5], claim])
-    for name, words in (("whole.zip", ()), ("quick.zip", ("--quick",))):
-        author.run("verify", "a.zip", "--output", name, *words)
+    kept = {"equal", "paired", "held"}
+    seal(author, ("equal", "beside", "held", "paired"), claims)
+    author.json("verify", "a.zip", "--output", "whole.zip")
+    author.json("verify", "a.zip", "--output", "quick.zip", "--quick")
     one, other = (author.json("diff", "a.zip", name) for name in ("quick.zip", "whole.zip"))
-    # a secondary claim is beyond its threshold there, which decides nothing
-    assert (one["verdict"], other["verdict"]) == ("REPRODUCED", "REPRODUCED")
+    assert {claim["verdict"] for claim in of_beside(one)} == {"SKIPPED"}
+    # what is beyond its threshold there decides nothing, and quickly nobody says that it is
+    assert "DIFFERENT" in {claim["verdict"] for claim in of_beside(other)}
     about = [
-        [each for each in verdict["claims"] if each["metric"].startswith("main/")]
+        [claim for claim in verdict["claims"] if claim["claim"]["primary"]]
         for verdict in (one, other)
     ]
     assert about[0] == about[1]
-    words = {each["verdict"] for each in one["claims"] if each["metric"].startswith("beside/")}
-    assert words == {"SKIPPED"}
     # a paired claim is judged twice, and is one claim
     assert "with --quick: 4 claims that decide nothing were not run" in one["sentence"]
+    quick, whole = (record_of(author.folder / name) for name in ("quick.zip", "whole.zip"))
+    assert planned(quick) == of(kept, planned(whole))
+    sources = {(one["benchmark"], one["seed_source"]) for one in summary.planned_trials(quick.plan)}
+    assert sources == {
+        ("equal", "manifest"),
+        ("paired", "manifest"),
+        ("paired", "fresh"),
+        ("held", "fresh"),
+    }
+
+
+def of_beside(verdict: Document) -> list[Document]:
+    return [claim for claim in verdict["claims"] if claim["metric"].startswith("beside/")]
+
+
+def test_claims_of_equal_seeds_alone_need_no_fresh_ones(author: User) -> None:
+    claims = [
+        {"metric": metric("main", "fixed"), "type": "exact"},
+        {"metric": metric("beside"), **SECONDARY},
+    ]
+    seal(author, ("beside", "main"), claims)
+    author.json("verify", "a.zip", "--quick", "--output", "quick.zip", "--until-decided")
     record = record_of(author.folder / "quick.zip")
-    assert {trial["seed_source"] for trial in summary.planned_trials(record.plan)} == seeds
-    assert planned(record) == of({"main"}, planned(record_of(author.folder / "whole.zip")))
+    assert {one["seed_source"] for one in summary.planned_trials(record.plan)} == {"manifest"}
+    refused = author.run("verify", "a.zip", "--quick", "--add", "quick.zip")
+    assert refused.returncode == 2
+    assert "no claim of the capsule that decides asks for any" in flat(refused.stderr)
 
 
 def test_what_differs_is_told_by_the_exit_code_as_of_the_whole(author: User) -> None:
@@ -270,8 +274,8 @@ def test_quick_runs_are_added_to_quick_ones_alone(author: User) -> None:
     author.json(
         "verify", "a.zip", "--quick", "--add", "quick.zip", "--nonce", "7", "--output", "sum.zip"
     )
-    author.json("verify", "a.zip", "--quick", "--runs", "10", "--nonce", "7", "--output", "ten.zip")
-    one, other = (record_of(author.folder / name) for name in ("sum.zip", "ten.zip"))
+    author.json("verify", "a.zip", "--quick", "--runs", "6", "--nonce", "7", "--output", "six.zip")
+    one, other = (record_of(author.folder / name) for name in ("sum.zip", "six.zip"))
     assert one.plan_digest == other.plan_digest
     judged = author.json("diff", "a.zip", "sum.zip")
     assert claim_of(judged, metric("main"))["look"]["number"] == 2
@@ -302,8 +306,8 @@ def test_looks_are_those_of_the_whole(author: User) -> None:
     assert claim_of(judged, metric("main"))["look"]["number"] == 1
     record = record_of(author.folder / "quick.zip")
     assert isinstance(record.origin, Verification)
-    assert (record.origin.quick, record.origin.look, record.origin.runs) == (True, 1, 10)
-    assert len(planned(record)) == 5
+    assert (record.origin.quick, record.origin.look, record.origin.runs) == (True, 1, 6)
+    assert len(planned(record)) == 3
     assert author.run("check", "quick.zip").returncode == 0
 
 
@@ -367,7 +371,7 @@ def test_the_verification_of_a_quick_one_tells_what_was_not_run(author: User) ->
     seal_three(author)
     author.json("verify", "a.zip", "--quick", "--output", "quick.zip")
     again = author.json("verify", "quick.zip", "--output", "again.zip")
-    assert len(planned(record_of(author.folder / "again.zip"))) == 15
+    assert len(planned(record_of(author.folder / "again.zip"))) == 9
     assert claim_of(again, metric("main"))["verdict"] == "REPRODUCED"
     words = [one["verdict"] for one in again["claims"] if one["metric"] == metric("beside")]
     assert words == ["SKIPPED", "SKIPPED"]
