@@ -205,6 +205,11 @@ COMMANDS: dict[str, Here | There] = {
         command="capsule verify a.capsule.zip --trust --allow-host --nonce 'SC26 committee 7'",
         says="under seeds drawn with --nonce",
     ),
+    "capsule verify stranger.capsule.zip --trust --quick": Here(
+        # its one claim decides
+        command="capsule verify a.capsule.zip --trust --allow-host --quick",
+        says="--quick leaves nothing out",
+    ),
     **dict.fromkeys(
         (
             f"capsule verify https://papers.example/table2.capsule.zip --id {number} --trust"
