@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pair]:
     """The same pairs, each with the sides that left it out."""
     there, here = quick.not_run(original), quick.not_run(rerun)
+    if not (there or here):
+        yield from pairs
+        return
     for pair in pairs:
         benchmark = quick.benchmark_of(pair.metric)
         sides = [pair.names.there] * (benchmark in there) + [pair.names.here] * (benchmark in here)

@@ -19,6 +19,7 @@ own = random.Random(os.environ["CAPSULE_TRIAL"])
 report("loss", 1 + own.uniform(-1e-3, 1e-3))
 report("time", 1 + time.time_ns() % 1000 / 1e7)
 report("fixed", 3 + seed)
+report("coarse", 1 + own.uniform(-1e-4, 1e-4))
 with open(os.environ["CAPSULE_RESULTS"], "a") as results:
     for step in range(6):
         line = {"metric": "trace", "value": 6 - step + own.uniform(0, 1e-3), "step": step}
@@ -30,6 +31,8 @@ METRICS: Document = {
     "loss": {"direction": "lower"},
     "time": {"direction": "lower", "kind": "machine", "unit": "s", "resolution": 0.01},
     "fixed": {"direction": "lower"},
+    # coarser than chance: two runs leave a claim open, five never, by any seeds
+    "coarse": {"direction": "lower", "resolution": 0.01},
     "trace": {"direction": "lower", "per": "step"},
     "calls": {"direction": "lower"},
 }
@@ -285,17 +288,17 @@ def test_quick_runs_are_added_to_quick_ones_alone(author: User) -> None:
 
 def test_what_is_open_goes_on_quickly(author: User) -> None:
     claims = [
-        {"metric": metric("main"), "type": "equivalence", "margin": {"absolute": 0.002}},
+        {"metric": metric("main", "coarse"), "type": "equivalence", "margin": {"absolute": 0.01}},
         {"metric": metric("beside"), **SECONDARY},
     ]
-    seal(author, ("main", "beside"), claims)
+    seal(author, ("main", "beside"), claims, seeds=[1, 2, 3, 4, 5])
     ended = author.run("verify", "a.zip", "--quick", "--runs", "2", "--output", "quick.zip")
     assert ended.returncode == 3, ended.stdout
     last = ended.stdout.splitlines()[-1]
     assert last.startswith("to decide it: capsule verify a.zip --add quick.zip --runs ")
     assert last.endswith(" --quick")
     again = author.run(*last.partition("capsule ")[2].split(), "--output", "sum.zip")
-    assert again.returncode in (0, 1, 3), again.stderr
+    assert again.returncode == 0, again.stdout + again.stderr
     assert is_quick(author.folder / "sum.zip")
 
 

@@ -39,9 +39,13 @@ CLAIMS: list[Document] = [
     {"metric": LOSS, "type": "equivalence", "margin": {"relative": 0.05}},
     {"metric": LOSS, "type": "bound", "at_most": 2.0},
 ]
-# one that decides nothing beside it
-MORE = "more/default/command/loss"
-TWO: list[Document] = [CLAIMS[0], {**CLAIMS[0], "metric": MORE, "primary": False}]
+# two benchmarks that decide, and one that does not
+ALSO, MORE = "also/default/command/loss", "more/default/command/loss"
+SEVERAL: list[Document] = [
+    CLAIMS[0],
+    {**CLAIMS[0], "metric": ALSO},
+    {**CLAIMS[0], "metric": MORE, "primary": False},
+]
 ANOTHER_DAY = "2020-01-01T00:00:00.000+00:00"
 Change = Callable[[Record], Record]
 Files = dict[str, bytes]
@@ -65,11 +69,12 @@ def honest() -> Mapping[str, bytes]:
             "word": ("--nonce", "committee 7"),
         }.items():
             _run(user, "verify", "a", "--output", name, *words)
-        two = {"benchmarks": [BENCHMARK, {**BENCHMARK, "id": "more"}], "claims": TWO}
-        _run(user, "run", write_manifest(user.folder, **two), "--output", "two")
-        _run(user, "verify", "two", "--output", "whole")
-        _run(user, "verify", "two", "--quick", "--output", "quick")
-        names = ("a", "other", "b", "seven", "ten", "word", "two", "whole", "quick")
+        benchmarks = [{**BENCHMARK, "id": name} for name in ("tiny", "also", "more")]
+        path = write_manifest(user.folder, benchmarks=benchmarks, claims=SEVERAL)
+        _run(user, "run", path, "--output", "several")
+        _run(user, "verify", "several", "--output", "whole")
+        _run(user, "verify", "several", "--quick", "--output", "quick")
+        names = ("a", "other", "b", "seven", "ten", "word", "several", "whole", "quick")
         return {name: (user.folder / name).read_bytes() for name in names}
 
 
@@ -210,29 +215,33 @@ def with_manifest(**fields: object) -> Change:
     return change
 
 
-def only_of(benchmark: str) -> Change:
-    """The runs of one benchmark, under names as if there never were others."""
+def only_of(*benchmarks: str) -> Change:
+    """The runs of some benchmarks, under names as if there never were others."""
 
     def change(record: Record) -> Record:
         groups = [
             {**group, "id": f"{number:04d}-command-{group['seed']}"}
             for number, group in enumerate(
-                (one for one in record.plan["groups"] if _is_of(benchmark, one["trials"][0]["id"])),
+                (
+                    one
+                    for one in record.plan["groups"]
+                    if _is_of(benchmarks, one["trials"][0]["id"])
+                ),
                 1,
             )
         ]
         record = replace(
             record,
-            attempts=tuple(one for one in record.attempts if _is_of(benchmark, one.trial)),
-            samples=tuple(one for one in record.samples if _is_of(benchmark, one.metric)),
+            attempts=tuple(one for one in record.attempts if _is_of(benchmarks, one.trial)),
+            samples=tuple(one for one in record.samples if _is_of(benchmarks, one.metric)),
         )
         return with_plan(record, {**record.plan, "groups": groups})
 
     return change
 
 
-def _is_of(benchmark: str, path: str) -> bool:
-    return path.startswith(f"{benchmark}/")
+def _is_of(benchmarks: tuple[str, ...], path: str) -> bool:
+    return path.partition("/")[0] in benchmarks
 
 
 def quick(*changes: Change) -> Change:
@@ -246,11 +255,14 @@ def quick(*changes: Change) -> Change:
     return change
 
 
-def deciding(*metrics: str) -> Change:
-    """The same claims, of which others decide."""
+def made_later(*metrics: str) -> Change:
+    """The same claims, of which some pretend that they were made after the runs."""
 
     def change(record: Record) -> Record:
-        claims = (replace(one, primary=one.metric in metrics) for one in record.claims)
+        claims = (
+            replace(one, later=True, primary=False) if one.metric in metrics else one
+            for one in record.claims
+        )
         return replace(record, claims=tuple(claims))
 
     return change

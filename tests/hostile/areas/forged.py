@@ -177,26 +177,33 @@ CASES = (
     # what a quick one left out
     _refuse(
         "quick-unsaid",
-        _diff(forging.with_origin(quick=False), "quick", "two"),
+        _diff(forging.with_origin(quick=False), "quick", "several"),
         "is missing from the plan",
     ),
-    _refuse("quick-unsaid-alone", _check(forging.only_of("tiny"), "whole"), "trial more/default"),
-    _refuse("quick-said", _diff(forging.quick(), "whole", "two"), "does not follow from the"),
+    _refuse(
+        "quick-unsaid-alone", _check(forging.only_of("tiny", "also"), "whole"), "trial more/default"
+    ),
+    _refuse("quick-said", _diff(forging.quick(), "whole", "several"), "does not follow from the"),
     _refuse(
         "quick-without-what-decides",
-        _diff(forging.quick(forging.only_of("more")), "whole", "two"),
+        _diff(forging.quick(forging.only_of("also")), "whole", "several"),
         "trial tiny/default/command/",
     ),
     _refuse(
-        "quick-by-claims-turned-around",
+        "quick-by-a-claim-made-later",
         _diff(
-            forging.quick(forging.only_of("more"), forging.deciding(forging.MORE)), "whole", "two"
+            forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS)),
+            "whole",
+            "several",
         ),
         "its claim on tiny/default/command/loss is not the original's",
     ),
     _refuse(
         "quick-by-no-claim",
-        _check(forging.quick(forging.only_of("none"), forging.deciding()), "whole"),
+        _check(
+            forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS, forging.ALSO)),
+            "whole",
+        ),
         "and no claim of its decides anything",
     ),
     _refuse(
@@ -204,17 +211,17 @@ CASES = (
     ),
     _refuse(
         "quick-added",
-        _add(forging.quick(forging.only_of("more")), "whole", "two", "--quick"),
+        _add(forging.quick(forging.only_of("also")), "whole", "several", "--quick"),
         "trial tiny/default/command/",
     ),
     _refuse(
         "quick-claims-gone",
-        _diff(forging.without_claims, "quick", "two"),
+        _diff(forging.without_claims, "quick", "several"),
         "the claim on more/default/command/loss is missing",
     ),
     _refuse(
         "quick-claims-widened",
-        _diff(forging.widen, "quick", "two"),
+        _diff(forging.widen, "quick", "several"),
         "its claim on tiny/default/command/loss is not the original's",
     ),
     # what ran
@@ -279,7 +286,9 @@ CASES = (
         "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
     ),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
-    _tell("quick-told", ("diff", "two", "quick"), "with --quick: 1 claim that decides nothing was"),
+    _tell(
+        "quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing was"
+    ),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),
