@@ -92,7 +92,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         else f"{of_value}no s_R: {obstacle}",
         mean=mean,
         mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
-        notes=tuple(_notes(across, used, precision, _skipped(across.metric, verdicts))),
+        notes=tuple(_notes(across, used, precision, _find_skips(across.metric, verdicts))),
     )
 
 
@@ -159,7 +159,7 @@ def _obstacles_of_a_mean(
         yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
 
 
-def _skipped(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
+def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
     """Places of the re-executions that were quick and did not run a metric."""
     return {
         place

@@ -91,7 +91,7 @@ def is_quick(capsule: Path) -> bool:
     return origin.quick
 
 
-def test_what_decides_runs_as_in_the_whole_and_the_rest_is_told_as_not_run(author: User) -> None:
+def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
     seal_three(author)
     whole = author.json("verify", "a.zip", "--output", "whole.zip")
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip")

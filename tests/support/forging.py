@@ -219,16 +219,12 @@ def only_of(*benchmarks: str) -> Change:
     """The runs of some benchmarks, under names as if there never were others."""
 
     def change(record: Record) -> Record:
+        kept = (
+            group for group in record.plan["groups"] if _is_of(benchmarks, group["trials"][0]["id"])
+        )
         groups = [
             {**group, "id": f"{number:04d}-command-{group['seed']}"}
-            for number, group in enumerate(
-                (
-                    one
-                    for one in record.plan["groups"]
-                    if _is_of(benchmarks, one["trials"][0]["id"])
-                ),
-                1,
-            )
+            for number, group in enumerate(kept, 1)
         ]
         record = replace(
             record,

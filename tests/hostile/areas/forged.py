@@ -286,9 +286,7 @@ CASES = (
         "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
     ),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
-    _tell(
-        "quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing was"
-    ),
+    _tell("quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing"),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),
