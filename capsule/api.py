@@ -225,7 +225,7 @@ def verify(
     ):
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
-        planned = rerun.plan(original, options)
+        planned = rerun.plan(original, options, watch)
         prospect = rerun.prospect(original, planned, options, own=code.own)
         choice = trust.require_consent(code, request, options, prospect, watch)
         rerun.lay_out(original, request)
@@ -233,7 +233,7 @@ def verify(
         trust.require_containment(code, resolved, options)
         if planned.added is not None:
             earlier.require_same(planned.added, resolved)
-        terms = Terms(runs=planned.runs, image=resolved.override, keep_hosts=options.keep_hosts)
+        terms = planned.terms(resolved.override, options)
         session = sessions.begin(
             planned.plan,
             resolved,
@@ -264,7 +264,7 @@ def resume_verification(
     with offline.enforce(options.offline), open(capsule, options.id) as original:
         record = original.record
         looks = rerun.looks(record, until_decided=options.until_decided)
-        cut_off = interruption.reopen(Path(folder), verifies=original.id)
+        cut_off = interruption.reopen(Path(folder), verifies=original.id, claims=record.claims)
         rerun.require_all_looks(looks, cut_off.workspace.header.runs)
         code = trust.of_verification(original, cut_off.workspace)
         limits = rerun.limits(original, cut_off.plan, options, own=code.own)

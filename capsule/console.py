@@ -174,6 +174,9 @@ class _Follower(Watch):
         for line in would_run:
             self._display.say(f"  {line}")
 
+    def quick(self, sentence: str) -> None:
+        self._display.say(sentence)
+
     def image(self, image: Image, engine: str) -> None:
         self._display.say(f"image {image.pinned or image.reference} by {engine}")
 

@@ -55,13 +55,16 @@ class Earlier:
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
 
-def take(original: Capsule, paths: Sequence[Path], nonce: str | None = None) -> Earlier | None:
+def take(
+    original: Capsule, paths: Sequence[Path], nonce: str | None = None, *, quick: bool = False
+) -> Earlier | None:
     """Read earlier verifications of a capsule, and take the one that counts the runs of all.
 
     Args:
         original: The capsule.
         paths: Of its verifications.
         nonce: What further seeds will follow from besides its id.
+        quick: Whether further runs will leave out what decides nothing.
 
     Returns:
         None where none is named.
@@ -73,7 +76,7 @@ def take(original: Capsule, paths: Sequence[Path], nonce: str | None = None) -> 
     """
     if not paths:
         return None
-    opened = [_check(reading.read(path), original, nonce) for path in paths]
+    opened = [_check(reading.read(path), original, nonce, quick=quick) for path in paths]
     last = max(opened, key=lambda one: len(one.seeds))
     counted = [one.id for one in last.chain]
     for one in opened:
@@ -244,7 +247,7 @@ def _software_notes(record: Record, before: Record) -> list[Note]:
     return [other_software()]
 
 
-def _check(capsule: Capsule, original: Capsule, nonce: str | None) -> Earlier:
+def _check(capsule: Capsule, original: Capsule, nonce: str | None, *, quick: bool) -> Earlier:
     """A capsule whose runs further ones of a verification may be added to.
 
     Raises:
@@ -276,11 +279,22 @@ def _check(capsule: Capsule, original: Capsule, nonce: str | None) -> Earlier:
             if origin.nonce is None
             else f"add to it with --nonce {shlex.quote(origin.nonce)}",
         )
+    if origin.quick != quick:
+        raise UsageError(
+            "benchmarks were left out there (--quick), and would run here"
+            if origin.quick
+            else "every benchmark ran there, and some would be left out here (--quick)",
+            where=where,
+            advice="add to it with --quick, or verify the capsule anew without --add"
+            if origin.quick
+            else "leave --quick out",
+        )
     seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
-            "it has no fresh seeds: no claim of the capsule asks for any, and more runs change"
-            " nothing",
+            "it has no fresh seeds: no claim of the capsule"
+            + (" that decides" if origin.quick else "")
+            + " asks for any, and more runs change nothing",
             where=where,
         )
     if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):

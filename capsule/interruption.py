@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import archive, inventory
+from capsule import archive, inventory, quick
 from capsule import earlier as earlier_runs
 from capsule import manifest as manifests
 from capsule import plan as planning
@@ -19,7 +20,7 @@ from capsule.jsons import JsonObject
 from capsule.options import Limits
 from capsule.origin import Extension, Verification, original_id
 from capsule.plan import Plan
-from capsule.record import Execution, Setup
+from capsule.record import Execution, FrozenClaim, Setup
 from capsule.resolve import Request, Resolved, Used
 from capsule.runtimes import binds, programs
 from capsule.trust.outlook import Outlook
@@ -51,12 +52,13 @@ class CutOff:
         )
 
 
-def reopen(folder: Path, *, verifies: str | None) -> CutOff:
+def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] = ()) -> CutOff:
     """Read the folder of a run that was interrupted, on this machine or another one of its site.
 
     Args:
         folder: Whose name the interrupted run printed.
         verifies: Id of the capsule that it verifies, None for a run of its own.
+        claims: Those of that capsule.
 
     Raises:
         UsageError: It is not a run folder, or verifies something else.
@@ -76,7 +78,8 @@ def reopen(folder: Path, *, verifies: str | None) -> CutOff:
     kept = payload.drop_release(header.setup.levels, manifest)
     setup = replace(header.setup, levels=kept)
     nonce = setup.origin.nonce if isinstance(setup.origin, Verification) else None
-    plan = planning.make(manifest, verifies=verified, runs=header.runs, nonce=nonce)
+    only = quick.deciding(setup.origin, claims)
+    plan = planning.make(manifest, verifies=verified, runs=header.runs, nonce=nonce, only=only)
     if str(plan.digest) != header.plan:
         raise DamagedError(
             f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",

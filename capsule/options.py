@@ -87,6 +87,7 @@ class VerifyOptions(StartOptions):
         add: Earlier verifications of the capsule, whose runs count: the last one, which has those
             that it added itself, or all of them.
         nonce: A word that somebody else named, which the fresh seeds follow from as well.
+        quick: Run only the benchmarks that a deciding claim is about: a primary one, and no ratio.
         id: Id that the capsule must have, or at least its first 12 digits; None for any.
     """
 
@@ -97,6 +98,7 @@ class VerifyOptions(StartOptions):
     until_decided: bool = False
     add: Sequence[Path] = ()
     nonce: str | None = None
+    quick: bool = False
     id: str | None = None
 
 

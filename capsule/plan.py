@@ -112,6 +112,7 @@ def make(
     original_seeds: Sequence[int] | None = None,
     runs: int | None = None,
     nonce: str | None = None,
+    only: Collection[str] | None = None,
 ) -> Plan:
     """Lay out every process start of a run, or of a verification of somebody's run.
 
@@ -132,6 +133,8 @@ def make(
             manifest's by default.
         runs: Number of fresh seeds; as many as `original_seeds` by default.
         nonce: A word that the fresh seeds follow from besides the id.
+        only: Ids of the benchmarks that run, under the seeds and in the order of the whole; None
+            for all.
 
     Raises:
         UsageError: The manifest's range of seeds has not so many left, or the word is none.
@@ -154,6 +157,9 @@ def make(
             [one for one, wanted in sources if source in wanted], seed, source, place
         )
     )
+    if only is not None:
+        parts = ([trial for trial in start if trial.benchmark.id in only] for start in starts)
+        starts = (part for part in parts if part)
     ranks = manifest.resources.ranks
     groups = tuple(_group(number, start, ranks) for number, start in enumerate(starts, 1))
     return Plan(

@@ -25,6 +25,7 @@ from capsule.image import Image
 from capsule.manifest import Manifest, commands
 from capsule.options import RunOptions, VerifyOptions
 from capsule.plan import Plan
+from capsule.quick import LeftOut
 from capsule.resolve import Request, Resolved
 from capsule.runtimes import binds, gpus, programs
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
@@ -75,6 +76,7 @@ class Preview:
         invocation: The first process start; paths in the run's folder begin with `RUN`.
         prospect: What would come of it.
         walltime_seconds: After which the run is cut off, None for never.
+        left_out: What a quick verification leaves out, None where none was asked for.
     """
 
     plan: Plan
@@ -91,6 +93,7 @@ class Preview:
     invocation: Invocation
     prospect: Outlook
     walltime_seconds: float | None
+    left_out: LeftOut | None = None
 
 
 def preview(manifest: Manifest, options: RunOptions) -> Preview:
@@ -124,9 +127,10 @@ def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
     planned = rerun.plan(original, options)
     code = trust.of_capsule(original, own_levels=options.levels == "own")
     prospect = rerun.prospect(original, planned, options, own=code.own)
-    terms = Terms(runs=planned.runs, image=options.image, keep_hosts=options.keep_hosts)
+    terms = planned.terms(options.image, options)
     sizes = {name.removeprefix("inputs/"): size for name, size in code.inputs.items()}
-    return _preview(request, prospect, terms, sizes, kept=_copies(original))
+    shown = _preview(request, prospect, terms, sizes, kept=_copies(original))
+    return replace(shown, left_out=planned.left_out)
 
 
 def _copies(original: Capsule) -> dict[str, Path]:

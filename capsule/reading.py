@@ -20,6 +20,7 @@ from capsule import (
     freezing,
     levels,
     notes,
+    quick,
     rereading,
     summary,
 )
@@ -32,6 +33,7 @@ from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
 from capsule.runtimes import binds
+from capsule.summary import MetricRuns
 
 OWN_LEVELS = Path(levels.__file__).parent
 # what of the measuring program commands have any use for: what asks an image for its software, the
@@ -104,6 +106,7 @@ def facts(record: Record) -> list[str]:
 
 def faults(record: Record) -> Iterator[str]:
     """Everything that does not follow, as sentences; a record whose parts agree is taken."""
+    yield from _quick_faults(record)
     yield from _plan_faults(record)
     yield from _look_faults(record)
     yield from _outcome_faults(record)
@@ -120,6 +123,17 @@ def fresh_seeds(record: Record) -> tuple[int, ...]:
     """The fresh seeds of a record's plan, in their order."""
     trials = summary.planned_trials(record.plan)
     return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))
+
+
+def _quick_faults(record: Record) -> Iterator[str]:
+    """Where a verification says that it left out what decides nothing, and there is no such."""
+    if quick.deciding(record.origin, record.claims) is None:
+        return
+    left_out = quick.leave_out(record.manifest, record.claims)
+    if not left_out.ran:
+        yield "it says that it was quick, and no claim of its decides anything"
+    elif not left_out.benchmarks:
+        yield "it says that it was quick, and a claim that decides is about every benchmark"
 
 
 def _plan_faults(record: Record) -> Iterator[str]:
@@ -144,7 +158,8 @@ def _plan(record: Record) -> plans.Plan:
     there = len(fresh_seeds(record))
     # groups are numbered as in the whole plan, in which the manifest's seeds come by turns
     runs = max(1, min(origin.runs, max(there, len(manifest.seeds))))
-    plan = plans.make(manifest, verifies=origin.of, runs=runs, nonce=origin.nonce)
+    only = quick.deciding(origin, record.claims)
+    plan = plans.make(manifest, verifies=origin.of, runs=runs, nonce=origin.nonce, only=only)
     if 0 < there < runs:
         plan = plans.first(plan, there)
     return plans.add_controls(plan, _controls(record, plan))
@@ -230,7 +245,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
 def _claim_faults(record: Record) -> Iterator[str]:
     """Claims that are not the manifest's, one for one, frozen by the runs."""
     due = (
-        freezing.follow(record.manifest.claims, summary.run_values(record))
+        freezing.follow(record.manifest.claims, _metrics(record))
         if record.predecessor is None
         else extension.claims(record)
         if isinstance(record.origin, Extension)
@@ -248,6 +263,21 @@ def _claim_faults(record: Record) -> Iterator[str]:
                 yield fault
     except (ManifestError, ArithmeticError, ValueError) as error:
         yield f"its claims cannot be frozen: {error}"
+
+
+def _metrics(record: Record) -> Mapping[str, MetricRuns]:
+    """Every metric of the manifest: those of benchmarks that were left out are without runs."""
+    metrics = summary.run_values(record)
+    if not (left_out := quick.not_run(record)):
+        return metrics
+    return {
+        **{
+            path: summary.without_runs(path, metric)
+            for path, metric in plans.metric_paths(record.manifest)
+            if quick.benchmark_of(path) in left_out
+        },
+        **metrics,
+    }
 
 
 def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | None:

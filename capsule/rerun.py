@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import earlier, verdict
+from capsule import earlier, quick, verdict
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
@@ -18,12 +18,13 @@ from capsule.execute import payload
 from capsule.judgement import judge
 from capsule.options import Limits, VerifyOptions
 from capsule.plan import Plan
+from capsule.quick import LeftOut
 from capsule.record import Execution, Record
 from capsule.resolve import Request, Used
-from capsule.session import Session
+from capsule.session import Session, Terms
 from capsule.trust.outlook import Measured, Outlook
 from capsule.verdict import Verdict
-from capsule.watch import Watch
+from capsule.watch import SILENT, Watch
 
 # how far a stranger's re-run may go beyond the original: slower machines, imports from cold disks
 _TIMES = 10
@@ -68,12 +69,25 @@ class Planned:
         added: An earlier verification whose runs count.
         runs: Number of fresh seeds, with those that count.
         plan: Every process start, with those that count.
+        left_out: What --quick leaves out, None where it was not asked for.
     """
 
     looks: tuple[int, ...]
     added: Earlier | None
     runs: int
     plan: Plan
+    left_out: LeftOut | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether something is left out: a quick verification of all is a whole one."""
+        return self.left_out is not None and bool(self.left_out.benchmarks)
+
+    def terms(self, image: str | None, options: VerifyOptions) -> Terms:
+        """What its run folder keeps; `image` is the reference that took the place of the image."""
+        return Terms(
+            runs=self.runs, image=image, keep_hosts=options.keep_hosts, quick=self.is_quick
+        )
 
     @property
     def rest(self) -> Plan:
@@ -81,8 +95,13 @@ class Planned:
         return self.plan if self.added is None else plans.without(self.plan, self.added.trials)
 
 
-def plan(original: Capsule, options: VerifyOptions) -> Planned:
+def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Planned:
     """Lay out what a verification runs.
+
+    Args:
+        original: The capsule.
+        options: How many runs, of what, and which ones count.
+        watch: Is told what a quick one leaves out.
 
     Raises:
         UsageError: There is nothing to run, or options do not go together.
@@ -92,21 +111,45 @@ def plan(original: Capsule, options: VerifyOptions) -> Planned:
     require_clock(original)
     record = original.record
     planned_looks = looks(record, until_decided=options.until_decided, runs=options.runs)
-    added = earlier.take(original, options.add, options.nonce)
+    left_out = _leave_out(original) if options.quick else None
+    only = quick.deciding_benchmarks(record.claims) if left_out else None
+    is_quick = left_out is not None and bool(left_out.benchmarks)
+    added = earlier.take(original, options.add, options.nonce, quick=is_quick)
     number = runs(record, options.runs, planned_looks, added)
+    if left_out is not None:
+        watch.quick(left_out.sentence)
     return Planned(
         looks=planned_looks,
         added=added,
         runs=number,
-        plan=plans.make(record.manifest, verifies=original.id, runs=number, nonce=options.nonce),
+        plan=plans.make(
+            record.manifest, verifies=original.id, runs=number, nonce=options.nonce, only=only
+        ),
+        left_out=left_out,
     )
+
+
+def _leave_out(original: Capsule) -> LeftOut:
+    """What --quick leaves out.
+
+    Raises:
+        UsageError: Nothing would be left.
+    """
+    left_out = quick.leave_out(original.record.manifest, original.record.claims)
+    if not left_out.ran:
+        raise UsageError(
+            "no claim of the capsule decides its verdict, so --quick has nothing to run",
+            where="/claims",
+            advice="leave --quick out: every benchmark runs then, and every claim is told",
+        )
+    return left_out
 
 
 def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own: bool) -> Outlook:
     """What will come of a verification; `own` is whether the capsule is this user's."""
     return Outlook(
         plan=planned.rest,
-        original=Measured.of(original.record),
+        original=Measured.of(original.record, planned.rest),
         work=options.work,
         output=options.output,
         limits=limits(original, planned.plan, options, own=own),
@@ -157,7 +200,9 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         return asked_for
     record = original.record
     trials = sum(len(group.trials) for group in planned.groups)
-    share = Measured.of(record).seconds / max(1, len(record.attempts))
+    # of what is planned alone: benchmarks that a quick one leaves out may be far shorter
+    measured = Measured.of(record, planned)
+    share = measured.seconds / max(1, measured.trials)
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
     threads = planned.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
     usual = Limits(

@@ -47,12 +47,14 @@ class Terms:
         image: Reference that took the place of the image, None when that one is used.
         keep_hosts: Record host names and serial numbers in the clear.
         side: Which side of a pair it is, None for a run by itself.
+        quick: Whether the plan of a verification leaves out what decides nothing.
     """
 
     runs: int | None = None
     image: str | None = None
     keep_hosts: bool = False
     side: Side | None = None
+    quick: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,6 +343,7 @@ def _origin(
         image=terms.image,
         levels="own" if resolved.levels == payload.OWN_LEVELS else "capsule",
         added=earlier.chain if earlier else (),
+        quick=terms.quick,
     )
 
 

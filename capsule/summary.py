@@ -320,6 +320,11 @@ def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -
     )
 
 
+def without_runs(path: str, metric: Metric) -> MetricRuns:
+    """A metric of which nothing was planned."""
+    return _metric_runs(path, metric, (), 0)
+
+
 def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRuns]:
     """Find runs of different seeds that are one and the same: a workload that ignores its seed.
 

@@ -40,6 +40,9 @@ class Watch:
     def stranger(self, whose: str, would_run: Sequence[str]) -> None:
         """A capsule or a run folder that is not this user's, and what of it would be executed."""
 
+    def quick(self, sentence: str) -> None:
+        """What of a capsule is not run again, as nothing there decides."""
+
     def image(self, image: Image, engine: str) -> None:
         """The engine makes the image ready, which may take long."""
 

@@ -167,6 +167,7 @@ TYPED = {
     "verify a.zip --trust --allow-host --levels own --runs 7": verify.Arguments(
         capsule="a.zip", trust=True, allow_host=True, levels="own", runs=7
     ),
+    "verify a.zip --quick --nonce 7": verify.Arguments(capsule="a.zip", quick=True, nonce="7"),
     "verify a.zip --until-decided --json": verify.Arguments(
         capsule="a.zip", until_decided=True, json=True
     ),

@@ -278,6 +278,31 @@ def test_a_pattern_matches_whole_segments(pattern: str, path: str, expected: boo
     assert plan.match(pattern, path) is expected
 
 
+@given(
+    only=st.sets(st.sampled_from(["gemm", "relu", "train", "alone"])),
+    exact=st.sets(st.sampled_from(["gemm", "relu", "train"])),
+    runs=st.integers(1, 4),
+)
+def test_a_part_has_the_trials_and_the_order_of_the_whole(
+    only: set[str], exact: set[str], runs: int
+) -> None:
+    alone = {**RELU, "id": "alone", "isolation": "trial"}
+    claims = [(f"{name}/*/*/*", "exact") for name in sorted(exact)]
+    manifest = manifest_of([GEMM, RELU, TRAIN, alone], claims, seeds=SEEDS[:2])
+    whole = plan.make(manifest, verifies=ID, runs=runs)
+    part = plan.make(manifest, verifies=ID, runs=runs, only=only)
+    assert trials(part) == [trial for trial in trials(whole) if trial.benchmark.id in only]
+    starts = [[one for one in group.trials if one.benchmark.id in only] for group in whole.groups]
+    assert [list(group.trials) for group in part.groups] == [start for start in starts if start]
+    ids = [group.id for group in part.groups]
+    assert [name.partition("-")[0] for name in ids] == [f"{n + 1:04d}" for n in range(len(ids))]
+    # a look is a part of a part, and the other way about
+    look = plan.first(part, 1)
+    assert [one.id for one in trials(look)] == [
+        one.id for one in trials(plan.first(whole, 1)) if one.benchmark.id in only
+    ]
+
+
 def test_a_look_is_the_beginning_of_the_whole_plan() -> None:
     whole = plan.make(manifest_of([GEMM]), verifies="0" * 64, runs=6)
     looks = [plan.first(whole, runs) for runs in (2, 4, 6)]

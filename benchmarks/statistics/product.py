@@ -37,6 +37,7 @@ _SIDE = Side(
     image_override=None,
     nonce=None,
     added=(),
+    quick=False,
 )
 
 

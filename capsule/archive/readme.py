@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from capsule import averages, plain, summary
+from capsule import averages, plain, quick, summary
 from capsule.archive import byhand, hardware
 from capsule.digest import Digest
 from capsule.origin import Side, predecessor_id
@@ -58,6 +58,9 @@ def _head(record: Record) -> Iterator[str]:
         yield f"- Made of capsule: `{before}`"
     if record.nonce is not None:
         yield f"- Its seeds follow from this word, too: {_plain(record.nonce)}"
+    if left_out := quick.not_run(record):
+        names = ", ".join(f"`{name}`" for name in sorted(left_out))
+        yield f"- Left out, as no claim there decides the verdict (`--quick`): {names}"
     for earlier in record.chain:
         yield f"- Counts runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
     if isinstance(record.origin, Side):
@@ -98,12 +101,12 @@ def _claims(record: Record) -> Iterator[str]:
     yield "| metric | median of the runs | unit | runs | claim | allowed | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for claim in record.claims:
-        metric = runs[claim.metric]
-        values = summary.list_values(metric.runs)
+        metric = runs.get(claim.metric)
+        values = summary.list_values(metric.runs) if metric else []
         cells = (
             f"`{claim.metric}`",
-            str(averages.median(values)),
-            f"`{_plain(metric.unit)}`",
+            str(averages.median(values)) if metric else "not run",
+            f"`{_plain(metric.unit)}`" if metric else "",
             str(len(values)),
             claim.type,
             _region(claim),

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capsule import inventory, origin, summary
-from capsule.diff import changes, days, evidence, facts, inability, loads, rounds
+from capsule import inventory, origin, quick, summary
+from capsule.diff import changes, days, evidence, facts, inability, loads, rounds, skipped
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.diff.inability import Inability
@@ -37,6 +37,7 @@ class Side:
         image_override: Reference given with `--image`.
         nonce: The word that its fresh seeds follow from besides the original's id.
         added: Earlier verifications whose runs count with its own and are in it.
+        quick: Whether it is a verification that left out what decides nothing.
     """
 
     id: str | None
@@ -54,6 +55,7 @@ class Side:
     image_override: str | None
     nonce: str | None
     added: tuple[origin.Added, ...]
+    quick: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ class Pair:
         rerun: The same of the re-execution.
         refused: Why these runs are no evidence, None where they are.
         inability: Why no run of the re-execution could be made, None where one could.
+        skipped: Which side did not run it, being quick; None where both were to.
         names: What the sides are called.
     """
 
@@ -79,6 +82,7 @@ class Pair:
     rerun: MetricRuns | None
     refused: str | None = None
     inability: Inability | None = None
+    skipped: str | None = None
     names: Names = ROLES
 
 
@@ -127,6 +131,7 @@ def compare(
     side = rounds.pair_of(original, rerun)
     claims = original.claims
     pairs = tuple(pair_rounds(side, there, here) if side else pair_up(claims, there, here))
+    pairs = tuple(skipped.mark(pairs, original, rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)
@@ -162,6 +167,7 @@ def _side(record: Record, capsule_id: str | None) -> Side:
         image_override=record.image_override,
         nonce=record.nonce,
         added=record.chain,
+        quick=bool(quick.not_run(record)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from capsule import summary
-from capsule.diff import evidence
+from capsule.diff import evidence, skipped
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
@@ -69,6 +69,7 @@ def between(
         *_program(original, rerun),
         *_manifest(original, rerun),
         *way,
+        *skipped.notes(original, rerun),
     )
 
 

@@ -25,20 +25,30 @@ _LONGEST_SECONDS = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """How long the trials of the original took, together, with what ran before them."""
+    """How long the trials of the original took, together, with what ran before them.
+
+    Attributes:
+        trials: Their number.
+        seconds: Their time.
+        is_part: Whether the original has others besides, of benchmarks that are not repeated.
+    """
 
     trials: int
     seconds: float
+    is_part: bool = False
 
     @classmethod
-    def of(cls, record: Record) -> Measured:
-        """Those of a capsule, ended well or not."""
+    def of(cls, record: Record, plan: Plan) -> Measured:
+        """Those of a capsule that a plan repeats, ended well or not."""
+        planned = {trial.benchmark.id for group in plan.groups for trial in group.trials}
+        attempts = [one for one in record.attempts if one.trial.partition("/")[0] in planned]
         return cls(
-            trials=len(record.attempts),
+            trials=len(attempts),
             seconds=sum(
                 min((one.seconds or 0.0) + (one.setup_seconds or 0.0), _LONGEST_SECONDS)
-                for one in record.attempts
+                for one in attempts
             ),
+            is_part=len(attempts) < len(record.attempts),
         )
 
 
@@ -100,9 +110,10 @@ def describe_extent(outlook: Outlook) -> str:
     if outlook.original is None or outlook.seconds is None:
         return extent
     took = duration(outlook.original.seconds)
+    of_these = " of these benchmarks" if outlook.original.is_part else ""
     return (
         f"{extent}, about {duration(outlook.seconds)} at the original's speed, whose"
-        f" {count(outlook.original.trials, 'trial')} took {took}"
+        f" {count(outlook.original.trials, 'trial')}{of_these} took {took}"
     )
 
 

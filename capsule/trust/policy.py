@@ -23,6 +23,7 @@ from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Benchmark, Command, Manifest, Network, Operator
 from capsule.options import Limits
+from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
 from capsule.trust import ledger, outlook
 from capsule.trust.outlook import Outlook
@@ -197,7 +198,7 @@ def _announce(
         *_limits(prospect.limits),
         outlook.describe_writes(prospect),
         *_files(code, request.manifest),
-        *_benchmarks(request.manifest.benchmarks),
+        *_benchmarks(request.manifest.benchmarks, prospect.plan),
     ]
     if fault := ledger.fault():
         lines.append(f"what you sealed and began is not known: {fault}")
@@ -237,7 +238,10 @@ def _files(code: Code, manifest: Manifest) -> Iterator[str]:
         yield f"and {more} more files: `unzip -l` lists those of a capsule"
 
 
-def _benchmarks(benchmarks: tuple[Benchmark, ...]) -> Iterator[str]:
+def _benchmarks(every: tuple[Benchmark, ...], plan: Plan) -> Iterator[str]:
+    """Those of which anything would be started."""
+    planned = {trial.benchmark.id for group in plan.groups for trial in group.trials}
+    benchmarks = [benchmark for benchmark in every if benchmark.id in planned]
     for benchmark in benchmarks[:_SHOWN_BENCHMARKS]:
         yield f"{benchmark.id}: {_describe(benchmark)}"
     if (more := len(benchmarks) - _SHOWN_BENCHMARKS) > 0:

@@ -325,5 +325,6 @@ def next_command(
         "--image": further.image,
         "--levels": "own" if further.own_levels else None,
         "--nonce": further.nonce,
+        "--quick": further.quick,
     }
     return command("verify", original, flags={**rest, **flags})

@@ -69,6 +69,12 @@ def _add(parser: ArgumentParser) -> None:
         "planned others) until every claim is decided",
     )
     parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="run only what decides the verdict: the benchmarks that a primary claim is about which"
+        " is no ratio; claims on others are told as not run; recorded",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="show what would be started, fetched and written, and for about how long, and start"
@@ -175,6 +181,7 @@ VERIFY = Verb(
         "capsule verify mine.capsule.zip --until-decided",
         "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip",
         "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'",
+        "capsule verify stranger.capsule.zip --trust --quick",
         "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
     ),
     one="capsule",

@@ -4,6 +4,7 @@ REPRODUCED     the shift lies inside the frozen margin
 DIFFERENT      the shift lies outside it
 INCONCLUSIVE   neither can be said at the stated error rate; with advice where some helps
 REPORTED       a ratio that nobody claimed anything about
+SKIPPED        not run, as a quick verification leaves out what decides nothing
 
 verdict.freeze(claims, run values) -> FrozenClaim, ...      once, when a capsule is sealed
 verdict.advise_runs(record, there) -> int | None            how many fresh seeds to have next

@@ -35,6 +35,9 @@ def judge(pair: Pair) -> Judged:
     """
     claim = pair.claim
     blank = _blank(pair)
+    if pair.skipped is not None:
+        sentence = f"not run: {pair.skipped} left out what decides nothing (--quick)"
+        return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)

@@ -21,6 +21,7 @@ class Further:
         image: Reference that took the place of the original's image, None where none did.
         own_levels: Whether the program of this version of capsule measured in place of its own.
         nonce: The word that the seeds follow from besides the id, None for none.
+        quick: Whether what decides nothing is left out, as it was.
     """
 
     runs: int
@@ -28,6 +29,7 @@ class Further:
     image: str | None
     own_levels: bool
     nonce: str | None
+    quick: bool
 
 
 def advise_further(verdict: Verdict) -> Further | None:
@@ -51,6 +53,7 @@ def advise_further(verdict: Verdict) -> Further | None:
         image=rerun.image_override,
         own_levels="another-program" in codes,
         nonce=rerun.nonce,
+        quick=rerun.quick,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from capsule import stats
+from capsule import quick, stats
 from capsule.diff import Differences, SeedRule
 from capsule.diff.inability import Fault
 from capsule.diff.names import ROLES, Names
@@ -14,7 +14,7 @@ from capsule.notes import Note
 from capsule.record import FrozenClaim
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
-ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED"]
+ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED", "SKIPPED"]
 Method = Literal[
     "envelope",  # Welch's limits and its guard's (relabelings or ranks), the wider of each
     "welch",
@@ -184,7 +184,7 @@ class Judged:
     @property
     def decisive(self) -> bool:
         """Whether the capsule's verdict depends on it."""
-        return self.claim is not None and self.claim.primary and self.claim.type != "ratio"
+        return self.claim is not None and quick.decides(self.claim)
 
     @property
     def p_among_others(self) -> float:

@@ -83,6 +83,7 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     judged = replace(_decide(blank, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
+    assert judged.word != "SKIPPED"
     sentence = wording.threshold(judged.word, limits, claim=claim, log=log)
     return _advise(replace(judged, sentence=sentence), interval, None, b)
 
@@ -207,6 +208,7 @@ def _decide(blank: Judged, interval: stats.Interval) -> Judged:
 def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.original is not None
     assert judged.word != "REPORTED"
+    assert judged.word != "SKIPPED"
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":

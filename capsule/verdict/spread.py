@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -92,7 +92,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         else f"{of_value}no s_R: {obstacle}",
         mean=mean,
         mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
-        notes=tuple(_notes(across, used, precision)),
+        notes=tuple(_notes(across, used, precision, _find_skips(across.metric, verdicts))),
     )
 
 
@@ -159,13 +159,28 @@ def _obstacles_of_a_mean(
         yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
 
 
+def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
+    """Places of the re-executions that were quick and did not run a metric."""
+    return {
+        place
+        for place, verdict in enumerate(verdicts, 1)
+        for one in verdict.claims
+        if one.metric == metric and one.word == "SKIPPED"
+    }
+
+
 def _notes(
-    across: Across, used: Sequence[stats.Runs], precision: stats.Precision | None
+    across: Across,
+    used: Sequence[stats.Runs],
+    precision: stats.Precision | None,
+    skipped: Collection[int],
 ) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
-            lack = "such metric of its own" if side is None else "run with a value"
-            yield Note(code="left-out", sentence=f"{label(index)} has no {lack} and is left out")
+            lack = "has no such metric of its own" if side is None else "has no run with a value"
+            if index in skipped:
+                lack = "did not run it (--quick)"
+            yield Note(code="left-out", sentence=f"{label(index)} {lack} and is left out")
     if precision is None:
         return
     shared = _sides_with_common_seeds(used)

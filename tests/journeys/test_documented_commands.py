@@ -31,7 +31,6 @@ COPIED = (
     "tools",
 )
 
-
 QUICKSTART = (
     "python3 -m venv .venv && .venv/bin/pip install ."
     " && .venv/bin/capsule run manifests/quickstart.json"
@@ -101,8 +100,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
     ),
     "capsule diff A B C": Here(
-        command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip",
-        says="s_R",
+        command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip", says="s_R"
     ),
     "capsule run --resume NAME-….run": There(
         test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
@@ -204,6 +202,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'": Here(
         command="capsule verify a.capsule.zip --trust --allow-host --nonce 'SC26 committee 7'",
         says="under seeds drawn with --nonce",
+    ),
+    "capsule verify stranger.capsule.zip --trust --quick": There(
+        test="journeys/test_quick.py::test_what_decides_runs_as_in_the_whole_and_no_more"
     ),
     **dict.fromkeys(
         (

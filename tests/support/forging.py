@@ -39,6 +39,13 @@ CLAIMS: list[Document] = [
     {"metric": LOSS, "type": "equivalence", "margin": {"relative": 0.05}},
     {"metric": LOSS, "type": "bound", "at_most": 2.0},
 ]
+# two benchmarks that decide, and one that does not
+ALSO, MORE = "also/default/command/loss", "more/default/command/loss"
+SEVERAL: list[Document] = [
+    CLAIMS[0],
+    {**CLAIMS[0], "metric": ALSO},
+    {**CLAIMS[0], "metric": MORE, "primary": False},
+]
 ANOTHER_DAY = "2020-01-01T00:00:00.000+00:00"
 Change = Callable[[Record], Record]
 Files = dict[str, bytes]
@@ -62,7 +69,12 @@ def honest() -> Mapping[str, bytes]:
             "word": ("--nonce", "committee 7"),
         }.items():
             _run(user, "verify", "a", "--output", name, *words)
-        names = ("a", "other", "b", "seven", "ten", "word")
+        benchmarks = [{**BENCHMARK, "id": name} for name in ("tiny", "also", "more")]
+        path = write_manifest(user.folder, benchmarks=benchmarks, claims=SEVERAL)
+        _run(user, "run", path, "--output", "several")
+        _run(user, "verify", "several", "--output", "whole")
+        _run(user, "verify", "several", "--quick", "--output", "quick")
+        names = ("a", "other", "b", "seven", "ten", "word", "several", "whole", "quick")
         return {name: (user.folder / name).read_bytes() for name in names}
 
 
@@ -199,6 +211,55 @@ def with_manifest(**fields: object) -> Change:
         other = manifest.read(json.dumps(raw).encode(), where="forged", folder=None)
         plan = plans.make(other, verifies=record.verifies, runs=len(_fresh(record)) or None)
         return with_plan(replace(record, manifest=other), plans.to_json(plan))
+
+    return change
+
+
+def only_of(*benchmarks: str) -> Change:
+    """The runs of some benchmarks, under names as if there never were others."""
+
+    def change(record: Record) -> Record:
+        kept = (
+            group for group in record.plan["groups"] if _is_of(benchmarks, group["trials"][0]["id"])
+        )
+        groups = [
+            {**group, "id": f"{number:04d}-command-{group['seed']}"}
+            for number, group in enumerate(kept, 1)
+        ]
+        record = replace(
+            record,
+            attempts=tuple(one for one in record.attempts if _is_of(benchmarks, one.trial)),
+            samples=tuple(one for one in record.samples if _is_of(benchmarks, one.metric)),
+        )
+        return with_plan(record, {**record.plan, "groups": groups})
+
+    return change
+
+
+def _is_of(benchmarks: tuple[str, ...], path: str) -> bool:
+    return path.partition("/")[0] in benchmarks
+
+
+def quick(*changes: Change) -> Change:
+    """Some changes, and an origin that says that what decides nothing was left out."""
+
+    def change(record: Record) -> Record:
+        for one in (*changes, with_origin(quick=True)):
+            record = one(record)
+        return record
+
+    return change
+
+
+def made_later(*metrics: str) -> Change:
+    """The same claims, of which some pretend that they were made after the runs."""
+
+    def change(record: Record) -> Record:
+        claims = (
+            replace(one, later=True, primary=False) if one.metric in metrics else one
+            for one in record.claims
+        )
+        return replace(record, claims=tuple(claims))
 
     return change
 

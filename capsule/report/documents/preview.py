@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 
 
 def preview_to_json(preview: Preview) -> JsonObject:
-    """The plan with its first process start, engine and image under `first` and `here`."""
-    first = preview.invocation
+    """The plan with its first process start, engine and image under `first` and `here`, and what a
+    quick verification leaves out under `left_out`.
+    """
+    first, left_out = preview.invocation, preview.left_out
     return {
         **planning.to_json(preview.plan),
+        "left_out": None
+        if left_out is None
+        else {"benchmarks": list(left_out.benchmarks), "claims": left_out.claims},
         "setup": None if preview.setup is None else list(preview.setup.command),
         "first": {
             "command": list(first.command),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from capsule import stats, summary
+from capsule import quick, stats, summary
 from capsule.jsons import Json
 from capsule.origin import predecessor_id
 from capsule.record import Record
@@ -31,6 +31,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "verifies": record.verifies,
         "predecessor": predecessor_id(record.origin),
         "nonce": record.nonce,
+        "quick": bool(quick.not_run(record)),
         "added": [asdict(earlier) for earlier in record.chain],
         "started": record.started,
         "ended": record.ended,

@@ -29,7 +29,7 @@ _WARNINGS = 3
 _DESIGN = "pair"
 # where the images are one, and their names are not
 _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tree"}
-_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1}
+_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "SKIPPED": 2}
 
 SAID_ABOVE = frozenset(
     {"uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"}
@@ -134,12 +134,16 @@ def _rest(verdict: Verdict) -> str:
 
 
 def _other_metrics(verdict: Verdict) -> Iterator[str]:
-    secondary = [one for one in verdict.claims if not one.decisive and not _is_ratio(one)]
+    rest = [one for one in verdict.claims if not one.decisive]
+    if skipped := sum(one.word == "SKIPPED" for one in rest):
+        yield f"{count(skipped, 'claim')} not run"
+    judged = [one for one in rest if one.word != "SKIPPED"]
+    secondary = [one for one in judged if not _is_ratio(one)]
     if secondary:
         words = Counter(one.word for one in secondary)
         words_of_all = ", ".join(f"{number} {name}" for name, number in sorted(words.items()))
         yield f"{count(len(secondary), 'secondary claim')} ({words_of_all})"
-    ratios = sum(map(_is_ratio, verdict.claims))
+    ratios = sum(map(_is_ratio, judged))
     if ratios:
         yield f"{count(ratios, 'ratio')} only reported"
     if verdict.reported:

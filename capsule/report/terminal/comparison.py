@@ -27,7 +27,7 @@ _REPORTED_ROWS = 12
 _FACT_ROWS = 24
 _FACTS_OF_A_TOPIC = 6
 _FAILURE_ROWS = 3
-_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "REPRODUCED": 2, "REPORTED": 3}
+_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "REPRODUCED": 2, "REPORTED": 3, "SKIPPED": 4}
 
 
 def draw_whole(verdict: Verdict) -> Iterator[RenderableType]:
@@ -134,7 +134,7 @@ def _body(one: Judged, *numbers: str) -> RenderableType:
                 "dim",
             )
         )
-    if one.claim is not None and not one.claim.primary:
+    if one.claim is not None and not one.claim.primary and one.word != "SKIPPED":
         below.append(text("secondary claim: no part of the capsule's verdict", "dim"))
     return Group(Path(one.metric), *below)
 
@@ -203,7 +203,7 @@ def _leaf(value: object) -> str:
 
 
 def _footing(verdict: Verdict) -> Iterator[str]:
-    used = {one.seeds for one in verdict.claims}
+    used = {one.seeds for one in verdict.claims if one.word != "SKIPPED"}
     kinds = {
         "fresh": "fresh seeds, which follow from the id of the capsule that was verified",
         "pair": "the same seeds on both sides, by turns",
@@ -222,7 +222,8 @@ def _footing(verdict: Verdict) -> Iterator[str]:
 def _failure_rates(verdict: Verdict) -> Iterator[str]:
     """What the runs at hand say of how often a run fails, which is little when they are few."""
     first, second = verdict.differences.names.heads
-    both = {(_failures(one.original), _failures(one.rerun)) for one in verdict.claims}
+    ran = [one for one in verdict.claims if one.word != "SKIPPED"]
+    both = {(_failures(one.original), _failures(one.rerun)) for one in ran}
     for there, here in sorted(both)[:_FAILURE_ROWS]:
         yield f"Failed runs (and their rate at most, 95 % bound): {first} {there}, {second} {here}."
 

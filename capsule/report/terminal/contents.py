@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from capsule import averages, inventory, population, stats, summary
+from capsule import averages, inventory, population, quick, stats, summary
 from capsule.image import IDENTITIES
 from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
@@ -33,7 +33,7 @@ _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
 _SOURCES = 10
-_INPUTS = _PROGRAMS = 5
+_INPUTS = _PROGRAMS = _LEFT_OUT = 5
 
 
 def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
@@ -84,6 +84,8 @@ def _subject(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]
         yield "made of", before
     if record.nonce is not None:
         yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
+    if left_out := quick.not_run(record):
+        yield "quick", f"without {join_first(sorted(left_out), _LEFT_OUT)}: nothing there decides"
     for earlier in record.chain:
         yield "counts", f"{count(earlier.runs, 'run')} of {earlier.id}"
     if isinstance(record.origin, Side):
@@ -255,7 +257,7 @@ def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> Iterator[str]:
     yield f"{claim.type}{' (secondary: made or changed later)' if claim.later else secondary}"
     if claim.pattern.value:
         yield claim.pattern.value
-    yield wording.region(claim, runs)
+    yield "not run" if runs is None else wording.region(claim, runs)
 
 
 def _with_order(metric: MetricRuns) -> RenderableType:

@@ -78,6 +78,8 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     yield "image", _name_image(preview)
     for name, place in preview.programs.items():
         yield name, "not on this machine" if place is None else str(place)
+    if preview.left_out is not None:
+        yield "quick", preview.left_out.sentence
     trials = sum(len(group.trials) for group in plan.groups)
     starts = count(len(plan.groups), "process start")
     yield "starts", f"{starts}, {count(trials, 'trial')}; the first is {plan.groups[0].id}"

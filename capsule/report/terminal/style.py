@@ -22,6 +22,7 @@ STYLES: Mapping[ClaimWord, str] = {
     "DIFFERENT": "bold red",
     "INCONCLUSIVE": "bold yellow",
     "REPORTED": "cyan",
+    "SKIPPED": "dim",
 }
 
 

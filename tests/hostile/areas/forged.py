@@ -30,13 +30,13 @@ def _forge(user: User, name: str, change: Change, source: str) -> None:
         forge(change(capsule.record), carry(capsule), user.folder / name)
 
 
-def _diff(change: Change, source: str = "b") -> Prepare:
+def _diff(change: Change, source: str = "b", original: str = "a") -> Prepare:
     """The honest original beside a forged verification."""
 
     def prepare(user: User) -> list[str | Path]:
-        _lay(user, "a")
+        _lay(user, original)
         _forge(user, "forged", change, source)
-        return ["diff", "a", "forged"]
+        return ["diff", original, "forged"]
 
     return prepare
 
@@ -102,11 +102,11 @@ def _honestly(*words: str) -> Prepare:
     return prepare
 
 
-def _add(change: Change) -> Prepare:
+def _add(change: Change, source: str = "b", original: str = "a", *words: str) -> Prepare:
     def prepare(user: User) -> list[str | Path]:
-        _lay(user, "a")
-        _forge(user, "forged", change, "b")
-        return ["verify", "a", "--add", "forged", *AS_A_STRANGER]
+        _lay(user, original)
+        _forge(user, "forged", change, source)
+        return ["verify", original, "--add", "forged", *words, *AS_A_STRANGER]
 
     return prepare
 
@@ -179,6 +179,56 @@ CASES = (
     _refuse("look-dropped", _diff(forging.with_origin(look=None)), "its origin says None"),
     _refuse("earlier-date", _diff(forging.earlier), "before the original ended"),
     _refuse("earlier-trial", _diff(forging.earlier_trial), "before the original ended"),
+    # what a quick one left out
+    _refuse(
+        "quick-unsaid",
+        _diff(forging.with_origin(quick=False), "quick", "several"),
+        "is missing from the plan",
+    ),
+    _refuse(
+        "quick-unsaid-alone", _check(forging.only_of("tiny", "also"), "whole"), "trial more/default"
+    ),
+    _refuse("quick-said", _diff(forging.quick(), "whole", "several"), "does not follow from the"),
+    _refuse(
+        "quick-without-what-decides",
+        _diff(forging.quick(forging.only_of("also")), "whole", "several"),
+        "trial tiny/default/command/",
+    ),
+    _refuse(
+        "quick-by-a-claim-made-later",
+        _diff(
+            forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS)),
+            "whole",
+            "several",
+        ),
+        "its claim on tiny/default/command/loss is not the original's",
+    ),
+    _refuse(
+        "quick-by-no-claim",
+        _check(
+            forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS, forging.ALSO)),
+            "whole",
+        ),
+        "and no claim of its decides anything",
+    ),
+    _refuse(
+        "quick-of-all", _diff(forging.quick()), "a claim that decides is about every benchmark"
+    ),
+    _refuse(
+        "quick-added",
+        _add(forging.quick(forging.only_of("also")), "whole", "several", "--quick"),
+        "trial tiny/default/command/",
+    ),
+    _refuse(
+        "quick-claims-gone",
+        _diff(forging.without_claims, "quick", "several"),
+        "the claim on more/default/command/loss is missing",
+    ),
+    _refuse(
+        "quick-claims-widened",
+        _diff(forging.widen, "quick", "several"),
+        "its claim on tiny/default/command/loss is not the original's",
+    ),
     # what ran
     _refuse(
         "another-command",
@@ -275,6 +325,7 @@ CASES = (
         "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
     ),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
+    _tell("quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing"),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),

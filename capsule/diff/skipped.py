@@ -1,0 +1,42 @@
+"""What a quick verification did not run: claims that it says nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from capsule import quick
+from capsule.notes import Note
+from capsule.record import Record
+
+if TYPE_CHECKING:
+    from capsule.diff import Pair
+
+
+def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pair]:
+    """The same pairs, each with the sides that left it out."""
+    there, here = quick.not_run(original), quick.not_run(rerun)
+    if not (there or here):
+        yield from pairs
+        return
+    for pair in pairs:
+        benchmark = quick.benchmark_of(pair.metric)
+        sides = [pair.names.there] * (benchmark in there) + [pair.names.here] * (benchmark in here)
+        yield replace(pair, skipped=" and ".join(sides)) if sides else pair
+
+
+def notes(original: Record, rerun: Record) -> Iterator[Note]:
+    """How much of what the original claims was not run, where the re-execution was quick."""
+    left_out = quick.not_run(rerun)
+    if not left_out:
+        return
+    claims = [one for one in original.claims if quick.benchmark_of(one.metric) in left_out]
+    if claims:
+        one, some = len(claims) == 1, f"{len(claims)} claim{'s' * (len(claims) > 1)}"
+        if not any(map(quick.decides, claims)):
+            some += f" that {'decides' if one else 'decide'} nothing"
+    else:
+        one, some = len(left_out) == 1, f"{len(left_out)} benchmark{'s' * (len(left_out) > 1)}"
+        some += " without a claim"
+    yield Note(code="quick", sentence=f"with --quick: {some} {'was' if one else 'were'} not run")

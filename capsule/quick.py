@@ -1,0 +1,92 @@
+"""What a quick verification runs: the benchmarks that decide, chosen before anything is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from capsule.manifest import Manifest
+from capsule.origin import Origin, Verification
+from capsule.record import FrozenClaim, Record
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """What of a capsule no quick verification runs.
+
+    Attributes:
+        benchmarks: Ids of those that no deciding claim is about, in the manifest's order.
+        ran: How many others there are.
+        claims: Number of claims about them, none of which decides.
+    """
+
+    benchmarks: tuple[str, ...]
+    ran: int
+    claims: int
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        if not self.benchmarks:
+            return "--quick leaves nothing out: a claim that decides is about every benchmark"
+        total = self.ran + len(self.benchmarks)
+        more = len(self.benchmarks) - _SHOWN
+        names = ", ".join(self.benchmarks[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        claims = f"{self.claims or 'no'} claim{'' if self.claims == 1 else 's'}"
+        return (
+            f"--quick runs {self.ran} of {total} benchmarks, and leaves out what decides nothing:"
+            f" {names}, with {claims}"
+        )
+
+
+def decides(claim: FrozenClaim) -> bool:
+    """Whether a capsule's verdict depends on a claim."""
+    return claim.primary and claim.type != "ratio"
+
+
+def benchmark_of(metric: str) -> str:
+    """Id of the benchmark that a metric path begins with."""
+    return metric.partition("/")[0]
+
+
+def deciding(origin: Origin, claims: Iterable[FrozenClaim]) -> frozenset[str] | None:
+    """Ids of the benchmarks that a run with this origin is of, None for all.
+
+    Args:
+        origin: Of the run.
+        claims: As frozen by the original of a verification.
+    """
+    if not isinstance(origin, Verification) or not origin.quick:
+        return None
+    return deciding_benchmarks(claims)
+
+
+def deciding_benchmarks(claims: Iterable[FrozenClaim]) -> frozenset[str]:
+    """Ids of the benchmarks that at least one deciding claim is about."""
+    return frozenset(benchmark_of(claim.metric) for claim in claims if decides(claim))
+
+
+def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
+    """What a quick verification does not run.
+
+    Args:
+        manifest: Of the capsule that is verified.
+        claims: As that capsule froze them.
+    """
+    kept = deciding_benchmarks(claims)
+    names = [benchmark.id for benchmark in manifest.benchmarks]
+    return LeftOut(
+        benchmarks=tuple(name for name in names if name not in kept),
+        ran=sum(name in kept for name in names),
+        claims=sum(benchmark_of(claim.metric) not in kept for claim in claims),
+    )
+
+
+def not_run(record: Record) -> frozenset[str]:
+    """Ids of the benchmarks that a record has no runs of because it was quick."""
+    kept = deciding(record.origin, record.claims)
+    if kept is None:
+        return frozenset()
+    return frozenset(benchmark.id for benchmark in record.manifest.benchmarks) - kept
