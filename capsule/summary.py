@@ -9,6 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
+from capsule import stats
 from capsule.averages import FEW, VERY_FEW, mean, median
 from capsule.manifest import Claim, Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
@@ -70,6 +71,7 @@ class MetricRuns:
         controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
         earlier: How many runs more earlier verifications made. Of a metric of the machine they are
             left out: it was another one, or the same one on another day.
+        reckoned: As statistics takes them, by resolution; None where that is not to be kept.
     """
 
     metric: str
@@ -83,6 +85,10 @@ class MetricRuns:
     controls: tuple[Run, ...] = ()
     earlier: int = 0
     _values: tuple[float, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    # not carried over to a copy, which may have other runs
+    reckoned: dict[float, stats.Runs] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def values(self) -> tuple[float, ...]:
