@@ -50,7 +50,7 @@ def diff(
         raise UsageError("a capsule is compared with one other or more, and none is named")
     # Every judgement needs it. Imported by whoever calls it first, deep inside, it takes a third
     # longer: there Python maps and unmaps a piece of its stack at every other call.
-    import scipy.special  # noqa: F401
+    from capsule.stats import special  # noqa: F401
 
     with pause_collector(), ExitStack() as stack:
         capsules = [stack.enter_context(reading.read(Path(original), expected))]

@@ -43,7 +43,20 @@ def numbers(metric: MetricRuns) -> list[float]:
 def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
     """The runs that have a value, at the metric's resolution or the one given."""
     resolution = metric.resolution if resolution is None else resolution
-    return stats.Runs.of(values(metric), resolution=resolution)
+    kept = metric.reckoned
+    if kept is None:
+        return stats.Runs.of(values(metric), resolution=resolution)
+    if resolution not in kept:
+        kept[resolution] = stats.Runs.of(values(metric), resolution=resolution)
+    return kept[resolution]
+
+
+def keep(metric: MetricRuns | None) -> MetricRuns | None:
+    """The same metric, of which `runs` is made once, for as long as this copy is there."""
+    if metric is not None:
+        metric = replace(metric)
+        object.__setattr__(metric, "reckoned", {})
+    return metric
 
 
 def series(run: Run) -> Sequence[float]:

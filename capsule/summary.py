@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from capsule.averages import FEW, VERY_FEW, finite, mean, median
+from capsule import stats
+from capsule.averages import FEW, VERY_FEW, mean, median
 from capsule.manifest import Claim, Direction, Kind, Metric, Per
 from capsule.record import Attempt, Record, Samples
+from capsule.reduction import first_not_finite, mean_of_last, run_values_of, worst
 from capsule.trajectories import alike
 
 FORMAT = "capsule-metrics/1"
@@ -70,6 +71,7 @@ class MetricRuns:
         controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
         earlier: How many runs more earlier verifications made. Of a metric of the machine they are
             left out: it was another one, or the same one on another day.
+        reckoned: As statistics takes them, by resolution; None where that is not to be kept.
     """
 
     metric: str
@@ -83,6 +85,10 @@ class MetricRuns:
     controls: tuple[Run, ...] = ()
     earlier: int = 0
     _values: tuple[float, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    # not carried over to a copy, which may have other runs
+    reckoned: dict[float, stats.Runs] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -146,35 +152,6 @@ def final_outcome(attempt: Attempt) -> bool:
     return attempt.outcome != "interrupted"
 
 
-def run_value(samples: Sequence[Samples], few: int = FEW) -> float | None:
-    """One number for a run, None when there is none or a value is not finite.
-
-    Repeated calls have the median of the values after warm-up, where an even number of values has
-    the mean of the two middle ones. A curve has its last value. Values of nodes and blocks are
-    different things, not repetitions, and have the worst one by the metric's direction (the
-    largest one where lower is better, or nothing is); so have ranks, each with its own number.
-
-    Args:
-        samples: All values, one for each rank that reported the metric.
-        few: Of how many values numpy need not find the median.
-    """
-    if len(samples) == 1:
-        return _rank_value(samples[0], few)
-    numbers = [_rank_value(one, few) for one in samples]
-    if not numbers or None in numbers:
-        return None
-    return _worst([number for number in numbers if number is not None], samples[0].direction)
-
-
-def _rank_value(samples: Samples, few: int) -> float | None:
-    values = samples.values[samples.warmup :]
-    if samples.steps is not None:
-        return median(values[-1:], few)
-    if samples.per in ("node", "block"):
-        return _worst(values, samples.direction) if values and finite(values) else None
-    return median(values, few)
-
-
 def values_for(claim: Claim, metric: MetricRuns) -> MetricRuns:
     """The same runs with the value each that a claim judges.
 
@@ -195,19 +172,7 @@ def _with_mean_of_last(run: Run, k: int) -> Run:
     means = [mean for line in run.samples if (mean := mean_of_last(line, k)) is not None]
     if not means or len(means) < len(run.samples):
         return replace(run, status="failed", value=None)
-    return replace(run, value=_worst(means, run.samples[0].direction))
-
-
-def mean_of_last(samples: Samples, k: int) -> float | None:
-    """The mean of the last `k` values of a curve, None where it has fewer, or is none."""
-    values = samples.values[samples.warmup :]
-    if samples.steps is None or len(values) < k:
-        return None
-    return mean(values[-k:])
-
-
-def _worst(values: Sequence[float], direction: Direction) -> float:
-    return min(values) if direction == "higher" else max(values)
+    return replace(run, value=worst(means, run.samples[0].direction))
 
 
 def calls(run: Run) -> Sequence[float]:
@@ -249,59 +214,66 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     for trial in planned_trials(record.plan):
         subjects.setdefault(trial["id"].rpartition("/")[0], []).append(trial)
     metrics = {}
-    for subject, trials in subjects.items():
+    for subject, planned in subjects.items():
         benchmark, _, framework = subject.split("/")
+        trials = [_trial(trial, final.get(trial["id"])) for trial in planned]
         for metric in benchmarks[benchmark].due(framework):
             path = f"{subject}/{metric.name}"
             own = trials
             if earlier and metric.kind == "machine":
-                own = [trial for trial in trials if int(trial["seed"]) not in earlier]
-            runs = _runs(own, final, samples.pop(path, ()), few)
+                own = [trial for trial in trials if trial.seed not in earlier]
+            runs = _runs(own, samples.pop(path, ()), few)
             if runs:
                 metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
     return dict(sorted(metrics.items()))
 
 
-def _runs(
-    trials: Iterable[Mapping[str, Any]],
-    final: Mapping[str, Attempt],
-    samples: Iterable[Samples],
-    few: int,
-) -> list[Run]:
+class _Trial(NamedTuple):
+    """A planned trial, and what the runs of all its metrics have of the attempt that settled it."""
+
+    id: str
+    seed: int
+    seed_source: str
+    completed: bool
+    otherwise: RunStatus
+    failure: Attempt | None
+    started: str | None
+
+
+def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
+    return _Trial(
+        id=planned["id"],
+        seed=int(planned["seed"]),
+        seed_source=planned["seed_source"],
+        completed=attempt is not None and attempt.outcome == "completed",
+        otherwise="missing" if attempt is None else "failed",
+        failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
+        started=attempt.started if attempt else None,
+    )
+
+
+def _runs(trials: Sequence[_Trial], samples: Iterable[Samples], few: int) -> list[Run]:
     """One metric's runs, of which none counts where all are controls."""
     lines: dict[str, list[Samples]] = {}
     for line in samples:
         lines.setdefault(line.trial, []).append(line)
-    runs = [
-        _run(trial, final.get(trial["id"]), tuple(lines.get(trial["id"], ())), few)
-        for trial in trials
-    ]
+    reported = [tuple(lines.get(trial.id, ())) for trial in trials]
+    runs = list(map(_run, trials, reported, run_values_of(reported, few)))
     return runs if any(run.seed_source != "control" for run in runs) else []
 
 
-def _run(
-    trial: Mapping[str, Any], attempt: Attempt | None, samples: tuple[Samples, ...], few: int
-) -> Run:
-    value = None
-    if samples and attempt and attempt.outcome == "completed":
-        value = run_value(samples, few)
+def _run(trial: _Trial, samples: tuple[Samples, ...], value: float | None) -> Run:
     run: Any = _Draft()
-    run.seed, run.seed_source, run.trial = int(trial["seed"]), trial["seed_source"], trial["id"]
-    run.status = "missing" if attempt is None else "failed" if value is None else "ok"
-    run.value = value
-    run.samples = () if value is None else samples
-    run.trajectory = None
-    run.not_finite = _not_finite(samples) if value is None else None
-    run.failure = attempt if attempt is not None and attempt.outcome == "failed" else None
-    run.started = attempt.started if attempt else None
+    run.trial, run.seed, run.seed_source, completed, otherwise, run.failure, run.started = trial
+    run.trajectory = run.not_finite = None
+    if completed and value is not None:
+        run.status, run.value, run.samples = "ok", value, samples
+    else:
+        run.status, run.value, run.samples = otherwise, None, ()
+        run.not_finite = first_not_finite(samples)
     run.__class__ = Run
     made: Run = run
     return made
-
-
-def _not_finite(samples: tuple[Samples, ...]) -> float | None:
-    values = (value for line in samples for value in line.values)
-    return next((value for value in values if not math.isfinite(value)), None)
 
 
 def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -> MetricRuns:

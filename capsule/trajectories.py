@@ -12,6 +12,8 @@ _COUNTS = 5
 
 def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
     """For each place whose series all stand elsewhere too, the first place where they do."""
+    if _begin_apart(runs):
+        return {}
     places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}
     for place, metrics in enumerate(runs):
         if all(metrics):
@@ -26,6 +28,12 @@ def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
                     first[place] = first[earlier] = first.get(earlier, earlier)
                     break
     return first
+
+
+def _begin_apart(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> bool:
+    """Whether no two begin with the same value, as most do not: then nothing else is looked at."""
+    first = [metrics[0][0].values[0] for metrics in runs if all(metrics)]
+    return len(set(first)) == len(first)
 
 
 def _tells(lines: tuple[Samples, ...]) -> bool:

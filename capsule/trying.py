@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import places, summary
+from capsule import places, reduction
 from capsule import plan as planning
 from capsule import session as sessions
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
@@ -144,5 +144,5 @@ def _report(metric: Metric, samples: Sequence[Samples]) -> Reported:
     return Reported(
         metric=metric,
         count=sum(len(one.values) for one in samples),
-        value=summary.run_value(samples),
+        value=reduction.run_value(samples),
     )

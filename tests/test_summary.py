@@ -6,11 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from hypothesis import given
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capsule import averages, digest, summary
+from capsule import averages, digest, reduction, summary
 from capsule.record import Record
+from capsule.series import pack
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_record
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
@@ -197,3 +199,47 @@ def test_few_counts_in_a_row_may_agree_by_chance_and_many_do_not() -> None:
 def test_what_a_machine_repeats_is_no_trajectory() -> None:
     times = dict.fromkeys(SEEDS, (0.1, 0.2, 0.3))
     assert trajectories(make_record(step_times=times), STEP_TIME) == [None] * len(SEEDS)
+
+
+PLACES = st.sampled_from([0.0, -0.0, 1.0, 5e-324, -5e-324, 1.7e308, math.inf, -math.inf, math.nan])
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[Sequence[float]]:
+    """Series of one length, long enough together for numpy, with zeros, infinities and ties."""
+    length = draw(st.integers(min_value=17, max_value=40))
+    random = np.random.default_rng(draw(st.integers(min_value=0, max_value=2**32)))
+    scale = draw(st.sampled_from([1e-310, 1.0, 5e307]))
+    table = random.integers(-3, 4, (40, length)) * draw(st.sampled_from([1.0, 0.1])) * scale
+    table[::3] = random.normal(0, scale / 10, table[::3].shape)
+    for row in range(0, 40, 2):
+        table[row, random.integers(0, length, 3)] = draw(PLACES)
+    return [pack(row) for row in table.tolist()]
+
+
+@settings(max_examples=40)
+@given(tables(), st.booleans())
+def test_medians_of_many_series_are_those_of_each(
+    table: list[Sequence[float]], uneven: bool
+) -> None:
+    if uneven:
+        table[5] = pack(table[5][1:])
+    expected = [averages.median(row) for row in table]
+    assert list(map(repr, averages.medians(table))) == list(map(repr, expected))
+    assert averages.medians([]) == []
+    assert averages.medians([pack([]), pack([])]) == [None, None]
+
+
+@settings(max_examples=40)
+@given(tables(), st.integers(min_value=0, max_value=17))
+def test_values_of_many_runs_are_those_of_each(table: list[Sequence[float]], warmup: int) -> None:
+    line = make_record().samples[0]
+    runs = [
+        (dataclasses.replace(line, steps=None, per="call", values=row, warmup=warmup),)
+        for row in table
+    ]
+    curve = dataclasses.replace(line, steps=pack(range(17)), values=table[0][:17])
+    nodes = dataclasses.replace(runs[0][0], per="node")
+    for several in (runs, runs * 4, [*runs, (curve,), (), (nodes,), (runs[0][0], runs[1][0])]):
+        values = list(reduction.run_values_of(several))
+        assert list(map(repr, values)) == [repr(reduction.run_value(run)) for run in several]

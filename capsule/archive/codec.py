@@ -13,7 +13,7 @@ from sys import intern
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
-from capsule.archive import forms, images, lines, setup
+from capsule.archive import forms, images, lines, run_list, setup
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
 from capsule.archive.strict import parse
 from capsule.collector import return_memory
@@ -96,16 +96,7 @@ def metrics(record: Record) -> Iterator[bytes]:
 
 
 def _list_runs(runs: Sequence[Run]) -> _Written:
-    """The runs of a metric there, of which there are as many as lines of samples."""
-    if not runs:
-        return _Written("[]")
-    outer, inner = "\n        ", "\n          "
-    entries = [
-        f'{{{inner}"seed": {run.seed},{inner}"seed_source": "{run.seed_source}"'
-        f',{inner}"status": "{run.status}",{inner}"value": {_indent(run.value, inner)}{outer}}}'
-        for run in runs
-    ]
-    return _Written(f"[{outer}{f',{outer}'.join(entries)}{outer[:-2]}]")
+    return _Written(run_list.write(runs))
 
 
 def pretty(value: Any) -> bytes:

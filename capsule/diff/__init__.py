@@ -129,9 +129,8 @@ def compare(
     relation = image_relation(original, rerun)
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
-    claims = original.claims
-    pairs = tuple(pair_rounds(side, there, here) if side else pair_up(claims, there, here))
-    pairs = tuple(skipped.mark(pairs, original, rerun))
+    met = pair_rounds(side, there, here) if side else pair_up(original.claims, there, here)
+    pairs = tuple(skipped.mark(met, original, rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)

@@ -107,7 +107,9 @@ def _shares_values(original: MetricRuns, rerun: MetricRuns) -> bool:
 
 
 def _shares_series(original: MetricRuns, rerun: MetricRuns) -> bool:
-    # few begin alike, and only of these are all values looked at
+    # few begin alike, and only of these are more values looked at
+    if _first_values(original).isdisjoint(_first_values(rerun)):
+        return False
     starts = set(map(_start, original.runs))
     runs = [run for run in rerun.runs if _start(run) in starts]
     series = {_series(run.samples): run.samples for run in original.runs} if runs else {}
@@ -116,6 +118,10 @@ def _shares_series(original: MetricRuns, rerun: MetricRuns) -> bool:
         for run in runs
         if _series(run.samples) in series
     )
+
+
+def _first_values(metric: MetricRuns) -> set[float]:
+    return {run.samples[0].values[0] for run in metric.runs if run.samples}
 
 
 def _start(run: Run) -> tuple[float, ...]:

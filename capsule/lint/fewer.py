@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from capsule import stats, summary
+from capsule import reduction, stats, summary
 from capsule.manifest import looks
 from capsule.manifest.model import Claim, Manifest
 from capsule.manifest.paths import match, matches
@@ -117,7 +117,7 @@ def _both_values(metric: MetricRuns, last: int, *, log: bool) -> Iterator[tuple[
     for run in metric.runs:
         if run.series is None or run.trajectory not in (None, run.seed):
             continue
-        mean, value = (summary.mean_of_last(run.series, k) for k in (last, 1))
+        mean, value = (reduction.mean_of_last(run.series, k) for k in (last, 1))
         if mean is None or value is None or (log and min(mean, value) <= 0):
             continue
         yield (math.log(mean), math.log(value)) if log else (mean, value)

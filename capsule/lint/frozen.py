@@ -41,7 +41,8 @@ def narrowest_spreads(n_a: int, n_b: int, *, alpha: float, power: float) -> floa
         return math.inf
     # to read a capsule needs neither
     import numpy as np
-    from scipy import special
+
+    from capsule.stats import special
 
     random = np.random.default_rng([_SEED, n_a, n_b])
     shift = math.sqrt(1 / n_a + 1 / n_b) * np.abs(random.standard_normal(_REPETITIONS))

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import special
-
+from capsule.stats import special
 from capsule.stats.interval import Interval
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]

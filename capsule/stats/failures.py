@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-from scipy import special
-
+from capsule.stats import special
 from capsule.stats.power import MOST_RUNS
 
 # Fisher's one-sided p at which two rates are too unequal to be called reproduced. Equal rates of

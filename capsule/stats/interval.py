@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, Protocol
 
-from scipy import special
-
-from capsule.stats import permutation, ranks
+from capsule.stats import permutation, ranks, special
 from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]

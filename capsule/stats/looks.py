@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+
+from capsule.stats import special
 
 MOST_LOOKS = 5
 # beyond it a standard normal variable has a probability of 1e-19

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy import special
-
-from capsule.stats import permutation, ranks
+from capsule.stats import permutation, ranks, special
 from capsule.stats.decision import Region
 from capsule.stats.interval import welch
 from capsule.stats.runs import Runs

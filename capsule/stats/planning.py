@@ -8,9 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from capsule.stats import permutation, ranks
+from capsule.stats import permutation, ranks, special
 from capsule.stats.decision import Region
 from capsule.stats.interval import level_in_use, one_set
 from capsule.stats.power import MOST_RUNS, verdict_probability

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from scipy import special
 
-from capsule.stats import permutation
+from capsule.stats import permutation, special
 from capsule.stats.decision import Region
 from capsule.stats.interval import Interval, level_in_use, one_set, satterthwaite, undo_one_set
 from capsule.stats.runs import Runs

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
+from capsule.stats import special
 from capsule.stats.runs import Runs
 
 _EXACT_PAIRS = 2500

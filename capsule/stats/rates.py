@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from capsule.stats import special
 from capsule.stats.power import MOST_RUNS, Answer
 
 # pairs of rates at which a probability is taken, close together where failures are rare: up to 500

@@ -25,8 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy import special
-
+from capsule.stats import special
 from capsule.stats.machines import Machines
 from capsule.stats.runs import Runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
+from capsule.stats import special
 
 # nobody takes more, and distances near the smallest float overflow
 MOST_SAMPLES = 10**12

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+
+from capsule.stats import special
 
 _BATCH = 5
 # of the largest value: a mean below it may be the rounding of a sum that is zero

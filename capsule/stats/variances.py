@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
+
+from capsule.stats import special
 
 
 def variance_ratio(

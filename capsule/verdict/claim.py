@@ -34,6 +34,7 @@ def judge(pair: Pair) -> Judged:
     Never raises for what a record can hold: every obstacle is an outcome with a sentence.
     """
     claim = pair.claim
+    pair = replace(pair, original=population.keep(pair.original), rerun=population.keep(pair.rerun))
     blank = _blank(pair)
     if pair.skipped is not None:
         sentence = f"not run: {pair.skipped} left out what decides nothing (--quick)"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from capsule import digest, plan, summary
-from capsule.archive import codec, crate
+from capsule.archive import codec, crate, run_list
 from capsule.record import Record
+from capsule.summary import Run, RunStatus
 from tests.support import bulk
 
 
@@ -37,6 +38,24 @@ def test_metrics_that_are_hashed_take_no_more_memory_than_a_few_of_them(record: 
         tracemalloc.stop()
     assert hashed == digest.of_bytes(whole)
     assert peak < len(whole) / 20
+
+
+def run_of(seed: int) -> Run:
+    value = None if seed % 3 == 0 else seed / 7e9
+    source = ("fresh", "manifest")[seed % 2]
+    status: RunStatus = "failed" if value is None else "ok"
+    return Run(seed=seed, seed_source=source, trial="t", status=status, value=value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 999, 1000, 1001, 2500])
+def test_a_list_of_runs_is_written_as_any_json(count: int) -> None:
+    runs = list(map(run_of, range(count)))
+    written = json.loads(run_list.write(runs))
+    assert [(run["seed"], run["value"]) for run in written] == [(r.seed, r.value) for r in runs]
+    document = codec.pretty({"metrics": {"m": {"runs": written}}})
+    assert document == b'{\n  "metrics": {\n    "m": {\n      "runs": %b\n    }\n  }\n}\n' % (
+        run_list.write(runs).encode()
+    )
 
 
 def test_a_plan_is_named_by_its_canonical_json_however_many_starts_it_has() -> None:

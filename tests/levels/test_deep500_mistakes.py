@@ -22,7 +22,7 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 
-from capsule import averages, summary
+from capsule import averages, reduction, summary
 from capsule.levels import catalog, frameworks, networks, operators
 from capsule.levels.frameworks import Framework
 from capsule.levels.frameworks.base import Call, NativeTensor
@@ -310,7 +310,7 @@ def test_slow_first_calls_are_warm_up(device: Device) -> None:
     usual = (device.LAUNCH + device.WORK) / 1e9
     assert [seconds > usual for seconds in times.values] == [True] * 2 + [False] * 4
     line = replace(make_record().samples[0], values=times.values, warmup=times.warmup)
-    assert summary.run_value((line,)) == usual
+    assert reduction.run_value((line,)) == usual
     mean = statistics.fmean(times.values)  # the mistake
     assert mean > 1.28 * usual
 

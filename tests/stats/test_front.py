@@ -39,6 +39,48 @@ def test_a_check_reckons_with_nothing_heavy(tmp_path: Path) -> None:
     assert heavy_modules_after(statement, str(capsule)) == []
 
 
+def run(program: str) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_scipy_drags_in_no_compiler_and_no_test_framework() -> None:
+    run(
+        "import numpy, sys; there = set(sys.modules)\n"
+        "from capsule.stats import special\n"
+        "new = set(sys.modules) - there\n"
+        "assert 'scipy.special' in new\n"
+        "assert not new & {'numpy.f2py', 'numpy.testing', 'numpy.ma', 'numpy.random'}, new"
+    )
+
+
+@pytest.mark.parametrize("before", ["", "import numpy.ma, numpy.random", "import scipy.stats"])
+def test_numpy_is_whole_after_scipy_was_imported(before: str) -> None:
+    """Whatever was imported earlier, by whatever name a submodule is asked for."""
+    run(
+        f"{before}\n"
+        "from capsule.stats import special\n"
+        "import sys, numpy, scipy.special\n"
+        "assert special.ndtr is scipy.special.ndtr\n"
+        "assert numpy.ma is sys.modules['numpy.ma']\n"
+        "assert numpy.random.default_rng(1).random() == numpy.random.default_rng(1).random()\n"
+        "from numpy import testing; import numpy.testing as same\n"
+        "assert testing is same is numpy.testing\n"
+        "import scipy.stats; scipy.stats.norm.rvs(random_state=1)\n"
+        "from numpy.f2py import get_include; from numpy import f2py\n"
+        "assert f2py.get_include is get_include"
+    )
+
+
+def test_scipy_itself_finds_what_it_was_kept_from() -> None:
+    run(
+        "from capsule.stats import special\n"
+        "import numpy, scipy._lib.array_api_compat.numpy as names\n"
+        "assert names.random.default_rng is numpy.random.default_rng\n"
+        "assert names.ma.masked is numpy.ma.masked\n"
+        "assert not hasattr(names.testing, 'nothing')"
+    )
+
+
 def test_every_name_of_the_front_leads_to_its_module() -> None:
     for name in stats.__all__:
         assert getattr(stats, name) is not None

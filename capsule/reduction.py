@@ -1,0 +1,77 @@
+"""One number out of the raw samples of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from capsule.averages import FEW, VERY_FEW, finite, mean, median, medians
+from capsule.manifest import Direction
+from capsule.record import Samples
+
+# values of different things, not repetitions
+_WORST_OF = ("node", "block")
+# so many short series are copied at a time
+_TOGETHER = 128
+
+
+def run_value(samples: Sequence[Samples], few: int = FEW) -> float | None:
+    """One number for a run, None when there is none or a value is not finite.
+
+    Repeated calls have the median of the values after warm-up, where an even number of values has
+    the mean of the two middle ones. A curve has its last value. Values of nodes and blocks are
+    different things, not repetitions, and have the worst one by the metric's direction (the
+    largest one where lower is better, or nothing is); so have ranks, each with its own number.
+
+    Args:
+        samples: All values, one for each rank that reported the metric.
+        few: Of how many values numpy need not find the median.
+    """
+    if len(samples) == 1:
+        return _rank_value(samples[0], few)
+    numbers = [_rank_value(one, few) for one in samples]
+    if not numbers or None in numbers:
+        return None
+    return worst([number for number in numbers if number is not None], samples[0].direction)
+
+
+def _rank_value(samples: Samples, few: int) -> float | None:
+    values = samples.values[samples.warmup :]
+    if samples.steps is not None:
+        return median(values[-1:], few)
+    if samples.per in _WORST_OF:
+        return worst(values, samples.direction) if values and finite(values) else None
+    return median(values, few)
+
+
+def mean_of_last(samples: Samples, k: int) -> float | None:
+    """The mean of the last `k` values of a curve, None where it has fewer, or is none."""
+    values = samples.values[samples.warmup :]
+    if samples.steps is None or len(values) < k:
+        return None
+    return mean(values[-k:])
+
+
+def worst(values: Sequence[float], direction: Direction) -> float:
+    """The one that is farthest from where a metric is to go; the largest where that is nowhere."""
+    return min(values) if direction == "higher" else max(values)
+
+
+def run_values_of(runs: Sequence[tuple[Samples, ...]], few: int = FEW) -> Iterator[float | None]:
+    """`run_value` of each run; of many that repeat a few calls of several at once."""
+    for start in range(0, len(runs), _TOGETHER):
+        part = runs[start : start + _TOGETHER]
+        if all(len(samples) == 1 and _repeats_few_calls(samples[0]) for samples in part):
+            yield from medians([line.values[line.warmup :] for (line,) in part])
+        else:
+            yield from [run_value(samples, few) for samples in part]
+
+
+def _repeats_few_calls(line: Samples) -> bool:
+    return line.steps is None and line.per not in _WORST_OF and len(line.values) <= VERY_FEW
+
+
+def first_not_finite(samples: tuple[Samples, ...]) -> float | None:
+    """The first NaN or infinity among all values."""
+    values = (value for line in samples for value in line.values)
+    return next((value for value in values if not math.isfinite(value)), None)
