@@ -9,7 +9,7 @@ from capsule import stats
 from capsule.image.reference import owner_of
 from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
-from capsule.manifest import find_pitfalls, looks
+from capsule.manifest import NOBODY, find_pitfalls, looks, seed_pitfall
 from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.paths import matches
 
@@ -31,6 +31,7 @@ def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
         sealed: Whether it is a capsule's, whose record names image and data by their digests.
     """
     return [
+        *author_warnings(manifest),
         *_seed_warnings(manifest),
         *_claim_warnings(manifest),
         *(() if sealed else _name_warnings(manifest)),
@@ -38,8 +39,19 @@ def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
     ]
 
 
+def author_warnings(manifest: Manifest) -> Iterator[str]:
+    """Whether nobody has said yet who the author is."""
+    if any(author.name == NOBODY for author in manifest.authors):
+        yield (
+            f"the author is {NOBODY!r}, as `capsule init` wrote it, and what is sealed is not"
+            " changed any more: write who you are, and under which license"
+        )
+
+
 def _command_warnings(manifest: Manifest) -> Iterator[str]:
     for benchmark in manifest.benchmarks:
+        if sentence := seed_pitfall(benchmark, manifest.folder):
+            yield f"{benchmark.id}: {sentence}"
         yield from (f"{benchmark.id}: {one}" for one in find_pitfalls(benchmark, manifest.folder))
 
 

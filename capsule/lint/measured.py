@@ -10,7 +10,7 @@ from functools import lru_cache
 from capsule import freezing, population, stats, summary
 from capsule.diff import evidence
 from capsule.lint import frozen, surroundings
-from capsule.lint.advice import NO_PRIMARY
+from capsule.lint.advice import NO_PRIMARY, author_warnings
 from capsule.manifest.model import Claim, Command
 from capsule.origin import Original
 from capsule.record import FrozenClaim, Record
@@ -55,6 +55,7 @@ def warnings_of_runs(record: Record) -> list[str]:
     ]
     warnings = [_group(check, measured) for check in _CHECKS]
     return [
+        *author_warnings(record.manifest),
         *[NO_PRIMARY] * (bool(record.claims) and not any(one.primary for one in record.claims)),
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),

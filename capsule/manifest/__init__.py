@@ -32,12 +32,13 @@ from capsule.manifest.model import (
     Scalar,
     Subject,
 )
-from capsule.manifest.pitfalls import find_pitfalls, name_interpreter
+from capsule.manifest.pitfalls import find_pitfalls, name_interpreter, seed_pitfall
 from capsule.manifest.reader import load, load_correction, read, with_seeds
-from capsule.manifest.starter import starter, starter_of
+from capsule.manifest.starter import NOBODY, starter, starter_of
 
 __all__ = [
     "CURVE_SPREADS",
+    "NOBODY",
     "PRESETS",
     "SEED_RANGE",
     "Author",
@@ -66,6 +67,7 @@ __all__ = [
     "load_correction",
     "name_interpreter",
     "read",
+    "seed_pitfall",
     "starter",
     "starter_of",
     "with_seeds",

@@ -16,6 +16,8 @@ _OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
 _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m", ".js")
 _HEAD_BYTES = 256
 _MOST_NAMES = 1000
+_SEED = b"CAPSULE_SEED"
+_SEARCHED_BYTES = 1 << 20
 
 
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
@@ -33,6 +35,40 @@ def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
         yield from _about_words(words, benchmark)
         if folder is not None:
             yield from _about_files(words, benchmark, command, folder)
+
+
+def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
+    """Why a command most likely takes no seed, None where it does or nobody can tell.
+
+    Args:
+        benchmark: The benchmark.
+        folder: As of `find_pitfalls`.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command) or folder is None or command.injects_seed:
+        return None
+    texts = [*command.setup, *command.words, *command.environment.values()]
+    if any("seed" in templates.names(text) for text in texts) or not benchmark.inputs:
+        return None
+    if all(metric.kind == "machine" for metric in benchmark.metrics):
+        return None
+    names = _names(folder, benchmark)
+    if len(names) > _MOST_NAMES or any(_holds(folder / name, _SEED) for name in names):
+        return None
+    return (
+        "no word of the command is {seed}, and no input reads CAPSULE_SEED: write {seed} where the"
+        ' program takes a seed, or "seeding": "inject" beside "command" where it is Python and has'
+        " no such option"
+    )
+
+
+def _holds(path: Path, word: bytes) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return word in stream.read(_SEARCHED_BYTES)
+    except OSError:
+        # whether it can be read is asked elsewhere
+        return True
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any
 
@@ -167,11 +167,25 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
         for name, field_schema in error.schema.get("properties", {}).items()
         if field_schema is not False
     ]
+    inside = _benchmark_fields() if not pointer else ()
     return [
         (
             pointer + schema.pointer(name[:200]),
-            f"unknown field {quote(name)}; {instead(name, known)}",
+            f"unknown field {quote(name)}; "
+            + (
+                f"it belongs into a benchmark, as /benchmarks/0{schema.pointer(name)}"
+                if name in inside
+                else instead(name, known)
+            ),
         )
         for name in error.instance
         if name not in error.schema.get("properties", {})
     ]
+
+
+def _benchmark_fields() -> Collection[str]:
+    """What a command says of itself: there most fields are that people look for."""
+    fields: Collection[str] = schema.load("manifest-1")["definitions"]["commandBenchmark"][
+        "properties"
+    ]
+    return fields

@@ -12,6 +12,8 @@ from capsule.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _SEEDS = tuple(range(17, 27))
+NOBODY = "Your Name"
+"""The author of what was never changed."""
 
 
 def starter(name: str) -> bytes:
@@ -28,7 +30,7 @@ def starter(name: str) -> bytes:
         "$schema": "manifest-1.schema.json",
         "name": name,
         "title": f"{name}: what was measured, in one line",
-        "authors": [{"name": "Your Name", "affiliation": "Your Institution"}],
+        "authors": [{"name": NOBODY, "affiliation": "Your Institution"}],
         "license": "CC-BY-4.0",
         "resources": {"cpus_per_rank": 1, "walltime": "00:10:00"},
         "seeds": list(_SEEDS),
@@ -95,7 +97,7 @@ def starter_of(
         "$schema": "manifest-1.schema.json",
         "name": name,
         "title": f"{', '.join(metrics)} of {' '.join(words)}"[:200],
-        "authors": [{"name": "Your Name", "affiliation": "Your Institution"}],
+        "authors": [{"name": NOBODY, "affiliation": "Your Institution"}],
         "license": "CC-BY-4.0",
         "seeds": _SEEDS,
     }

@@ -97,3 +97,33 @@ def test_what_makes_no_manifest_is_one_clear_error(
     assert ended.returncode == 2, ended.stderr
     assert message in ended.stderr
     assert not Path(author.folder, "mine.json").exists()
+
+
+def test_lint_and_a_first_try_say_that_nobody_is_the_author_and_nothing_takes_the_seed(
+    author: User,
+) -> None:
+    (author.folder / "train.py").write_text("import random\nprint('loss:', random.random())\n")
+    words = ["--metric", "loss=loss: ([0-9.]+)", "--", "python3", "train.py"]
+    author.run("init", "mine.json", *words)
+    nobody, seed = "the author is 'Your Name'", "no word of the command is {seed}"
+    for verb in (["lint"], ["run", "--try", "--runtime", "host"]):
+        shown = author.run(*verb, "mine.json")
+        assert nobody in shown.stdout + shown.stderr
+        assert seed in shown.stdout + shown.stderr
+    manifest = json.loads((author.folder / "mine.json").read_text())
+    manifest["authors"] = [{"name": "Ada Author"}]
+    manifest["benchmarks"][0]["seeding"] = "inject"
+    (author.folder / "mine.json").write_text(json.dumps(manifest))
+    shown = author.run("lint", "mine.json")
+    assert nobody not in shown.stdout + shown.stderr
+    assert seed not in shown.stdout + shown.stderr
+    (author.folder / "mine.json").write_text(json.dumps({**manifest, "seeding": "inject"}))
+    shown = author.run("lint", "mine.json")
+    assert "it belongs into a benchmark, as /benchmarks/0/seeding" in shown.stderr
+
+
+def test_a_script_that_reads_the_seed_is_not_warned_of(author: User) -> None:
+    (author.folder / "train.py").write_text("import os\nprint(os.environ['CAPSULE_SEED'])\n")
+    author.run("init", "mine.json", "--metric", "n=([0-9]+)", "--", "python3", "train.py")
+    shown = author.run("lint", "mine.json")
+    assert "no word of the command" not in shown.stdout + shown.stderr
