@@ -72,9 +72,12 @@ def check(path: Path) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*SHAPES, []], default=list(SHAPES))
+    parser.add_argument("names", nargs="*", metavar="SHAPE", help="; ".join(SHAPES))
     slow = False
-    for name in parser.parse_args().names:
+    names = parser.parse_args().names or list(SHAPES)
+    if unknown := [name for name in names if name not in SHAPES]:
+        parser.error(f"no such shape: {unknown[0]}")
+    for name in names:
         with TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
             path = Path(folder) / "a.capsule.zip"
             if os.fork() == 0:  # what makes it takes more memory than what reads it

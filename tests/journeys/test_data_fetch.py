@@ -169,10 +169,12 @@ def test_large_data_comes_along_only_where_that_is_said(
 
 
 def test_names_that_no_capsule_holds_stay_out_unless_they_must_come(author: User) -> None:
-    (author.folder / "a:b").write_bytes(DATA)
-    carry(author, path="a:b")
+    # each of these letters takes six bytes there
+    name = "é" * 60
+    (author.folder / name).write_bytes(DATA)
+    carry(author, path=name)
     assert names(author.folder / "a.capsule.zip") == []
-    write(author, path="a:b", embed=True)
+    write(author, path=name, embed=True)
     refused = author.run("run", "mine.json")
     assert (refused.returncode, "/datasets/corpus" in refused.stderr) == (2, True)
 

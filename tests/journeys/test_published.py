@@ -77,7 +77,11 @@ def test_what_goes_on_needs_neither_login_nor_server(
 ) -> None:
     number = id_of(sealed.read_bytes())
     place = f"http://me:secret@{host}/table2.capsule.zip?key=secret"
-    ended = stranger.run("verify", place, *CONSENT, "--runs", "2")
+    # two runs that happen to be close decide it, which is then no case of going on
+    for word in "abcdefgh":
+        ended = stranger.run("verify", place, *CONSENT, "--runs", "2", "--nonce", word)
+        if ended.returncode != 0:
+            break
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert "secret" not in ended.stdout + ended.stderr
     named = f"capsule verify http://{host}/table2.capsule.zip"
