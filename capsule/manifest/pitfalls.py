@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from capsule import leavings
 from capsule.manifest import commands, templates
 from capsule.manifest.model import Benchmark, Command
 from capsule.manifest.problems import nearest, quote
@@ -17,7 +18,7 @@ _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m"
 _HEAD_BYTES = 256
 _MOST_NAMES = 1000
 _SEED = b"CAPSULE_SEED"
-_SEARCHED_BYTES = 1 << 20
+_MOST_SEARCHED, _SEARCHED_BYTES = 100, 1 << 20
 
 
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
@@ -53,7 +54,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
     if all(metric.kind == "machine" for metric in benchmark.metrics):
         return None
     names = _names(folder, benchmark)
-    if len(names) > _MOST_NAMES or any(_holds(folder / name, _SEED) for name in names):
+    if len(names) > _MOST_SEARCHED or any(_holds(folder / name, _SEED) for name in names):
         return None
     return (
         "no word of the command is {seed}, and no input reads CAPSULE_SEED: write {seed} where the"
@@ -63,12 +64,12 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
 
 
 def _holds(path: Path, word: bytes) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return word in stream.read(_SEARCHED_BYTES)
-    except OSError:
-        # whether it can be read is asked elsewhere
-        return True
+    # what is excluded may be a pipe, for which nobody waits
+    stream = leavings.open_file(path)
+    if stream is None:
+        return False
+    with stream:
+        return word in stream.read(_SEARCHED_BYTES)
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:

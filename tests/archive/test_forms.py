@@ -15,6 +15,14 @@ from capsule.archive import flat, forms
 from tests.support.capsules import sample_files
 from tests.support.records import make_attempt
 
+_ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**33),
+    st.floats(-1, 1).filter(lambda number: not number.is_integer()),
+    st.text(max_size=30),
+)
+
 
 def attempt_json() -> dict[str, Any]:
     document: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(make_attempt(17))))
@@ -24,11 +32,7 @@ def attempt_json() -> dict[str, Any]:
 @given(
     field=st.sampled_from(sorted(attempt_json())),
     value=st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-2, 2**33),
-        st.floats(-1, 1).filter(lambda number: not number.is_integer()),
-        st.text(max_size=30),
+        _ODD,
         st.sampled_from(["completed", "failed", "fresh", "exit", "x" * 2001, [], {}, "a/b/c/1"]),
     ),
     lose=st.booleans(),
@@ -64,11 +68,7 @@ def claim_json() -> dict[str, Any]:
 @given(
     field=st.sampled_from(sorted(claim_json())),
     value=st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-2, 2**33),
-        st.floats(-1, 1).filter(lambda number: not number.is_integer()),
-        st.text(max_size=30),
+        _ODD,
         st.sampled_from(["log", "exact", "a/b/c/d", 0.5, 1e-9, [], [0], [1, 2, 3, 4], [2001], {}]),
     ),
     lose=st.booleans(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,17 @@ def test_a_script_that_reads_the_seed_is_not_warned_of(author: User) -> None:
     author.run("init", "mine.json", "--metric", "n=([0-9]+)", "--", "python3", "train.py")
     shown = author.run("lint", "mine.json")
     assert "no word of the command" not in shown.stdout + shown.stderr
+
+
+def test_nothing_is_waited_for_where_the_seed_is_looked_for(author: User) -> None:
+    folder = author.folder / "repo"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('loss: 1')\n")
+    os.mkfifo(folder / "pipe")
+    init(author, "--metric", "loss=loss: ([0-9.]+)", "--", "python3", "repo/train.py", "repo")
+    manifest = json.loads((author.folder / "mine.json").read_text())
+    manifest["benchmarks"][0] |= {"inputs": ["repo"], "exclude": ["pipe"]}
+    (author.folder / "mine.json").write_text(json.dumps(manifest))
+    shown = author.run("lint", "mine.json")
+    assert shown.returncode == 0, shown.stderr
+    assert "no word of the command is {seed}" in shown.stdout + shown.stderr
