@@ -6,8 +6,9 @@ value alone is no list, the environment is PropertyValues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -25,24 +26,24 @@ _OUTPUTS = ("results/", "records/", "logs/", "evidence/")
 Entity = dict[str, Any]
 
 
-def entities(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
-    """The action first, then what it refers to.
+def entities(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
+    """The action first, then what it refers to; lists of files are iterators, to be written once.
 
     Args:
         record: What is described.
-        paths: Every file of the payload but the crate, as the crate calls it.
+        paths: Goes through every file of the payload but the crate, as the crate calls it.
     """
     objects = [*_seeds(record), *_datasets(record, paths), *_original(record)]
     usage, variables = _resources(record), _variables(record)
     results = (f"#metric-{n}" for n, _ in enumerate(_claimed_paths(record), 1))
-    inputs = ["manifest.json", *(path for path in paths if path.startswith("inputs/"))]
-    outputs = [path for path in paths if path.startswith(_OUTPUTS)]
+    inputs = (path for path in paths() if path.startswith("inputs/"))
+    outputs = (path for path in paths() if path.startswith(_OUTPUTS))
     software = _software(record)
     image = [_container_image(record.image)] if record.image else []
     action = _run(record) | {
         "instrument": {"@id": software["@id"]},
-        "object": references([*inputs, *_ids(objects)]),
-        "result": references([*outputs, *results]),
+        "object": references(chain(["manifest.json"], inputs, _ids(objects))),
+        "result": references(chain(outputs, results)),
         "resourceUsage": references(_ids(usage)),
     }
     if variables:
@@ -80,10 +81,11 @@ def crate_time(text: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def references(ids: Iterable[str]) -> Entity | list[Entity]:
-    """References to entities: one alone is no list."""
-    links = [{"@id": identifier} for identifier in ids]
-    return links[0] if len(links) == 1 else links
+def references(ids: Iterable[str]) -> Entity | Iterator[Entity]:
+    """References to entities, made one by one: one alone is no list."""
+    links = ({"@id": identifier} for identifier in ids)
+    first = list(islice(links, 2))
+    return first[0] if len(first) == 1 else chain(first, links)
 
 
 def _ids(entities: Sequence[Entity]) -> list[str]:
@@ -142,12 +144,12 @@ def _seeds(record: Record) -> list[Entity]:
     return [_property(f"seed-{seed}", "seed", seed) for seed in sorted(seeds, key=int)]
 
 
-def _datasets(record: Record, paths: Sequence[str]) -> Iterator[Entity]:
+def _datasets(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
     specs = {spec.name: spec for spec in record.manifest.datasets}
     for dataset in record.datasets:
         top = media.identifier(f"datasets/{dataset.name}/")
-        files = [path for path in paths if path.startswith(top)] if dataset.embedded else []
-        parts = {"hasPart": references(files)} if files else {}
+        files = (path for path in paths() if path.startswith(top))
+        parts = {"hasPart": references(files)} if dataset.embedded else {}
         yield _dataset(dataset, specs[dataset.name]) | parts
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from capsule import digest
 from capsule.archive import names
+from capsule.archive.table import Digests, Table
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.record import Record
@@ -61,13 +62,13 @@ def manifest(digests: Mapping[str, Digest]) -> bytes:
     return "".join(f"{digests[path].hex}  {path}\n" for path in sorted(digests)).encode()
 
 
-def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
+def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
     """Read a bag manifest that `manifest` could have written.
 
     Raises:
         DamagedError: A line is in another form, out of order or there twice.
     """
-    digests: dict[str, Digest] = {}
+    paths, digests = list[str](), Digests()
     before = ""
     for number, line in enumerate(io.BytesIO(data), 1):
         match = _LINE.fullmatch(line)
@@ -77,9 +78,10 @@ def parse_manifest(data: bytes, *, where: str) -> dict[str, Digest]:
         path = match[2].decode()
         if path <= before:
             raise DamagedError(f"line {number} is out of order, or doubled", where=where)
-        digests[path] = Digest(hex=match[1].decode())
+        paths.append(path)
+        digests.append(bytes.fromhex(match[1].decode()))
         before = path
-    return digests
+    return Table(paths, digests)
 
 
 def identify(source: Source, expected: str | None, *, where: str) -> str:
@@ -107,7 +109,7 @@ def identify(source: Source, expected: str | None, *, where: str) -> str:
 
 def verify(
     source: Source, *, where: str, keep: Collection[str] = ()
-) -> tuple[dict[str, Digest], dict[str, bytes]]:
+) -> tuple[Mapping[str, Digest], dict[str, bytes]]:
     """Hold every file against the manifests, and find every defect before saying any.
 
     Args:
@@ -129,14 +131,12 @@ def verify(
     payload = parse_manifest(_small(source, MANIFEST, where), where=f"{where}:{MANIFEST}")
     digests, kept, unreadable = _hash_all(source, keep)
     faults = [*_structure_faults(tags, payload), *unreadable]
-    expected = tags | payload
-    faults += [f"missing {name}" for name in sorted(expected.keys() - source.sizes.keys())]
-    faults += [
-        f"changed {name}"
-        for name in sorted(expected)
-        if digests.get(name, expected[name]) != expected[name]
-    ]
-    faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, expected)]
+    stated = {*tags, *payload}
+    faults += [f"missing {name}" for name in sorted(stated - source.sizes.keys())]
+    for name, actual in digests.items():
+        if name in stated and actual != (payload.get(name) or tags[name]):
+            faults.append(f"changed {name}")
+    faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, stated)]
     _refuse(faults, where)
     return digests, kept
 
@@ -162,8 +162,8 @@ def _small(source: Source, name: str, where: str) -> bytes:
 
 def _hash_all(
     source: Source, keep: Collection[str]
-) -> tuple[dict[str, Digest], dict[str, bytes], list[str]]:
-    digests: dict[str, Digest] = {}
+) -> tuple[Mapping[str, Digest], dict[str, bytes], list[str]]:
+    readable, digests = list[str](), Digests()
     kept: dict[str, bytes] = {}
     unreadable = []
     for name in source.sizes:
@@ -177,10 +177,11 @@ def _hash_all(
         except DamagedError as error:
             unreadable.append(error.what)
         else:
-            digests[name] = Digest(hex=hasher.hexdigest())
+            readable.append(name)
+            digests.append(hasher.digest())
             if name in keep:
                 kept[name] = b"".join(chunks)
-    return digests, kept, unreadable
+    return Table(readable, digests), kept, unreadable
 
 
 def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest]) -> Iterator[str]:
@@ -191,8 +192,8 @@ def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest])
             yield f"{MANIFEST} lists {name!r}, which is no file below {PAYLOAD}"
 
 
-def _belongs(name: str, expected: Mapping[str, Digest]) -> bool:
-    return name in expected or name == TAG_MANIFEST or bool(_SIGNATURE.fullmatch(name))
+def _belongs(name: str, stated: Collection[str]) -> bool:
+    return name in stated or name == TAG_MANIFEST or bool(_SIGNATURE.fullmatch(name))
 
 
 def _name_faults(sizes: Mapping[str, int]) -> list[str]:

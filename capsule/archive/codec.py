@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
-from json.encoder import encode_basestring
-from sys import intern
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
 from capsule.archive import forms, images, lines, run_list, setup
+from capsule.archive.indented import Written, pretty, pretty_members
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
-from capsule.archive.strict import parse
+from capsule.archive.sharing import Sharing
+from capsule.archive.strict import Visit, parse
 from capsule.collector import return_memory
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
@@ -38,8 +36,6 @@ DOCUMENTS = frozenset(
     | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
 )
 
-_MARGIN, _INNER = "\n", "\n    "
-_COMPACT = json.JSONEncoder(allow_nan=False).encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # how one can stand in the text of a document
 _MAYBE_CONTROL = re.compile(rb"\\[bfnrtu]|\x7f|\xc2[\x80-\x9f]")
@@ -51,12 +47,6 @@ _CLAIMS, _GROUPS = ("claims",), ("groups", "trials")
 _OPEN = (HARDWARE, SOFTWARE, ENVIRONMENT)
 
 Read = Callable[[str], Iterable[bytes]]
-
-
-class _Written(str):
-    """Text that is JSON already, indented for its place."""
-
-    __slots__ = ()
 
 
 def documents(record: Record) -> dict[str, bytes]:
@@ -88,65 +78,15 @@ def names(record: Record) -> frozenset[str]:
 
 def metrics(record: Record) -> Iterator[bytes]:
     """`results/metrics.json`, which every machine computes alike, a metric at a time."""
-    texts = (
-        f"{encode_basestring(path)}: {_indent(summary.summarize(runs, _list_runs), _INNER)}"
+    members = (
+        (path, summary.summarize(runs, _list_runs))
         for path, runs in summary.metric_runs(record).items()
     )
-    return _pieces({"format": summary.FORMAT}, "metrics", texts, "{}")
+    return pretty_members({"format": summary.FORMAT}, "metrics", members)
 
 
-def _list_runs(runs: Sequence[Run]) -> _Written:
-    return _Written(run_list.write(runs))
-
-
-def pretty(value: Any) -> bytes:
-    """JSON to be read by people, in one form: sorted keys, two spaces, a newline at the end."""
-    return f"{_indent(value, _MARGIN)}{_MARGIN}".encode()
-
-
-def pretty_list(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> Iterator[bytes]:
-    """What `pretty` says of an object with a long list in it, an item at a time.
-
-    Args:
-        head: The other members, one or more, whose names are sorted before `name`.
-        name: The list's.
-        items: What is in it.
-    """
-    return _pieces(head, name, (_indent(item, _INNER) for item in items), "[]")
-
-
-def _pieces(
-    head: Mapping[str, Any], name: str, texts: Iterable[str], brackets: str
-) -> Iterator[bytes]:
-    others = _indent(head, _MARGIN).removesuffix("\n}")
-    yield f"{others},\n  {encode_basestring(name)}: ".encode()
-    before = brackets[0]
-    for text in texts:
-        yield f"{before}{_INNER}{text}".encode()
-        before = ","
-    end = f"\n  {brackets[1]}" if before == "," else brackets
-    yield f"{end}\n}}\n".encode()
-
-
-def _indent(value: Any, margin: str) -> str:
-    """What `json.dumps` says with an indent of 2, for which it has no C code."""
-    kind = type(value)
-    if kind is float and math.isfinite(value):
-        return float.__repr__(value)
-    if kind is str:
-        return encode_basestring(value)
-    if kind is int:
-        return int.__repr__(value)
-    if kind is _Written:
-        return str(value)
-    inner = f"{margin}  "
-    if isinstance(value, dict) and value:
-        items = [f"{encode_basestring(key)}: {_indent(value[key], inner)}" for key in sorted(value)]
-        return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
-    if isinstance(value, list | tuple) and value:
-        items = [_indent(item, inner) for item in value]
-        return f"[{inner}{f',{inner}'.join(items)}{margin}]"
-    return _COMPACT(value)
+def _list_runs(runs: Sequence[Run]) -> Written:
+    return Written(run_list.write(runs))
 
 
 def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Record:
@@ -218,9 +158,9 @@ class _Reader:
     def whole(self, name: str) -> bytes:
         return b"".join(self.pieces(name))
 
-    def parse(self, name: str, data: bytes) -> Any:
+    def parse(self, name: str, data: bytes, visit: Visit | None = None) -> Any:
         self._budget.spend(data, where=self.at(name))
-        return parse(data, where=self.at(name))
+        return parse(data, where=self.at(name), visit=visit)
 
     def document(self, name: str, schema_name: str) -> dict[str, Any]:
         value: dict[str, Any] = self.parse(name, self.whole(name))
@@ -246,13 +186,9 @@ class _Reader:
 
     def plan(self) -> dict[str, Any]:
         """The plan, of which only the first group is held against the whole schema."""
-        value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN))
+        value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN), Sharing())
         for fault in forms.faults(value, "plan-1", _GROUPS):
             raise DamagedError(fault, where=self.at(PLAN))
-        for group in value["groups"]:
-            _intern(group)
-            for trial in group["trials"]:
-                _intern(trial)
         return value
 
     def _hold(self, value: Any, name: str, schema_name: str) -> None:
@@ -280,13 +216,6 @@ class _Reader:
             return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
-
-
-def _intern(value: dict[str, Any]) -> None:
-    """Hold its strings once that a hundred thousand others, and attempts and samples, have too."""
-    for name, item in value.items():
-        if type(item) is str:
-            value[name] = intern(item)
 
 
 def _strings(value: Any) -> Iterator[str]:

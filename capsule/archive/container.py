@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BufferedRandom
@@ -18,6 +19,7 @@ from weakref import finalize
 from zlib import crc32
 
 from capsule.archive.limits import MOST_DIRECTORY_BYTES, MOST_ENTRIES, MOST_NAME_BYTES
+from capsule.archive.table import Table
 from capsule.digest import Digest
 from capsule.errors import DamagedError, ExecutionError
 
@@ -196,12 +198,19 @@ class Zip:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         # also closed when it is dropped: most who read a capsule want its record alone
         self.close = finalize(self, os.close, self._fd)
-        self._entries = {entry.name: entry for entry in self._read_directory()}
-        self._sizes = {name: entry.size_bytes for name, entry in self._entries.items()}
+        # an entry takes a third of an object so, and there can be a quarter of a million
+        names, sizes = list[str](), array("Q")
+        self._offsets, self._checksums = array("Q"), array("I")
+        for entry in self._read_directory():
+            names.append(entry.name)
+            sizes.append(entry.size_bytes)
+            self._offsets.append(entry.offset)
+            self._checksums.append(entry.crc)
+        self._sizes = Table(names, sizes)
         self._check_headers()
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> Mapping[str, int]:
         """Every entry's name and size in bytes, in the order of the file."""
         return self._sizes
 
@@ -211,7 +220,7 @@ class Zip:
         Raises:
             DamagedError: At the end, when their CRC is not the recorded one.
         """
-        entry = self._entries[name]
+        entry = self._entry(name)
         offset, left, crc = entry.data_offset, entry.size_bytes, 0
         while left and (chunk := os.pread(self._fd, min(CHUNK, left), offset)):
             offset, left, crc = offset + len(chunk), left - len(chunk), crc32(chunk, crc)
@@ -219,14 +228,23 @@ class Zip:
         if left or crc != entry.crc:
             raise DamagedError(f"the bytes of {name} fail their checksum", where=str(self._path))
 
-    def _read_directory(self) -> list[Entry]:
+    def _entry(self, name: str) -> Entry:
+        place = self._sizes.place(name)
+        return Entry(
+            name=name,
+            size_bytes=self._sizes[name],
+            crc=self._checksums[place],
+            offset=self._offsets[place],
+        )
+
+    def _read_directory(self) -> Iterator[Entry]:
         size = os.fstat(self._fd).st_size
         count, start = self._read_end(size)
         if count > MOST_ENTRIES:
             raise self._damage(f"{count} entries, at most {MOST_ENTRIES} are read")
         data = os.pread(self._fd, size - start, start)
-        entries: list[Entry] = []
         position = offset = 0
+        before = ""
         for _ in range(count):
             entry = self._read_central(data, position)
             header = _central_header(entry)
@@ -234,13 +252,12 @@ class Zip:
             # dates; the offset overlaps, gaps and joined zips: no writer of ours leaves any
             if entry.offset != offset or not data.startswith(header, position):
                 raise self._damage(_FOREIGN)
-            if entries and entry.name <= entries[-1].name:
+            if position and entry.name <= before:
                 raise self._damage("zip entries are not sorted, or a name is there twice")
-            entries.append(entry)
-            position, offset = position + len(header), entry.end
+            yield entry
+            position, offset, before = position + len(header), entry.end, entry.name
         if offset != start or data[position:] != _end_records(count, start, position):
             raise self._damage(_FOREIGN)
-        return entries
 
     def _read_end(self, size: int) -> tuple[int, int]:
         """How many entries there are, and where the directory starts."""
@@ -282,7 +299,7 @@ class Zip:
         return Entry(name=name, size_bytes=size, crc=crc, offset=offset)
 
     def _check_headers(self) -> None:
-        for entry in self._entries.values():
+        for entry in map(self._entry, self._sizes):
             expected = local_header(entry)
             if os.pread(self._fd, len(expected), entry.offset) != expected:
                 raise self._damage(f"the zip header of {entry.name!r} differs from the directory's")

@@ -5,13 +5,14 @@ RO-Crate 1.1 and Process Run Crate 0.5; the run itself is in `action`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
 from urllib.parse import quote
 
 from capsule.archive import action, media, people
-from capsule.archive.codec import pretty_list
+from capsule.archive.indented import Written, pretty_list
 from capsule.digest import Digest
 from capsule.record import Record
 
@@ -36,18 +37,21 @@ class Payload:
     digest: Digest
 
 
-def build(record: Record, files: Sequence[Payload]) -> Iterator[bytes]:
+def build(record: Record, files: Callable[[], Iterator[Payload]]) -> Iterator[bytes]:
     """The bytes of ro-crate-metadata.json, an entity at a time.
 
     Args:
         record: What is described.
-        files: Every other file of the payload. Digests have one length, so that the size of the
-            result does not depend on them.
+        files: Goes through every other file of the payload, sorted by path. Digests have one
+            length, so that the size of the result does not depend on them.
     """
     return pretty_list({"@context": CONTEXT}, "@graph", _entities(record, files))
 
 
-def _entities(record: Record, files: Sequence[Payload]) -> Iterator[Entity]:
+def _entities(record: Record, files: Callable[[], Iterator[Payload]]) -> Iterator[Entity | Written]:
+    def paths() -> Iterator[str]:
+        return (media.identifier(file.path) for file in files())
+
     manifest = record.manifest
     yield {
         "@id": NAME,
@@ -55,15 +59,15 @@ def _entities(record: Record, files: Sequence[Payload]) -> Iterator[Entity]:
         "about": {"@id": "./"},
         "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
     }
-    yield _root(record, files)
+    yield _root(record, paths())
     yield {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
     licenses = [manifest.license, *(one.license for one in manifest.datasets if one.license)]
     # two that differ in blanks alone are one entity
     yield from {one["@id"]: one for one in map(people.license_entity, licenses)}.values()
     yield from people.entities(manifest.authors)
     yield from _paper(manifest.paper_doi)
-    yield from action.entities(record, [media.identifier(file.path) for file in files])
-    yield from map(_file, files)
+    yield from action.entities(record, paths)
+    yield from map(_file, files())
 
 
 def by_id(document: Any) -> dict[str, Entity]:
@@ -80,7 +84,7 @@ def by_id(document: Any) -> dict[str, Entity]:
     return entities
 
 
-def _root(record: Record, files: Sequence[Payload]) -> Entity:
+def _root(record: Record, paths: Iterator[str]) -> Entity:
     manifest = record.manifest
     authors = [people.identifier(n, author) for n, author in enumerate(manifest.authors, 1)]
     publisher = people.affiliation(manifest.authors[0])
@@ -96,7 +100,7 @@ def _root(record: Record, files: Sequence[Payload]) -> Entity:
         "publisher": {"@id": publisher},
         "conformsTo": {"@id": PROFILE},
         "mentions": {"@id": "#run"},
-        "hasPart": action.references(media.identifier(file.path) for file in files),
+        "hasPart": action.references(paths),
     }
     if manifest.paper_doi:
         root["citation"] = {"@id": _doi_url(manifest.paper_doi)}
@@ -121,12 +125,16 @@ def _doi_url(doi: str) -> str:
     return f"https://doi.org/{quote(doi)}"
 
 
-def _file(file: Payload) -> Entity:
-    return {
-        "@id": media.identifier(file.path),
-        "@type": "File",
-        "name": media.title(file.name),
-        "encodingFormat": media.encoding_format(file.name),
-        "contentSize": str(file.size_bytes),
-        "sha256": file.digest.hex,
-    }
+def _file(file: Payload) -> Written:
+    """As text: there can be a quarter of a million."""
+    identifier, name = media.identifier(file.path), media.title(file.name)
+    return Written(
+        "{"
+        f'\n      "@id": {encode_basestring(identifier)},'
+        '\n      "@type": "File",'
+        f'\n      "contentSize": "{file.size_bytes}",'
+        f'\n      "encodingFormat": "{media.encoding_format(file.name)}",'
+        f'\n      "name": {encode_basestring(name)},'
+        f'\n      "sha256": "{file.digest.hex}"'
+        "\n    }"
+    )

@@ -45,8 +45,9 @@ def faults(
     Args:
         record: What it states.
         source: Its files.
-        payload: The digest of each below `data/`, by its path there, as its author named it.
-        sizes: Their sizes in bytes.
+        payload: The digest of each below `data/`, by its path there, as its author named it, in
+            the order of what those paths are in the capsule.
+        sizes: Their sizes in bytes, in the same order.
         escaped: What those paths are in the capsule that are not the same there.
         load: Gives the pieces of a file that no author named.
     """
@@ -92,11 +93,13 @@ def _description_faults(
         return
     if _is_other(readme.NAME, readme.build(record, payload), payload):
         yield f"{readme.NAME} does not follow from the record"
-    files = [
-        Payload(path=path, name=name, size_bytes=sizes[name], digest=payload[name])
-        for path, name in sorted((escaped.get(name, name), name) for name in payload)
-        if name != crate.NAME
-    ]
+
+    def files() -> Iterator[Payload]:
+        for (name, file_digest), size in zip(payload.items(), sizes.values(), strict=True):
+            if name != crate.NAME:
+                path = escaped.get(name, name)
+                yield Payload(path=path, name=name, size_bytes=size, digest=file_digest)
+
     if _is_other(crate.NAME, crate.build(record, files), payload):
         yield _crate_fault(b"".join(load(crate.NAME)), b"".join(crate.build(record, files)))
 

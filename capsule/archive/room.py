@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capsule.archive import limits
-from capsule.archive.codec import pretty
+from capsule.archive.indented import pretty
 from capsule.errors import UsageError
 from capsule.manifest import Benchmark, Command
 from capsule.manifest.paths import matches

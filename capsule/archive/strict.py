@@ -33,14 +33,22 @@ _FEW_BRACKETS = 64
 # orjson ends the process where it is given no memory
 MEMORY_IS_LIMITED = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
+Visit = Callable[[Any], None]
+"""May put what is equal into the place of a value's parts."""
 
-def parse(data: bytes, *, where: str) -> Any:
+
+def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
     """Strict JSON whose strings can also be written again.
+
+    Args:
+        data: The document.
+        where: Its name in messages.
+        visit: Called with each item of a large document's long list, once it is read.
 
     Raises:
         DamagedError: Says what is wrong and in which line.
     """
-    value = None if _TOO_DEEP in data else _fast(data, _is_indented)
+    value = None if _TOO_DEEP in data else _fast(data, _is_indented, visit)
     return _slowly(data, where) if value is None else value
 
 
@@ -55,18 +63,20 @@ def parse_line(data: bytes, *, where: str) -> Any:
     return _slowly(data, where) if value is None else value
 
 
-def _fast(data: bytes, is_canonical: Callable[[Any, bytes], bool]) -> Any:
+def _fast(
+    data: bytes, is_canonical: Callable[[Any, bytes], bool], visit: Visit | None = None
+) -> Any:
     """The value if it is written as it was read, else None."""
     if MEMORY_IS_LIMITED:
         return None
     try:
-        value = _load(data)
+        value = _load(data, visit)
         return value if is_canonical(value, data) else None
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
 
 
-def _load(data: bytes) -> Any:
+def _load(data: bytes, visit: Visit | None) -> Any:
     """The value of a document, of which a long list of objects is parsed some at a time.
 
     Whole, it takes orjson four times its bytes besides the value. Where a list begins and an object
@@ -81,7 +91,11 @@ def _load(data: bytes) -> Any:
     while place < end:
         cut = data.find(_ITEM_END + b",", place + _LARGE, end)
         stop = end if cut < 0 else cut + len(_ITEM_END)
-        items += orjson.loads(b"[%b]" % data[place:stop])
+        read = orjson.loads(b"[%b]" % data[place:stop])
+        if visit:
+            for item in read:
+                visit(item)
+        items += read
         place = stop + 1
     value = orjson.loads(data[: match.end()] + data[max(match.end(), end) :])
     value[match[1].decode()] = items

@@ -229,8 +229,9 @@ def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, _Content]
             digest=file_digest,
         )
 
-    draft = [describe(path, _ANY) for path in sorted(contents)]
-    crate_bytes = sum(map(len, crate.build(record, draft)))
+    paths = sorted(contents)
+    draft = crate.build(record, lambda: (describe(path, _ANY) for path in paths))
+    crate_bytes = sum(map(len, draft))
     info = bag.info(
         record,
         payload_bytes=sum(sizes.values()) + crate_bytes,
@@ -243,13 +244,13 @@ def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, _Content]
 
     tags = {bag.INFO: add(bag.INFO, info), bag.BAGIT: add(bag.BAGIT, bag.DECLARATION)}
     payload: dict[str, Digest] = {}
-    for path in sorted(contents):
+    for path in paths:
         one = contents[path]
         payload[path] = archive.add(path, sizes[path], _chunks(one.source))
         if isinstance(one.source, Path) and one.digest not in (None, payload[path]):
             raise change_error(one.name, one.source)
-    described = [describe(path, file_digest) for path, file_digest in payload.items()]
-    payload[_CRATE] = archive.add(_CRATE, crate_bytes, crate.build(record, described))
+    described = crate.build(record, lambda: (describe(path, payload[path]) for path in paths))
+    payload[_CRATE] = archive.add(_CRATE, crate_bytes, described)
     tags[bag.MANIFEST] = add(bag.MANIFEST, bag.manifest(payload))
     add(bag.TAG_MANIFEST, bag.manifest(tags))
     archive.finish()

@@ -11,7 +11,7 @@ import pytest
 
 from capsule import digest
 from capsule.archive import consistency
-from capsule.archive.codec import pretty
+from capsule.archive.indented import pretty
 from capsule.errors import DamagedError
 from tests.support.capsules import read_files, rehash, sample_files
 from tests.support.records import make_record

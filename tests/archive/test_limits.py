@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from capsule import archive, digest, plan
-from capsule.archive import codec, limits
+from capsule.archive import indented, limits
 from capsule.archive.limits import Budget
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.manifest import Manifest
@@ -103,7 +103,7 @@ def test_words_of_a_command_stand_in_the_plan_once_or_never() -> None:
     document = bulk.manifest_document(metrics=1, seeds=1000)
     document["benchmarks"][0]["command"] = ["x" * 200] * 1000
     made = plan.make(bulk.read_manifest(document))
-    assert len(codec.pretty(plan.to_json(made))) < 1_000_000
+    assert len(indented.pretty(plan.to_json(made))) < 1_000_000
 
 
 def test_the_memory_of_documents_is_one_budget() -> None:

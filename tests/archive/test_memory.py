@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from capsule import digest, plan, summary
-from capsule.archive import codec, crate, run_list
+from capsule.archive import codec, crate, indented, run_list
 from capsule.record import Record
 from capsule.summary import Run, RunStatus
 from tests.support import bulk
@@ -19,17 +19,17 @@ def record() -> Record:
     return bulk.make(manifest, bulk.normal(1, 1))
 
 
-@pytest.mark.parametrize("make", [codec.metrics, lambda made: crate.build(made, [])])
+@pytest.mark.parametrize("make", [codec.metrics, lambda made: crate.build(made, lambda: iter(()))])
 def test_a_document_in_pieces_has_the_one_form(
     record: Record, make: Callable[[Record], Iterable[bytes]]
 ) -> None:
     pieces = list(make(record))
     assert len(pieces) > 300
-    assert b"".join(pieces) == codec.pretty(json.loads(b"".join(pieces)))
+    assert b"".join(pieces) == indented.pretty(json.loads(b"".join(pieces)))
 
 
 def test_metrics_that_are_hashed_take_no_more_memory_than_a_few_of_them(record: Record) -> None:
-    whole = codec.pretty(summary.metrics_document(record))
+    whole = indented.pretty(summary.metrics_document(record))
     tracemalloc.start()
     try:
         hashed = digest.of_pieces(codec.metrics(record))
@@ -52,7 +52,7 @@ def test_a_list_of_runs_is_written_as_any_json(count: int) -> None:
     runs = list(map(run_of, range(count)))
     written = json.loads(run_list.write(runs))
     assert [(run["seed"], run["value"]) for run in written] == [(r.seed, r.value) for r in runs]
-    document = codec.pretty({"metrics": {"m": {"runs": written}}})
+    document = indented.pretty({"metrics": {"m": {"runs": written}}})
     assert document == b'{\n  "metrics": {\n    "m": {\n      "runs": %b\n    }\n  }\n}\n' % (
         run_list.write(runs).encode()
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import digest, schema
-from capsule.archive import bag, codec, lines, strict
+from capsule.archive import bag, codec, indented, lines, strict
 from capsule.archive.container import Zip
 from capsule.errors import DamagedError
 from tests.support.capsules import seal
@@ -111,11 +111,11 @@ def test_documents_in_our_own_form_are_taken_and_refused_alike(
 @pytest.mark.parametrize("place", [0, 999, 1000, 2499])
 def test_long_lists_are_taken_whole_and_refused_for_any_item(place: int) -> None:
     items = [{"lower": n * 1e-5, "upper": n * 1e15, "name": ": 0.00001"} for n in range(2500)]
-    data = codec.pretty({"items": items})
+    data = indented.pretty({"items": items})
     assert strict.parse(data, where="it") == {"items": items}
     doubled = data.replace(
-        codec.pretty(items[place]["upper"]).strip() + b"\n",
-        codec.pretty(items[place]["upper"]).strip() + b',\n      "upper": 1.0\n',
+        indented.pretty(items[place]["upper"]).strip() + b"\n",
+        indented.pretty(items[place]["upper"]).strip() + b',\n      "upper": 1.0\n',
     )
     assert doubled != data
     with pytest.raises(DamagedError, match="upper"):
@@ -143,9 +143,9 @@ def test_pretty_is_what_the_json_module_writes(value: object) -> None:
         expected = indent(value).encode() + b"\n"
     except ValueError as error:
         with pytest.raises(type(error)):
-            codec.pretty(value)
+            indented.pretty(value)
     else:
-        assert codec.pretty(value) == expected
+        assert indented.pretty(value) == expected
 
 
 # values

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from capsule import archive
 from capsule.archive import derived, writer
-from capsule.archive.codec import pretty
 from capsule.archive.container import ZipWriter
+from capsule.archive.indented import pretty
 from capsule.record import File, Record
 from tests.support.records import make_files, make_record
 

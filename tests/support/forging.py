@@ -12,7 +12,7 @@ from typing import Any
 
 from capsule import archive, digest, manifest, notes, summary, verdict
 from capsule import plan as plans
-from capsule.archive.codec import pretty
+from capsule.archive.indented import pretty
 from capsule.origin import Extension, Original, Verification
 from capsule.record import Record
 from tests.support.capsules import CRATE

@@ -24,7 +24,7 @@ from capsule import (
     rerun,
     schema,
 )
-from capsule.archive import Capsule, bag, codec, crate, readme
+from capsule.archive import Capsule, bag, codec, crate, indented, readme
 from capsule.archive.crate import Payload
 from capsule.archive.limits import Budget
 from capsule.console import Console
@@ -139,7 +139,7 @@ def _change(data: bytes, path: str, random: Random) -> bytes:
 
 def _text(value: Any) -> bytes:
     try:
-        return codec.pretty(value)
+        return indented.pretty(value)
     except (TypeError, ValueError):  # keys that are no strings, half a surrogate pair
         return json.dumps(value).encode()
 
@@ -287,7 +287,7 @@ def _mend_results(files: Files) -> None:
         for name, data in ((name, files[f"data/{name}"]) for name in sorted(names))
         if name != crate.NAME
     ]
-    files[f"data/{crate.NAME}"] = b"".join(crate.build(record, described))
+    files[f"data/{crate.NAME}"] = b"".join(crate.build(record, lambda: iter(described)))
 
 
 BYTES = Door(name="bytes", make=make_bytes, send=send_bytes)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from capsule.archive import codec, lines, strict
+from capsule.archive import indented, lines, strict
 from capsule.execute import journal, results
 from capsule.execute.reports import Journal, merge
 from capsule.manifest import Benchmark, Case, Command, Metric, Operator
@@ -137,12 +137,12 @@ def send_results(data: bytes, folder: Path) -> None:
 
 def seal(merged: Journal, trials: tuple[Trial, ...]) -> None:
     """Write what ranks said of these trials as a capsule has it, and read it again."""
-    software = codec.pretty(
+    software = indented.pretty(
         {"format": "capsule-software/1", "software": {"numpy": dict(merged.software)}}
     )
     strict.parse(software, where="software.json")
     effective = {"numpy": dict(merged.environment)}
-    environment = codec.pretty({"format": "1", "environment": {"effective": effective}})
+    environment = indented.pretty({"format": "1", "environment": {"effective": effective}})
     strict.parse(environment, where="environment.json")
     for report in merged.reports:
         attempt = Attempt(

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from capsule import __version__
-from capsule.archive.codec import pretty
+from capsule.archive.indented import pretty
 from capsule.digest import canonical_json, of_json
 from tests.hostile.case import Case, Prepare
 from tests.support import bulk
