@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -31,6 +31,18 @@ def is_link_local(host: str) -> bool:
     return address is not None and address.is_link_local
 
 
+def split(url: str) -> SplitResult:
+    """The parts of an address that somebody else wrote, its host the one that would be asked.
+
+    Raises:
+        ValueError: It is none, or a client takes another part of it for the host.
+    """
+    # urlsplit reads on, and HTTP clients end the host there as browsers do
+    if "\\" in url:
+        raise ValueError("a backslash in an address")
+    return urlsplit(url)
+
+
 def explain_refusal(url: str, target: str) -> str | None:
     """Why a server may not send on from one address to another, or None: it may.
 
@@ -41,7 +53,7 @@ def explain_refusal(url: str, target: str) -> str | None:
     'which is not https'
     """
     try:
-        here, there = urlsplit(url), urlsplit(target)
+        here, there = urlsplit(url), split(target)
         host, origin = there.hostname, here.hostname or ""
         _ = there.port
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import signal
 import sys
@@ -90,11 +91,16 @@ def _run(command: _Command, console: Console) -> int:
 
 
 def _explain(error: Exception, *, debug: bool) -> CapsuleError:
-    """What is no error of ours by its class: a full disk, a locale without the letters, a bug."""
+    """What is no error of ours by its class: a full disk, a folder that is gone, a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = str(error.filename) if error.filename else None
         return ExecutionError(
             f"cannot write: {error.strerror}", where=where, advice="free some space"
+        )
+    if isinstance(error, OSError) and not _has_folder():
+        return CannotRunError(
+            "the current folder is not there any more",
+            advice="change to one that is, and try again",
         )
     if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
         return CannotRunError(
@@ -107,6 +113,15 @@ def _explain(error: Exception, *, debug: bool) -> CapsuleError:
         if debug
         else "run it again with --debug and report what it prints",
     )
+
+
+def _has_folder() -> bool:
+    """Whether the folder that it was started in can still be named."""
+    try:
+        os.getcwd()  # noqa: PTH109 - the command starts without pathlib
+    except OSError:
+        return False
+    return True
 
 
 def _trace(error: Exception, console: Console) -> None:

@@ -88,6 +88,8 @@ def merge(record: Record, extended: Extended) -> Record:
     record = replace(
         record,
         image=before.image,
+        # the same bytes, wherever they were this time
+        datasets=before.datasets,
         sources=before.sources,
         nodes=(*before.nodes, *record.nodes),
         attempts=(*before.attempts, *attempts),

@@ -34,6 +34,7 @@ class CutOff:
     plan: Plan
     setup: Setup
     earlier: Earlier | Extended | None = None
+    only: frozenset[str] | None = None
 
     def prospect(self, output: Path | None, limits: Limits = Limits()) -> Outlook:
         """What will come of it, with what has come already."""
@@ -45,6 +46,7 @@ class CutOff:
         return Request(
             manifest=self.plan.manifest,
             used=Used(image=self.setup.image, datasets=self.setup.datasets),
+            only=self.only,
             runtime=self.setup.runtime,
             levels=self.workspace.levels,
             inputs=self.workspace.inputs,
@@ -92,7 +94,7 @@ def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] 
         earlier = Extended(capsule=earlier_runs.reopen_capsule(workspace.earlier, setup.origin.of))
     if isinstance(setup.origin, Verification) and setup.origin.added:
         earlier = earlier_runs.reopen(workspace.earlier, setup.origin)
-    return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier)
+    return CutOff(workspace=workspace, plan=plan, setup=setup, earlier=earlier, only=only)
 
 
 def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:

@@ -72,7 +72,7 @@ class Preview:
         programs: Where each program that commands begin with lies, where nothing is contained.
         input_bytes: Size of each input file, by its path below `inputs/`.
         setup: What runs before the first process start, None for nothing.
-        data: The manifest's datasets.
+        data: The datasets that are needed.
         invocation: The first process start; paths in the run's folder begin with `RUN`.
         prospect: What would come of it.
         walltime_seconds: After which the run is cut off, None for never.
@@ -227,10 +227,10 @@ def _cache() -> Path:
 
 
 def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:
-    """Every dataset, of which nothing is read."""
+    """Every dataset that is needed, of which nothing is read."""
     there = {one.name: one for one in request.used.datasets} if request.used else {}
     site = sites.load()
-    for spec in request.manifest.datasets:
+    for spec in request.datasets:
         facts = there.get(spec.name)
         known = replace(spec, digest=facts.digest if facts else spec.digest)
         place = find.locate(known, folder=request.manifest.folder, site=site, cache=_cache())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from capsule.manifest import Manifest
+from capsule.manifest import DatasetSpec, Manifest
 from capsule.origin import Origin, Verification
-from capsule.record import FrozenClaim, Record
+from capsule.record import Dataset, FrozenClaim, Record
 
 _SHOWN = 5
 
@@ -82,6 +82,44 @@ def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
         ran=sum(name in kept for name in names),
         claims=sum(benchmark_of(claim.metric) not in kept for claim in claims),
     )
+
+
+def running(manifest: Manifest, claims: Iterable[FrozenClaim]) -> frozenset[str] | None:
+    """Ids of the benchmarks that a quick verification runs, None where it leaves nothing out."""
+    kept = deciding_benchmarks(claims)
+    return None if all(one.id in kept for one in manifest.benchmarks) else kept
+
+
+def needed_data(
+    manifest: Manifest, used: Iterable[Dataset], only: frozenset[str] | None
+) -> tuple[DatasetSpec, ...]:
+    """The datasets that must be here for a run.
+
+    Args:
+        manifest: What of it runs.
+        used: By the run before; what its capsule carries is here, and carried on.
+        only: Ids of the benchmarks that run, None for all.
+    """
+    if only is None:
+        return manifest.datasets
+    names = {one.name for one in used if one.embedded}
+    names.update(name for one in manifest.benchmarks if one.id in only for name in one.datasets)
+    return tuple(spec for spec in manifest.datasets if spec.name in names)
+
+
+def faults(record: Record) -> Iterator[str]:
+    """Where a verification says that it left out what decides nothing, and there is no such."""
+    only = deciding(record.origin, record.claims)
+    if only is not None:
+        left_out = leave_out(record.manifest, record.claims)
+        if not left_out.ran:
+            yield "it says that it was quick, and no claim of its decides anything"
+        elif not left_out.benchmarks:
+            yield "it says that it was quick, and a claim that decides is about every benchmark"
+    used = {one.name for one in record.datasets}
+    for spec in needed_data(record.manifest, (), only):
+        if spec.name not in used:
+            yield f"its benchmarks read the dataset {spec.name}, which it does not state"
 
 
 def not_run(record: Record) -> frozenset[str]:

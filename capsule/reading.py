@@ -106,7 +106,7 @@ def facts(record: Record) -> list[str]:
 
 def faults(record: Record) -> Iterator[str]:
     """Everything that does not follow, as sentences; a record whose parts agree is taken."""
-    yield from _quick_faults(record)
+    yield from quick.faults(record)
     yield from _plan_faults(record)
     yield from _look_faults(record)
     yield from _outcome_faults(record)
@@ -123,17 +123,6 @@ def fresh_seeds(record: Record) -> tuple[int, ...]:
     """The fresh seeds of a record's plan, in their order."""
     trials = summary.planned_trials(record.plan)
     return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))
-
-
-def _quick_faults(record: Record) -> Iterator[str]:
-    """Where a verification says that it left out what decides nothing, and there is no such."""
-    if quick.deciding(record.origin, record.claims) is None:
-        return
-    left_out = quick.leave_out(record.manifest, record.claims)
-    if not left_out.ran:
-        yield "it says that it was quick, and no claim of its decides anything"
-    elif not left_out.benchmarks:
-        yield "it says that it was quick, and a claim that decides is about every benchmark"
 
 
 def _plan_faults(record: Record) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from capsule import notes, summary
+from capsule import notes, quick, summary
 from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, image_relation
 from capsule.errors import DamagedError
@@ -50,8 +50,7 @@ def faults(original: Record, rerun: Record) -> Iterator[str]:
     yield from _manifest_faults(original, rerun)
     yield from _claim_faults(original, rerun)
     yield from _time_faults(original, rerun)
-    if _by_name(original.datasets) != _by_name(rerun.datasets):
-        yield "it read other datasets"
+    yield from _data_faults(original, rerun)
     yield from _image_faults(original, rerun, rerun.origin)
     yield from _levels_faults(original, rerun, rerun.origin)
     planned = {trial["id"] for trial in summary.planned_trials(original.plan)}
@@ -89,6 +88,16 @@ def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
         if datetime.fromisoformat(attempt.started) < ended:
             yield f"{attempt.trial} was started at {attempt.started}, before the original ended"
             return
+
+
+def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
+    """Other data; of a quick original the data of what it left out is not known."""
+    only = quick.deciding(rerun.origin, rerun.claims)
+    needed = {one.name for one in quick.needed_data(original.manifest, original.datasets, only)}
+    there, here = _by_name(original.datasets), _by_name(rerun.datasets)
+    both = there.keys() & here.keys()
+    if here.keys() != needed or any(there[name] != here[name] for name in both):
+        yield "it read other datasets"
 
 
 def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:

@@ -52,6 +52,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
     return Request(
         manifest=record.manifest,
         used=Used(image=record.image, datasets=record.datasets),
+        only=quick.running(record.manifest, record.claims) if options.quick else None,
         runtime=options.runtime,
         image=options.image,
         levels=payload.OWN_LEVELS if own else scratch / "levels",
@@ -112,8 +113,8 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
     record = original.record
     planned_looks = looks(record, until_decided=options.until_decided, runs=options.runs)
     left_out = _leave_out(original) if options.quick else None
-    only = quick.deciding_benchmarks(record.claims) if left_out else None
-    is_quick = left_out is not None and bool(left_out.benchmarks)
+    only = quick.running(record.manifest, record.claims) if options.quick else None
+    is_quick = only is not None
     added = earlier.take(original, options.add, options.nonce, quick=is_quick)
     number = runs(record, options.runs, planned_looks, added)
     if left_out is not None:

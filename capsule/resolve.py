@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, notes, offline, runtimes
+from capsule import datasets, launch, notes, offline, quick, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
@@ -23,7 +23,7 @@ from capsule.image import Image, mirrors, platforms
 from capsule.image.mirrors import Access
 from capsule.image.reference import owner_of
 from capsule.launch.base import Launcher
-from capsule.manifest import Command, DatasetSpec, Manifest, commands
+from capsule.manifest import DatasetSpec, Manifest
 from capsule.notes import Note
 from capsule.record import Dataset, Source
 from capsule.runtimes import binds, gpus, programs
@@ -52,6 +52,7 @@ class Request:
     Attributes:
         manifest: What will run.
         used: By the run that is verified or taken up again, None for a new one.
+        only: Ids of the benchmarks that run, None for all.
         runtime: Name of an engine, or `auto`.
         image: Reference that takes the place of the image, None for that one.
         levels: Folder of the measuring program.
@@ -62,6 +63,7 @@ class Request:
 
     manifest: Manifest
     used: Used | None = None
+    only: frozenset[str] | None = None
     runtime: str = "auto"
     image: str | None = None
     levels: Path = payload.OWN_LEVELS
@@ -73,6 +75,12 @@ class Request:
     def of(cls, manifest: Manifest, runtime: str, image: str | None) -> Request:
         """What a new run of a manifest needs."""
         return cls(manifest=manifest, runtime=runtime, image=image, inputs=manifest.folder)
+
+    @property
+    def datasets(self) -> tuple[DatasetSpec, ...]:
+        """Those of the manifest that must be here."""
+        used = self.used.datasets if self.used else ()
+        return quick.needed_data(self.manifest, used, self.only)
 
     @property
     def has_image(self) -> bool:
@@ -254,10 +262,10 @@ def _override(request: Request, image: Image | None) -> str | None:
 def _datasets(
     request: Request, site: Site, watch: Watch
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
-    """Every dataset of the manifest."""
+    """Every dataset that is needed."""
     records: list[Dataset] = []
     paths: dict[str, Path] = {}
-    for spec in request.manifest.datasets:
+    for spec in request.datasets:
         dataset, paths[spec.name] = obtain_dataset(spec, request, site, watch)
         records.append(dataset)
     return tuple(records), paths
@@ -313,7 +321,7 @@ def _prepare(choice: Choice, request: Request, site: Site, watch: Watch) -> Prep
         runtime.check_gpus(count, prepared, image)
     if runtime.contained:
         return binds.show(prepared, shown)
-    return _with_programs(prepared, request.manifest, site)
+    return programs.choose(prepared, request.manifest, site)
 
 
 def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch) -> Prepared:
@@ -338,19 +346,6 @@ def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch
                 raise
             return runtime.prepare(image, cache=cache)
     return replace(prepared, observations={**prepared.observations, "mirror": "of the site"})
-
-
-def _with_programs(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
-    """Without a container: which Python and which other programs of this machine run."""
-    are_commands = [isinstance(one.subject, Command) for one in manifest.benchmarks]
-    # scripts of any kind start python3
-    words = (*commands.programs(manifest.benchmarks), "python3") if any(are_commands) else ()
-    places, python = programs.locate(words), prepared.python
-    if not all(are_commands):
-        chosen, where = sites.interpreter(site)
-        python = places[programs.LEVELS] = programs.interpreter(chosen, where=where)
-    observations = {**prepared.observations, **programs.observe(places)}
-    return replace(prepared, observations=observations, python=python, programs=places)
 
 
 def _inputs(request: Request) -> Inputs:

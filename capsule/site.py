@@ -301,7 +301,9 @@ def _check_binds(site: Site) -> None:
 def _bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
     """Why containers cannot be shown something there, and the way out."""
     for path in (target, source):
-        if os.path.normpath(path) != path or not path.isprintable():
+        # normpath leaves two slashes at the beginning as they are
+        plain = os.path.normpath(path) == path and not path.startswith("//")
+        if not plain or not path.isprintable():
             return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
     elsewhere = "name another path in the container, such as one below /opt"
     for taken in _TAKEN:

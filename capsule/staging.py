@@ -80,7 +80,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     records: list[Dataset] = []
     data: dict[str, Path] = {}
     missing: list[CannotRunError] = []
-    for spec in request.manifest.datasets:
+    for spec in request.datasets:
         try:
             dataset, place = _obtain(spec, request, site, watch)
             records.append(dataset)

@@ -297,6 +297,23 @@ def test_a_full_disk_that_nobody_foresaw_is_no_fault_of_ours(
     assert "/somewhere: cannot write: No space left on device" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("run",), ("run", "--dry-run")])
+def test_a_current_folder_that_is_gone_is_no_fault_of_ours(
+    tmp_path: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_script(tmp_path)
+    manifest = write_manifest(tmp_path)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main([*words, str(manifest)]) == 6
+    assert "the current folder is not there any more" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("full", [("stdout",), ("stderr",), ("stdout", "stderr")])
 def test_output_on_a_full_disk_ends_with_an_exit_code_of_ours(
     author: User, full: tuple[str, ...]

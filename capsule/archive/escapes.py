@@ -37,6 +37,11 @@ _UNSEEN = re.compile(
     # joiners hold letters of several scripts together; elsewhere they cannot be seen either
     "|(?<![^\x00-\xa0\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?=[\u200c\u200d])"
 )
+# choose one of the forms of the letter before, where a font has several
+_VARIATION = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# a name with one of them may look like one in ASCII: so do Greek's question mark and grave accent,
+# and the kelvin sign
+_ASCII_ALIKE = re.compile(f"[\u037e\u1fef\u212a]|{_VARIATION.pattern}")
 # a later git would be led by it
 _REPOSITORY = re.compile(r"(?i)(?:\.git|git~[0-9]+)[ .]*(?::.*)?", re.DOTALL)
 
@@ -100,10 +105,17 @@ def twins(paths: Iterable[str]) -> Iterator[str]:
     another file than what runs.
     """
     composed: dict[str, str] = {}
-    for path in _with_folders(path for path in paths if not path.isascii()):
-        other = composed.setdefault(unicodedata.normalize("NFC", path), path)
+    paths = list(paths)
+    # names in ASCII alone have no twin but by these
+    alike = any(map(_ASCII_ALIKE.search, paths))
+    for path in _with_folders(path for path in paths if alike or not path.isascii()):
+        shown = unicodedata.normalize("NFC", _VARIATION.sub("", path))
+        other = composed.setdefault(shown, path)
         if other != path:
-            yield f"{path!a} and {other!a} look the same: they differ in how letters are composed"
+            yield (
+                f"{path!a} and {other!a} look the same: they differ in how letters are composed or"
+                " varied"
+            )
 
 
 def encode(paths: Collection[str]) -> dict[str, str]:

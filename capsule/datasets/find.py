@@ -187,6 +187,12 @@ def _check_bytes(
 
 def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunError:
     where = str(folder / spec.path) if folder is not None and spec.path is not None else None
+    if spec.digest is None and folder is None:
+        return CannotRunError(
+            f"dataset {spec.name!r} is not here, and what its digest is nobody can tell: the"
+            " capsule is a quick verification, which left it out",
+            advice="verify with --quick, or verify the capsule that it verifies",
+        )
     if spec.digest is None:
         way = "put it there, or" if where else "put it beside the manifest, with its path; or"
         if spec.url:

@@ -20,7 +20,7 @@ from urllib.request import parse_http_list
 from requests import Response
 
 from capsule import offline, web
-from capsule.addresses import explain_refusal, is_loopback
+from capsule.addresses import explain_refusal, is_loopback, split
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import Reference
@@ -312,7 +312,7 @@ def _origin(url: str) -> tuple[str, str]:
 def _is_private(url: str) -> bool:
     """Whether a login may be sent there: nobody on the way can read it."""
     try:
-        parts = urlsplit(url)
+        parts = split(url)
         return parts.scheme == "https" or (
             parts.scheme == "http" and is_loopback(parts.hostname or "")
         )

@@ -114,13 +114,14 @@ def _about_files(
     # what else ends as a script does may be what the program writes
     script = next((word for word in words[1:] if not word.startswith("-")), None)
     for word in words:
-        if commands.is_below(word, benchmark.inputs):
-            continue
         if word.startswith(("/", "-", "..")) or any(templates.names(word)):
             continue
-        if command.cwd is not None and (folder / command.cwd / word).exists():
+        path = templates.fill(word, {})
+        if commands.is_below(path, benchmark.inputs):
             continue
-        if (folder / word).is_file():
+        if command.cwd is not None and (folder / command.cwd / path).exists():
+            continue
+        if (folder / path).is_file():
             yield (
                 f"{quote(word)} lies beside the manifest and is not among the benchmark's inputs,"
                 " so the command does not find it: add it there"

@@ -11,11 +11,16 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from capsule import process
+from capsule import site as sites
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.localpaths import LocalPaths
+from capsule.manifest import Command, Manifest, commands
+from capsule.runtimes.base import Prepared
+from capsule.site import Site
 
 PREFIX = "program "
 """Of the names of what is observed of programs."""
@@ -81,6 +86,19 @@ def interpreter(chosen: str | None, *, where: str) -> str:
             f"{path} is no Python of 3.9 or later", where=where, advice="name another one"
         )
     return str(path)
+
+
+def choose(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
+    """Without a container: which Python and which other programs of this machine run."""
+    are_commands = [isinstance(one.subject, Command) for one in manifest.benchmarks]
+    # scripts of any kind start python3
+    words = (*commands.programs(manifest.benchmarks), "python3") if any(are_commands) else ()
+    places, python = locate(words), prepared.python
+    if not all(are_commands):
+        chosen, where = sites.interpreter(site)
+        python = places[LEVELS] = interpreter(chosen, where=where)
+    observations = {**prepared.observations, **observe(places)}
+    return replace(prepared, observations=observations, python=python, programs=places)
 
 
 def locate(words: Iterable[str]) -> dict[str, str]:

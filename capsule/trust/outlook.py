@@ -15,7 +15,7 @@ from capsule.manifest import Manifest
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.record import Record
-from capsule.resolve import Choice, Request, Used
+from capsule.resolve import Choice, Request
 from capsule.verdict.wording import count
 
 _SHOWN_DATASETS = 12
@@ -130,7 +130,7 @@ def describe_needs(request: Request, choice: Choice | None) -> Iterator[str]:
         cache = sites.cache_folder(sites.load())
         yield describe_size(choice.image, is_kept=choice.runtime.keeps(choice.image, cache=cache))
     yield _describe_devices(request.manifest)
-    yield from _describe_data(request.manifest, request.used)
+    yield from _describe_data(request)
 
 
 def describe_writes(outlook: Outlook) -> str:
@@ -146,12 +146,12 @@ def _describe_devices(manifest: Manifest) -> str:
     return f"on {count(resources.gpus_per_rank, 'GPU')}{ranks}"
 
 
-def _describe_data(manifest: Manifest, used: Used | None) -> Iterator[str]:
-    there = {one.name: one for one in used.datasets} if used else {}
-    for spec in islice(manifest.datasets, _SHOWN_DATASETS):
+def _describe_data(request: Request) -> Iterator[str]:
+    there = {one.name: one for one in request.used.datasets} if request.used else {}
+    for spec in islice(request.datasets, _SHOWN_DATASETS):
         facts = there.get(spec.name)
         extent = f", {size(facts.bytes)} in {count(facts.files, 'file')}" if facts else ""
         carried = ", in the capsule" if facts and facts.embedded else ""
         yield f"data {spec.name}{extent}{carried}, {spec.provenance}, read-only"
-    if (more := len(manifest.datasets) - _SHOWN_DATASETS) > 0:
+    if (more := len(request.datasets) - _SHOWN_DATASETS) > 0:
         yield f"and {count(more, 'more dataset', 'more datasets')}: `capsule show` lists them"

@@ -121,6 +121,26 @@ def test_names_that_look_the_same_are_refused() -> None:
     assert "caf\\xe9" in fault
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("K/a", "\u212a/b"),
+        ("a;b", "a\u037eb"),
+        ("`", "\u1fef"),
+        ("train.py", "train\ufe0f.py"),
+        ("train.py", "train\U000e0100.py"),
+        ("数", "数\ufe00"),
+    ],
+)
+def test_names_that_look_like_another_in_ascii_are_refused(name: str, other: str) -> None:
+    for paths in ([f"inputs/{name}", f"inputs/{other}"], [f"inputs/{other}", f"inputs/{name}"]):
+        (fault,) = escapes.faults(paths)
+        assert "look the same" in fault
+        stored = escapes.encode([f"inputs/{other}"])
+        # by itself it is a name like others
+        assert escapes.decode(stored.values()) == {path: real for real, path in stored.items()}
+
+
 def test_a_name_that_is_too_long_when_it_is_written_is_refused() -> None:
     (fault,) = escapes.faults([f"inputs/{'数' * 30}"])
     assert "longer than 200 bytes" in fault

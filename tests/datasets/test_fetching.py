@@ -198,6 +198,7 @@ def test_no_more_comes_than_a_capsule_says(tmp_path: Path) -> None:
         ("http://2852039166/latest/meta-data", "this machine's own provider"),
         ("http://[fe80::1]/x", "this machine's own provider"),
         ("http://[::1", "redirects to no address"),
+        ("http://169.254.169.254\\.a.example/x", "which cannot be read"),
         ("/again", "redirects more than 10 times"),
     ],
 )

@@ -207,6 +207,9 @@ def test_a_redirect_leads_to_no_other_protocol(target: str) -> None:
         ("http://a.example/x", "http://169.254.169.254/x"),
         ("http://127.0.0.1/x", "http://0xa9fea9fe/x"),
         ("https://a.example/x", "https://a.example:99999/x"),
+        # a client ends the host at a backslash
+        ("http://a.example/x", "http://127.0.0.1\\.a.example/x"),
+        ("http://a.example/x", "http://169.254.169.254\\@a.example/x"),
     ],
 )
 def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:

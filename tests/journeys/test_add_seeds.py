@@ -10,13 +10,13 @@ from typing import Self
 
 import pytest
 
-from capsule import api, rerun
+from capsule import api, digest, rerun
 from capsule.errors import CannotRunError, UsageError
 from capsule.options import RunOptions
 from capsule.seeds import added_seeds, fresh_seeds
 from tests.support import extending
 from tests.support.command import Document, User, write_script
-from tests.support.rereading import LOSS, SCRIPT
+from tests.support.rereading import LOSS, METRICS, SCRIPT, benchmark
 
 ID = "7" * 64
 
@@ -25,6 +25,31 @@ def read_member(path: Path, member: str) -> Document:
     with zipfile.ZipFile(path) as capsule:
         document: Document = json.loads(capsule.read(member))
     return document
+
+
+def test_seeds_are_added_where_data_is_read(author: User) -> None:
+    data = author.folder / "größe"
+    data.mkdir()
+    (data / "Make").write_text("carried")
+    (data / "make").write_text("carried, too")
+    (author.folder / "large").write_text("not carried")
+    extending.publish(
+        author,
+        datasets={"small": {"path": "größe"}, "large": {"path": "large", "embed": False}},
+        benchmarks=[{**one, "datasets": ["small", "large"]} for one in benchmark(METRICS)],
+    )
+    # the first lay beside the manifest; now one lies in the capsule, and the site says where one is
+    settings = {"data": {str(digest.of_file(author.folder / "large")): f"{author.folder}/large"}}
+    file = author.home / ".config/capsule/site.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(settings))
+    ended = author.run("run", "--add-seeds", "1", "a", "--output", "b")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert author.run("check", "b").returncode == 0
+    there, here = (
+        read_member(author.folder / name, "data/capsule.json")["datasets"] for name in ("a", "b")
+    )
+    assert there == here
 
 
 def read_last_column(shown: str, name: str) -> str:

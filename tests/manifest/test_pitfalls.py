@@ -34,6 +34,7 @@ def find(folder: Path, *words: str, **fields: Json) -> list[str]:
         (("train", "data", "/opt/main.py"), {}),
         (("python3", "-m", "data", "--out={out}/x.py"), {}),
         (("python3", "{seed}.py"), {}),
+        (("python3", "{{seed}}.py"), {"inputs": ["{seed}.py"]}),
         (("python3", "a.csv"), {"inputs": ["data"], "cwd": "data"}),
         (("train", "{lr}"), {"cases": {"lr": [1, 2]}}),
         (("train", "{case}"), {"cases": {"lr": [1, 2]}}),

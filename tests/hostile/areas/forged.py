@@ -299,6 +299,9 @@ CASES = (
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
     ),
     _refuse(
+        "names-that-look-like-ascii", _check_files(_with_inputs("K", "=E2=84=AA")), "look the same"
+    ),
+    _refuse(
         "names-but-for-case",
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
         "are one name where case does not count",
