@@ -5,13 +5,14 @@ reading.read -> reexecution.require -> diff.compare -> verdict.judge
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import overload
 
 from capsule import diff as differences
 from capsule import reading, reexecution, verdict
-from capsule.archive import Capsule
+from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
@@ -48,13 +49,8 @@ def diff(
     """
     if not reruns:
         raise UsageError("a capsule is compared with one other or more, and none is named")
-    # Every judgement needs it. Imported by whoever calls it first, deep inside, it takes a third
-    # longer: there Python maps and unmaps a piece of its stack at every other call.
-    from capsule.stats import special  # noqa: F401
-
     with pause_collector(), ExitStack() as stack:
-        capsules = [stack.enter_context(reading.read(Path(original), expected))]
-        capsules += [stack.enter_context(reading.read(Path(path))) for path in reruns]
+        capsules = list(_read([Path(path) for path in (original, *reruns)], expected, stack))
         for rerun in capsules[1:]:
             reexecution.require(capsules[0], rerun)
         if len(capsules) == 2:
@@ -62,6 +58,23 @@ def diff(
         return judge_several(
             compare_several([one.record for one in capsules], [one.id for one in capsules])
         )
+
+
+def _read(
+    paths: Sequence[Path], expected: str | None, open_capsules: ExitStack
+) -> Iterator[Capsule]:
+    """Read each, and meanwhile hash the next one on another core."""
+    hashing = open_capsules.enter_context(closing(Hashing(paths[0], expected)))
+    # Every judgement needs it. Imported by whoever calls it first, deep inside, it takes a third
+    # longer: there Python maps and unmaps a piece of its stack at every other call.
+    from capsule.stats import special  # noqa: F401
+
+    for place, path in enumerate(paths, 1):
+        current = hashing
+        current.wait()
+        if place < len(paths):
+            hashing = open_capsules.enter_context(closing(Hashing(paths[place])))
+        yield open_capsules.enter_context(reading.read(path, hashing=current))
 
 
 def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:

@@ -25,7 +25,7 @@ from capsule import (
     summary,
 )
 from capsule import plan as plans
-from capsule.archive import Capsule
+from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
 from capsule.manifest import Command, Manifest, looks
@@ -48,21 +48,21 @@ _SHOWN = 20
 _LONGEST = 100
 
 
-def read(path: Path, expected: str | None = None) -> Capsule:
+def read(path: Path, expected: str | None = None, hashing: Hashing | None = None) -> Capsule:
     """Read a capsule, a file or a folder; nothing is executed or written.
 
     Args:
         path: Where it lies.
         expected: Its id, or how that begins; looked at before anything else. None for any.
+        hashing: Of the same file, where that was begun before.
 
     Raises:
         UsageError: There is no such file.
-        DamagedError: It is not as it was sealed, or states what does not follow from the rest of
-            it: a plan or seeds that its manifest and origin do not make, claims that its samples
-            do not freeze to. Or it is another capsule.
+        DamagedError: It is another capsule, or not as it was sealed, or states a plan, seeds or
+            claims that do not follow from the rest of it.
     """
     with pause_collector():
-        capsule = archive.read(path, expected)
+        capsule = archive.read(path, expected, hashing)
         try:
             require(capsule.record, where=str(path))
             _require_same(capsule)

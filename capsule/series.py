@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ else:
 
 # so many numbers take less time as a tuple, and not much more memory
 FEW_VALUES = 16
+# an array takes so many floats sooner as bytes than one by one
+_SEVERAL = 1000
 
 
 class _Values(_Array):  # noqa: PLW1641 - as an array it has none
@@ -40,4 +43,8 @@ def pack(values: Sequence[float]) -> Sequence[float]:
     >>> len(pack([0.5] * 100)) == 100, pack([0.5] * 100) == (0.5,) * 100, pack([0.5])
     (True, True, (0.5,))
     """
-    return tuple(values) if len(values) <= FEW_VALUES else _Values("d", values)
+    if len(values) <= FEW_VALUES:
+        return tuple(values)
+    if len(values) <= _SEVERAL:
+        return _Values("d", struct.pack(f"{len(values)}d", *values))
+    return _Values("d", values)

@@ -4,6 +4,7 @@ Its verbs:
 
     archive.write(record, files, target) -> id     sealed whole or not at all
     archive.read(path) -> Capsule                  strict; a zip, or a folder of the same form
+    archive.Hashing(path)                          what `read` begins with, beside something else
     archive.identify(path, expected) -> id         of what was fetched, before it is kept
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
@@ -19,11 +20,13 @@ from capsule.archive.room import Projection
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.texts import Quotation
+from capsule.archive.whole import Hashing
 from capsule.archive.writer import change_error, check_names, draft, rehearse, write
 
 __all__ = [
     "CARRIED",
     "Capsule",
+    "Hashing",
     "Projection",
     "Quotation",
     "change_error",

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from capsule import digest
 from capsule.archive import names
+from capsule.archive.container import CHUNK
 from capsule.archive.table import Digests, Table
 from capsule.digest import Digest
 from capsule.errors import DamagedError
@@ -25,6 +26,8 @@ _LINE = re.compile(rb"([0-9a-f]{64})  ([\x20-\x7e]+)\n")
 _SIGNATURE = re.compile(r"signatures/[A-Za-z0-9_-][A-Za-z0-9._-]*\.sig")
 _MAX_SIGNATURE_BYTES = 16 * 1024
 _MAX_TAG_BYTES = 64 << 20
+# so many bytes at a time: a thread that hashes waits for the interpreter after each
+_HASHED = 4 << 20
 _SHOWN = 20
 
 
@@ -35,8 +38,8 @@ class Source(Protocol):
     def sizes(self) -> Mapping[str, int]:
         """Every file's path and size in bytes, sorted by path."""
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a file, a piece at a time."""
+    def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
+        """The bytes of a file, at most so many at a time."""
 
     @property
     def close(self) -> Callable[[], object]:
@@ -169,8 +172,10 @@ def _hash_all(
     for name in source.sizes:
         hasher = sha256()
         chunks = []
+        # what is kept anyway is read at once
+        most = max(_HASHED, source.sizes[name]) if name in keep else _HASHED
         try:
-            for chunk in source.chunks(name):
+            for chunk in source.chunks(name, most):
                 hasher.update(chunk)
                 if name in keep:
                     chunks.append(chunk)

@@ -214,15 +214,15 @@ class Zip:
         """Every entry's name and size in bytes, in the order of the file."""
         return self._sizes
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of an entry, a piece at a time.
+    def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
+        """The bytes of an entry, at most so many at a time.
 
         Raises:
             DamagedError: At the end, when their CRC is not the recorded one.
         """
         entry = self._entry(name)
         offset, left, crc = entry.data_offset, entry.size_bytes, 0
-        while left and (chunk := os.pread(self._fd, min(CHUNK, left), offset)):
+        while left and (chunk := os.pread(self._fd, min(most, left), offset)):
             offset, left, crc = offset + len(chunk), left - len(chunk), crc32(chunk, crc)
             yield chunk
         if left or crc != entry.crc:

@@ -43,8 +43,8 @@ class Folder:
         """Every file's path and size in bytes, sorted by path."""
         return self._sizes
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a file, a piece at a time.
+    def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
+        """The bytes of a file, at most so many at a time.
 
         Raises:
             DamagedError: It is no longer a regular file that can be read.
@@ -52,7 +52,7 @@ class Folder:
         try:
             file = self._open(name)
             with os.fdopen(file, "rb", buffering=0) as stream:
-                while chunk := stream.read(CHUNK):
+                while chunk := stream.read(most):
                     yield chunk
         except OSError as error:
             raise DamagedError(f"{name}: {error.strerror}", where=str(self._path)) from None

@@ -15,45 +15,29 @@ from capsule.archive import (
     bag,
     codec,
     consistency,
-    crate,
     derived,
     escapes,
     limits,
     predecessors,
-    strangers,
     texts,
+    whole,
 )
 from capsule.archive.bag import Source
-from capsule.archive.container import Zip
 from capsule.archive.derived import CARRIED
-from capsule.archive.folder import Folder
-from capsule.archive.limits import (
-    MOST_BYTES,
-    MOST_DOCUMENT_BYTES,
-    MOST_LINES_BYTES,
-    MOST_TAG_BYTES,
-)
 from capsule.archive.table import Below
 from capsule.archive.texts import Quotation
+from capsule.archive.whole import Hashing, Whole
 from capsule.collector import pause_collector, return_memory
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, DamagedError, ExecutionError, UsageError
+from capsule.errors import CannotRunError, DamagedError, ExecutionError
 from capsule.image import Image
 from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
 
-# so much of the documents is not read twice, less what the plan takes that is parsed beside them
-_KEPT_BYTES = 48 << 20
 # of so many the memory is worth a millisecond
 _MANY_FILES = 10_000
 _SHOWN = 20
-_DOCUMENTS = frozenset(bag.PAYLOAD + name for name in codec.DOCUMENTS | {crate.NAME})
-# these are compared by their digests
-_COMPARED = frozenset(bag.PAYLOAD + name for name in (codec.METRICS, crate.NAME))
-_CRATE = bag.PAYLOAD + crate.NAME
-_ITS_DOCUMENTS = frozenset(bag.PAYLOAD + predecessors.PREFIX + name for name in codec.DOCUMENTS)
-_TAGS = frozenset((bag.BAGIT, bag.INFO))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +188,13 @@ class Capsule:
         return bag.PAYLOAD + self.escaped.get(name, name)
 
 
-def read(path: Path, expected: str | None = None) -> Capsule:
+def read(path: Path, expected: str | None = None, hashing: Hashing | None = None) -> Capsule:
     """Read a capsule, zipped or as a folder of the same form; nothing is executed or written.
 
     Args:
         path: The file or folder.
         expected: How its id has to begin, None for any; anything else is looked at afterwards.
+        hashing: Of the same file, where that was begun before.
 
     Raises:
         UsageError: There is no such file.
@@ -218,7 +203,8 @@ def read(path: Path, expected: str | None = None) -> Capsule:
         CannotRunError: It takes more memory than there is.
     """
     try:
-        return _open(path, expected)
+        with pause_collector():
+            return _open(whole.verify(path, expected) if hashing is None else hashing.result())
     except MemoryError:
         raise CannotRunError(
             "it takes more memory than this process may have",
@@ -239,7 +225,7 @@ def identify(path: Path, expected: str | None, *, where: str) -> str:
         DamagedError: It is no zip that the writer could have made, or has another id.
     """
     try:
-        source = _source(path)
+        source = whole.open_source(path)
     except DamagedError as error:
         raise DamagedError(error.what, where=where, advice=error.advice) from None
     try:
@@ -248,13 +234,11 @@ def identify(path: Path, expected: str | None, *, where: str) -> str:
         source.close()
 
 
-def _open(path: Path, expected: str | None) -> Capsule:
-    source = _source(path)
+def _open(files: Whole) -> Capsule:
     try:
-        with pause_collector():
-            return _read(source, path, expected)
+        return _read(files)
     except BaseException:
-        source.close()
+        files.source.close()
         raise
 
 
@@ -264,34 +248,16 @@ def _image_fact(image: Image) -> str:
     return f"the image's digests form one chain from {image.identity}"
 
 
-def _source(path: Path) -> Source:
-    try:
-        if path.is_dir():
-            strangers.refuse_folder(path)
-            return Folder(path)
-        if not path.is_file():
-            raise UsageError(
-                "no such capsule", where=str(path), advice="name the file that its author published"
-            )
-        strangers.refuse_file(path)
-        return Zip(path)
-    except OSError as error:
-        raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
-
-
-def _read(source: Source, path: Path, expected: str | None) -> Capsule:
+def _read(files: Whole) -> Capsule:
+    path, source, digests = files.path, files.source, files.digests
     where = str(path)
-    if expected is not None:
-        bag.identify(source, expected, where=where)
-    _refuse_large(source.sizes, where)
-    digests, kept = bag.verify(source, where=where, keep=_small(source.sizes))
     if len(digests) > _MANY_FILES:
         return_memory()
     payload: Mapping[str, Digest] = Below(digests, bag.PAYLOAD)
     names = _names(payload, where)
     escaped = {name: path for path, name in names.items()}
     sizes: Mapping[str, int] = Below(source.sizes, bag.PAYLOAD)
-    load = _loader(source, payload, kept, where)
+    load = _loader(source, payload, files.kept, where)
     record = _record(tuple(payload), load, where)
     own = predecessors.faults(record, payload, CARRIED, where=where)
     _refuse(list(islice(chain(consistency.faults(record), own), _SHOWN)), where)
@@ -346,34 +312,6 @@ def _loader(
         return bag.read(source, path, expected=payload[name], where=where)
 
     return load
-
-
-def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
-    """Stop before anything is hashed, where there is more than any capsule holds."""
-    total = sum(sizes.values())
-    if total > MOST_BYTES:
-        raise DamagedError(
-            f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
-            where=where,
-        )
-    for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
-        lines = path.endswith((codec.SAMPLES, codec.ATTEMPTS))
-        most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
-        most = MOST_TAG_BYTES if path in _TAGS else most
-        if sizes[path] > most:
-            raise DamagedError(f"{path} is larger than {most} bytes", where=where)
-
-
-def _small(sizes: Mapping[str, int]) -> set[str]:
-    """Documents to be kept from the time they are hashed until they are read, the small ones."""
-    kept, left = set(), _KEPT_BYTES - sizes.get(bag.PAYLOAD + codec.PLAN, 0)
-    for path in sorted(
-        (_DOCUMENTS - _COMPARED) & sizes.keys(), key=lambda path: (sizes[path], path)
-    ):
-        left -= sizes[path]
-        if left >= 0:
-            kept.add(path)
-    return kept
 
 
 def _refuse(faults: list[str], where: str) -> None:

@@ -1,6 +1,6 @@
 """Intervals, regions and multiplicity as pure functions on the values of runs.
 
-Imports nothing but numpy and scipy.special. They cost 0.25 s, so a name is fetched from its module
+Imports nothing but numpy and scipy.special. They cost 0.1 s, so a name is fetched from its module
 when it is first used: importing this room is cheap, and every other room does it at its top.
 """
 

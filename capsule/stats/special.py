@@ -1,45 +1,42 @@
-"""The functions of scipy.special that are used, without the half of their import that is not.
+"""The functions of scipy.special that are used, without the rest of it, whose import takes longer.
 
-Use it as `from capsule.stats import special`. SciPy takes over every name of numpy for its own
-array functions, and numpy imports a submodule when its name is asked for: a compiler's front end,
-a test framework, random numbers. While SciPy is imported stand-ins have these names.
+Use it as `from capsule.stats import special`. They are the very ones that the package has of its
+extension module. The package wraps each of its functions for the arrays of other libraries, for
+which it imports half of numpy and takes documentation apart.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 
-import numpy as np
+import scipy
 
-_COSTLY = ("f2py", "ma", "random", "testing")
-
-
-class _StandIn(ModuleType):
-    """Imports the module that it is named after when something of that one is asked for."""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(import_module(self.__name__), name)
+_PACKAGE = "scipy.special"
 
 
 @contextmanager
-def _stand_ins() -> Iterator[None]:
-    """Of numpy's costly submodules, where they are not imported; afterwards numpy has none."""
-    names = vars(np)
-    absent = {name: _StandIn(f"numpy.{name}") for name in _COSTLY if name not in names}
-    names.update(absent)
+def _empty_package() -> Iterator[None]:
+    """A package with nothing in it but where its modules lie; none where it is imported already."""
+    spec = PathFinder.find_spec(_PACKAGE, scipy.__path__)
+    if spec is None or _PACKAGE in sys.modules:
+        yield
+        return
+    empty = module_from_spec(spec)
+    sys.modules[_PACKAGE] = empty
     try:
         yield
     finally:
-        for name, stand_in in absent.items():
-            if names.get(name) is stand_in:
-                del names[name]
+        # whoever imports it next gets the whole
+        if sys.modules.get(_PACKAGE) is empty:
+            del sys.modules[_PACKAGE]
 
 
-with _stand_ins():
-    from scipy.special import (
+with _empty_package():
+    from scipy.special._ufuncs import (
         bdtr,
         bdtrik,
         betaincinv,

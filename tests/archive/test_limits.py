@@ -163,7 +163,7 @@ def test_what_is_larger_than_any_is_refused_before_it_is_hashed(tmp_path: Path) 
     path = tmp_path / "a.capsule.zip"
     bulk.seal(record, path)
     with (
-        mock.patch("capsule.archive.reader.MOST_DOCUMENT_BYTES", 100),
+        mock.patch("capsule.archive.whole.MOST_DOCUMENT_BYTES", 100),
         mock.patch.object(digest, "expect", side_effect=AssertionError),
         pytest.raises(DamagedError, match="larger than 100 bytes"),
     ):
