@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from types import ModuleType
 
 import scipy
 
@@ -35,22 +37,29 @@ def _empty_package() -> Iterator[None]:
             del sys.modules[_PACKAGE]
 
 
-with _empty_package():
-    from scipy.special._ufuncs import (
-        bdtr,
-        bdtrik,
-        betaincinv,
-        chdtrc,
-        gammaincinv,
-        gammaln,
-        kolmogi,
-        ndtr,
-        ndtri,
-        stdtr,
-        stdtrit,
-        xlog1py,
-        xlogy,
-    )
+def _load() -> ModuleType:
+    try:
+        with _empty_package():
+            return import_module(f"{_PACKAGE}._ufuncs")
+    except ImportError:
+        # of a release that has it elsewhere
+        return import_module(_PACKAGE)
+
+
+_functions = _load()
+bdtr = _functions.bdtr
+bdtrik = _functions.bdtrik
+betaincinv = _functions.betaincinv
+chdtrc = _functions.chdtrc
+gammaincinv = _functions.gammaincinv
+gammaln = _functions.gammaln
+kolmogi = _functions.kolmogi
+ndtr = _functions.ndtr
+ndtri = _functions.ndtri
+stdtr = _functions.stdtr
+stdtrit = _functions.stdtrit
+xlog1py = _functions.xlog1py
+xlogy = _functions.xlogy
 
 __all__ = [
     "bdtr",

@@ -67,6 +67,19 @@ def test_scipy_is_whole_afterwards_and_its_functions_are_these(before: str) -> N
     )
 
 
+def test_a_scipy_that_has_its_functions_elsewhere_is_imported_whole() -> None:
+    run(
+        "import importlib, sys\n"
+        "load = importlib.import_module\n"
+        "def refuse(name):\n"
+        "    if name.endswith('._ufuncs'): raise ImportError(name)\n"
+        "    return load(name)\n"
+        "importlib.import_module = refuse\n"
+        "from capsule.stats import special\n"
+        "assert special.ndtr is sys.modules['scipy.special'].ndtr\n"
+    )
+
+
 def test_every_name_of_the_front_leads_to_its_module() -> None:
     for name in stats.__all__:
         assert getattr(stats, name) is not None
