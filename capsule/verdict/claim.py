@@ -37,7 +37,9 @@ def judge(pair: Pair) -> Judged:
     pair = replace(pair, original=population.keep(pair.original), rerun=population.keep(pair.rerun))
     blank = _blank(pair)
     if pair.skipped is not None:
-        sentence = f"not run: {pair.skipped} left out what decides nothing (--quick)"
+        # of another capsule's claims, it may be what decides here
+        by = " by its own claims" if blank.decisive else ""
+        sentence = f"not run: {pair.skipped} left out what decides nothing{by} (--quick)"
         return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":

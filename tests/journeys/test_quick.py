@@ -380,3 +380,14 @@ def test_the_verification_of_a_quick_one_tells_what_was_not_run(author: User) ->
     assert words == ["SKIPPED", "SKIPPED"]
     with archive.read(author.folder / "again.zip") as opened:
         assert opened.record.claims == record_of(author.folder / "a.zip").claims
+
+
+def test_what_decides_in_another_capsule_is_not_said_to_decide_nothing(author: User) -> None:
+    claims = [{"metric": metric("main"), **WIDE}, {"metric": metric("beside"), **SECONDARY}]
+    seal(author, ("main", "beside"), claims)
+    author.json("verify", "a.zip", "--quick", "--output", "quick.zip")
+    (author.folder / "a.zip").unlink()
+    seal(author, ("main", "beside"), [{"metric": metric("beside"), **WIDE}])
+    ended = author.run("diff", "a.zip", "quick.zip")
+    assert ended.returncode == 3
+    assert "left out what decides nothing by its own claims (--quick)" in flat(ended.stdout)
