@@ -26,8 +26,6 @@ _LINE = re.compile(rb"([0-9a-f]{64})  ([\x20-\x7e]+)\n")
 _SIGNATURE = re.compile(r"signatures/[A-Za-z0-9_-][A-Za-z0-9._-]*\.sig")
 _MAX_SIGNATURE_BYTES = 16 * 1024
 _MAX_TAG_BYTES = 64 << 20
-# so many bytes at a time: a thread that hashes waits for the interpreter after each
-_HASHED = 4 << 20
 _SHOWN = 20
 
 
@@ -172,8 +170,8 @@ def _hash_all(
     for name in source.sizes:
         hasher = sha256()
         chunks = []
-        # what is kept anyway is read at once
-        most = max(_HASHED, source.sizes[name]) if name in keep else _HASHED
+        # what is kept anyway is read at once: a thread waits for the interpreter after each piece
+        most = max(CHUNK, source.sizes[name]) if name in keep else CHUNK
         try:
             for chunk in source.chunks(name, most):
                 hasher.update(chunk)

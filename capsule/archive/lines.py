@@ -6,17 +6,16 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise, starmap
+from itertools import pairwise
 from sys import intern
 from typing import Any, NoReturn
 
 import orjson
 
 from capsule import digest, schema
-from capsule.archive import flat
-from capsule.archive.limits import MOST_LINE_BYTES
+from capsule.archive import blocks, columns, flat
 from capsule.archive.strict import MEMORY_IS_LIMITED, parse_line
 from capsule.errors import DamagedError
 from capsule.record import Attempt, Evidence, Samples
@@ -38,7 +37,7 @@ _HEAD = re.compile(
 )
 _SEED = b',"seed":'
 _TRIAL = re.compile(
-    rb',"seed":(?P<seed>0|[1-9][0-9]{0,9})'
+    rb"(?P<seed>0|[1-9][0-9]{0,9})"
     rb',"steps":(?P<steps>null|\[[^][{}"]*\])'
     rb',"trial":"(?P<trial>[A-Za-z0-9._+/-]{1,300})"'
     rb',"unit":(?P<unit>"(?:[^"\\\x00-\x1f]|\\["\\]){1,128}")'
@@ -94,7 +93,11 @@ def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:
         DamagedError: Names the line.
     """
     reader = _Reader(where)
-    return tuple(starmap(reader.read, _lines(pieces, where)))
+    samples: list[Samples] = []
+    for block in blocks.of(pieces, where):
+        for start, end in blocks.pieces(block):
+            samples += reader.read(block, start, end, len(samples))
+    return tuple(samples)
 
 
 def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]:
@@ -104,12 +107,14 @@ def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]
         DamagedError: Names the line.
     """
     check = flat.checker(schema.load("attempt-1"))
-    attempts = []
-    for block, number, start, end in _lines(pieces, where):
-        value = parse_line(block[start:end], where=f"{where}:{number}")
-        if fault := check(value):
-            raise DamagedError(fault, where=f"{where}:{number}")
-        attempts.append(attempt_from_json(value))
+    attempts: list[Attempt] = []
+    for block in blocks.of(pieces, where):
+        for start, end in blocks.lines(block, 0, len(block)):
+            at = f"{where}:{len(attempts) + 1}"
+            value = parse_line(block[start:end], where=at)
+            if fault := check(value):
+                raise DamagedError(fault, where=at)
+            attempts.append(attempt_from_json(value))
     return tuple(attempts)
 
 
@@ -119,35 +124,6 @@ def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
     texts = {name: intern(value[name]) for name in _REPEATED}
     nodes = _FIRST_NODE if value["nodes"] == [0] else tuple(value["nodes"])
     return Attempt(**{**value, **texts, "nodes": nodes, "evidence": evidence})
-
-
-def _lines(pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, int, int, int]]:
-    """Blocks of whole lines, with the number, the start and the end of each line in it.
-
-    Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
-    """
-    number = 0
-    for block in _blocks(pieces, where):
-        start = 0
-        while (end := block.find(b"\n", start)) >= 0:
-            number += 1
-            yield block, number, start, end
-            start = end + 1
-
-
-def _blocks(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
-    """The same bytes, cut behind the ends of lines."""
-    rest: list[bytes] = []
-    for piece in pieces:
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*rest, piece[:end]])
-            rest = []
-        rest.append(piece[end:])
-        if sum(map(len, rest)) > MOST_LINE_BYTES:
-            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
-    if any(rest):
-        raise DamagedError("the last line does not end", where=where)
 
 
 class _Draft:
@@ -168,19 +144,65 @@ class _Reader:
         self._heads: dict[bytes, _Fields] = {}
         self._trials: dict[bytes, _Fields] = {}
         self._ends: dict[bytes, _Fields] = {}
+        # what stands between two lines' values and seeds, of which many lines have the same
+        self._joints: dict[bytes, _Fields] = {}
         self._texts: dict[bytes, str] = {}
         self._seeds: dict[bytes, int] = {}
 
-    def read(self, data: bytes, number: int, start: int, stop: int) -> Samples:
-        """The samples that a line states.
+    def read(self, block: bytes, start: int, stop: int, before: int) -> list[Samples]:
+        """The samples that the lines in a piece of a block state.
+
+        Args:
+            block: Whole lines.
+            start: Where the first one starts.
+            stop: Where the last one ends.
+            before: How many lines there are before.
 
         Raises:
             DamagedError: Names the line.
         """
+        if (alike := self._read_together(block, start, stop)) is not None:
+            return alike
+        samples: list[Samples] = []
+        for first, end in blocks.lines(block, start, stop):
+            try:
+                samples.append(self._read(block, first, end))
+            except _Fault as fault:
+                number = before + len(samples) + 1
+                raise DamagedError(str(fault), where=f"{self._where}:{number}") from None
+        return samples
+
+    def _read_together(self, block: bytes, start: int, stop: int) -> list[Samples] | None:
+        """The same where all lines are as most are; None where they are to be read one by one."""
+        if MEMORY_IS_LIMITED or (parts := columns.split(block, start, stop)) is None:
+            return None
+        (before, *betweens), values = parts
+        samples = []
         try:
-            return self._read(data, start, stop)
-        except _Fault as fault:
-            raise DamagedError(str(fault), where=f"{self._where}:{number}") from None
+            joint, _, trial = before.partition(_SEED)
+            _, head = self._joint(joint)
+            for between, numbers in zip(betweens, values, strict=True):
+                joint, _, next_trial = between.partition(_SEED)
+                behind, next_head = self._joints.get(joint) or self._joint(joint)
+                if head is None or behind is None:
+                    return None
+                fields = self._trials.get(trial) or self._trial(trial)
+                samples.append(_samples(head, fields, behind, pack(numbers)))
+                head, trial = next_head, next_trial
+        except _Fault:
+            # which line it is, and what of it is named first
+            return None
+        # behind the last line there is nothing
+        return None if trial else samples
+
+    def _joint(self, part: bytes) -> _Fields:
+        """The fields of a line's end and of the next one's head, None of what is not there."""
+        behind, _, head = part.partition(b"\n")
+        fields = (
+            (self._ends.get(behind) or self._end(behind)) if behind else None,
+            (self._heads.get(head) or self._head(head)) if head else None,
+        )
+        return _remember(self._joints, part, fields)
 
     def _read(self, data: bytes, start: int, stop: int) -> Samples:
         seed = data.find(_SEED, start, stop)
@@ -188,30 +210,13 @@ class _Reader:
         end = data.find(b"]", first, stop) + 1
         if seed < 0 or first < 0 or end == 0:
             raise _Fault(_FOREIGN)
-        head, trial, behind = data[start:seed], data[seed:first], data[end:stop]
-        draft: Any = _Draft()
-        (
-            draft.active,
-            draft.attempt,
-            draft.direction,
-            draft.kind,
-            draft.metric,
-            draft.per,
-            draft.rank,
-            draft.resolution,
-        ) = self._heads.get(head) or self._head(head)
-        (draft.seed, draft.steps, draft.trial, draft.unit) = self._trials.get(trial) or self._trial(
-            trial
+        head, trial, behind = data[start:seed], data[seed + len(_SEED) : first], data[end:stop]
+        return _samples(
+            self._heads.get(head) or self._head(head),
+            self._trials.get(trial) or self._trial(trial),
+            self._ends.get(behind) or self._end(behind),
+            _values(data, first + len(_VALUES) - 1, end),
         )
-        draft.wall, draft.warmup = self._ends.get(behind) or self._end(behind)
-        draft.values = _values(data, first + len(_VALUES) - 1, end)
-        draft.__class__ = Samples
-        samples: Samples = draft
-        if samples.warmup > len(samples.values):
-            raise _Fault("more warm-up values than values")
-        if not samples.steps is samples.wall is samples.active is None:
-            _check_places(samples)
-        return samples
 
     def _head(self, part: bytes) -> _Fields:
         active, attempt, direction, kind, metric, per, rank, resolution = _groups(_HEAD, part)
@@ -261,6 +266,30 @@ class _Reader:
             except ValueError as error:
                 raise _Fault(str(error)) from None
         return text
+
+
+def _samples(head: _Fields, trial: _Fields, behind: _Fields, values: Sequence[float]) -> Samples:
+    draft: Any = _Draft()
+    (
+        draft.active,
+        draft.attempt,
+        draft.direction,
+        draft.kind,
+        draft.metric,
+        draft.per,
+        draft.rank,
+        draft.resolution,
+    ) = head
+    draft.seed, draft.steps, draft.trial, draft.unit = trial
+    draft.wall, draft.warmup = behind
+    draft.values = values
+    draft.__class__ = Samples
+    samples: Samples = draft
+    if samples.warmup > len(values):
+        raise _Fault("more warm-up values than values")
+    if not samples.steps is samples.wall is samples.active is None:
+        _check_places(samples)
+    return samples
 
 
 def _groups(pattern: re.Pattern[bytes], part: bytes) -> tuple[bytes, ...]:

@@ -5,6 +5,7 @@ import json
 import math
 import tracemalloc
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
@@ -13,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import digest, schema
-from capsule.archive import bag, codec, indented, lines, strict
+from capsule.archive import bag, codec, columns, indented, lines, strict
 from capsule.archive.container import Zip
 from capsule.errors import DamagedError
+from capsule.record import Samples
 from tests.support.capsules import seal
 from tests.support.records import make_record
 
@@ -151,6 +153,11 @@ def test_pretty_is_what_the_json_module_writes(value: object) -> None:
 # values
 
 
+def one_by_one() -> AbstractContextManager[object]:
+    """Lines are read by themselves, never together."""
+    return mock.patch.object(columns, "PIECE", 0)
+
+
 def line_of(values: bytes) -> bytes:
     [line] = make_record().samples[:1]
     written = lines.write_samples(dataclasses.replace(line, values=(1.0,)))
@@ -199,7 +206,7 @@ def test_values_are_taken_and_refused_as_one_by_one(tokens: Sequence[bytes]) -> 
 @given(st.lists(st.sampled_from((*TOKENS[:10], *TOKENS)), max_size=30), st.integers(2, 40))
 def test_long_series_are_read_in_pieces_as_in_one(tokens: Sequence[bytes], longest: int) -> None:
     values = b"[" + b",".join(tokens) + b"]"
-    with mock.patch.object(lines, "_LONGEST_PIECE", longest):
+    with mock.patch.object(lines, "_LONGEST_PIECE", longest), one_by_one():
         pieces = outcome(lambda: tuple(lines.read_samples([line_of(values)], where="it")[0].values))
     assert pieces == outcome(lambda: number_by_number(values))
 
@@ -223,6 +230,83 @@ def test_a_long_series_takes_eight_bytes_a_value() -> None:
     assert read.values != values[1:]
     assert kept < 9 * len(values)
     assert peak < 3 * len(data)
+
+
+NUMBERS = st.floats() | st.sampled_from([0.5, -0.0, 1e-05, 1e16])
+SERIES = st.lists(
+    st.builds(
+        lambda values, curve, warmup, names: dataclasses.replace(
+            make_record().samples[0],
+            **names,
+            values=tuple(values),
+            warmup=warmup,
+            steps=tuple(range(len(values))) if curve else None,
+        ),
+        values=st.lists(NUMBERS, max_size=20),
+        curve=st.sampled_from([False, False, False, True]),
+        warmup=st.integers(0, 2),
+        names=st.fixed_dictionaries(
+            {
+                "metric": st.sampled_from(["a/b/c/d", "a/b/c/e"]),
+                "seed": st.sampled_from([0, 7, 2**32 - 1, 2**32]),
+                "unit": st.sampled_from(["s", '",\\"values\\":[', "]"]),
+            }
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+ODD = (
+    *(
+        b"",
+        b" ",
+        b"\n",
+        b"[",
+        b"]",
+        b"],[",
+        b'"',
+        b"{}",
+        b"0",
+        b".",
+        b"\xff",
+        b"null",
+        b"[1.0,\n2.0]",
+    ),
+    *(b',"seed":', b',"values":[', b',"values":[0.5],"wall":null,"warmup":0}\n', b'{"active":'),
+)
+
+
+@given(SERIES, st.data())
+def test_lines_are_taken_and_refused_together_as_one_by_one(
+    samples: Sequence[Samples], data: st.DataObject
+) -> None:
+    written = b"".join(map(lines.write_samples, samples))
+    for _ in range(data.draw(st.integers(0, 3))):
+        start = data.draw(st.integers(0, len(written)))
+        end = start + data.draw(st.sampled_from([0, 0, 1, 2, 40]))
+        written = written[:start] + data.draw(st.sampled_from(ODD)) + written[end:]
+    together = said(written)
+    with one_by_one():
+        assert together == said(written)
+
+
+@pytest.mark.parametrize("mark", [b"{", b',"seed":', b',"values":[', b"]", b"}", b"\n"])
+def test_odd_marks_between_lines_are_refused_together_as_one_by_one(mark: bytes) -> None:
+    line = line_of(b"[0.5]")
+    for odd in ODD:
+        for place in (mark + odd, odd + mark):
+            for written in (line + line.replace(mark, place), line.replace(mark, place) + line):
+                together = said(written)
+                with one_by_one():
+                    assert together == said(written)
+
+
+def said(data: bytes) -> tuple[Samples, ...] | str:
+    """What is read of some lines, or what is said of them."""
+    try:
+        return lines.read_samples([data], where="it")
+    except DamagedError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize(

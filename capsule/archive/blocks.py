@@ -1,0 +1,53 @@
+"""Blocks of whole lines, of bytes that come cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from capsule.archive.limits import MOST_LINE_BYTES
+from capsule.errors import DamagedError
+
+# so many bytes of lines are taken together: more of their values no longer stay in the cache
+PIECE = 1 << 17
+
+
+def of(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """The same bytes, cut behind the ends of lines.
+
+    Args:
+        pieces: They.
+        where: Their name in messages.
+
+    Raises:
+        DamagedError: A line is too long, or the last one does not end.
+    """
+    rest: list[bytes] = []
+    for piece in pieces:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*rest, piece[:end]])
+            rest = []
+        rest.append(piece[end:])
+        if sum(map(len, rest)) > MOST_LINE_BYTES:
+            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
+    if any(rest):
+        raise DamagedError("the last line does not end", where=where)
+
+
+def pieces(block: bytes) -> Iterator[tuple[int, int]]:
+    """Where a block of whole lines is cut: behind the end of one, and never within one."""
+    start = 0
+    while start < len(block):
+        end = block.rfind(b"\n", start, start + PIECE) + 1 or block.find(b"\n", start) + 1
+        yield start, end
+        start = end
+
+
+def lines(block: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The start and the end of each line in a part of a block.
+
+    Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
+    """
+    while (end := block.find(b"\n", start, stop)) >= 0:
+        yield start, end
+        start = end + 1
