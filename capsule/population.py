@@ -28,6 +28,8 @@ def independent(metric: MetricRuns) -> MetricRuns:
 
 def values(metric: MetricRuns) -> dict[int, float]:
     """Seed to value, of the runs whose value can be reckoned with."""
+    if len(numbers(metric)) == len(metric.runs):
+        return dict(zip([run.seed for run in metric.runs], metric.values, strict=True))
     return {
         run.seed: value
         for run in metric.runs
@@ -35,8 +37,10 @@ def values(metric: MetricRuns) -> dict[int, float]:
     }
 
 
-def numbers(metric: MetricRuns) -> list[float]:
+def numbers(metric: MetricRuns) -> Sequence[float]:
     """These values alone, in the order of their seeds."""
+    if -LARGEST <= min(metric.values, default=0.0) <= max(metric.values, default=0.0) <= LARGEST:
+        return metric.values
     return [value for value in metric.values if -LARGEST <= value <= LARGEST]
 
 

@@ -90,8 +90,10 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
     if pairs > _MOST_PAIRS:
         return 0.0, 0.0
     apart = np.subtract.outer(np.asarray(b.values), np.asarray(a.values)) - shift
-    rounding = _ROUNDING * max(abs(shift), *map(abs, (*a.values, *b.values)))
-    not_below, not_above = int((apart >= -rounding).sum()), int((apart <= rounding).sum())
+    ends = (a.values[0], a.values[-1], b.values[0], b.values[-1])
+    rounding = _ROUNDING * max(abs(shift), *map(abs, ends))
+    not_below = int(np.count_nonzero(apart >= -rounding))
+    not_above = int(np.count_nonzero(apart <= rounding))
     return _cumulative(a.n, b.n, not_below), _cumulative(a.n, b.n, not_above)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import lt
 
 _WIDEST_STEP = 1e300
 
@@ -29,10 +30,10 @@ class Runs:
     resolution: float = 0.0
 
     def __post_init__(self) -> None:
-        seeds = [seed for seed, _ in self.by_seed]
-        if seeds != sorted(set(seeds)):
+        seeds, values = zip(*self.by_seed, strict=True) if self.by_seed else ((), ())
+        if not all(map(lt, seeds, seeds[1:])):
             raise ValueError("a run is named by its seed: seeds must be unique and in order")
-        if not all(map(math.isfinite, [value for _, value in self.by_seed])):
+        if not all(map(math.isfinite, values)):
             raise ValueError("a run without a finite value is a failed run, not a value")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
             raise ValueError(f"not a resolution: {self.resolution}")
@@ -44,7 +45,7 @@ class Runs:
         Raises:
             ValueError: A value is not finite, or the resolution is negative.
         """
-        pairs = sorted([(int(seed), float(value)) for seed, value in by_seed.items()])
+        pairs = sorted(zip(map(int, by_seed), map(float, by_seed.values()), strict=True))
         return cls(by_seed=tuple(pairs), resolution=float(resolution))
 
     @cached_property
