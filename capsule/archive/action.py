@@ -21,6 +21,7 @@ from capsule.record import Dataset, Record
 _STATUS = "http://schema.org/{}ActionStatus"
 _DOCKER_IMAGE = "https://w3id.org/ro/terms/workflow-run#DockerImage"
 
+_DATASETS = "datasets/"
 _OUTPUTS = ("results/", "records/", "logs/", "evidence/")
 
 Entity = dict[str, Any]
@@ -33,7 +34,7 @@ def entities(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Ent
         record: What is described.
         paths: Goes through every file of the payload but the crate, as the crate calls it.
     """
-    objects = [*_seeds(record), *_datasets(record, paths), *_original(record)]
+    objects = [*_seeds(record), *_datasets(record, paths()), *_original(record)]
     usage, variables = _resources(record), _variables(record)
     results = (f"#metric-{n}" for n, _ in enumerate(_claimed_paths(record), 1))
     inputs = (path for path in paths() if path.startswith("inputs/"))
@@ -144,12 +145,15 @@ def _seeds(record: Record) -> list[Entity]:
     return [_property(f"seed-{seed}", "seed", seed) for seed in sorted(seeds, key=int)]
 
 
-def _datasets(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
+def _datasets(record: Record, paths: Iterable[str]) -> Iterator[Entity]:
     specs = {spec.name: spec for spec in record.manifest.datasets}
+    carried: dict[str, list[str]] = {}
+    for path in paths:
+        if path.startswith(_DATASETS):
+            carried.setdefault(path.split("/", 2)[1], []).append(path)
     for dataset in record.datasets:
-        top = media.identifier(f"datasets/{dataset.name}/")
-        files = (path for path in paths() if path.startswith(top))
-        parts = {"hasPart": references(files)} if dataset.embedded else {}
+        files = carried.get(media.identifier(dataset.name)) if dataset.embedded else None
+        parts = {"hasPart": references(files)} if files else {}
         yield _dataset(dataset, specs[dataset.name]) | parts
 
 

@@ -198,7 +198,7 @@ class Zip:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         # also closed when it is dropped: most who read a capsule want its record alone
         self.close = finalize(self, os.close, self._fd)
-        # an entry takes a third of an object so, and there can be a quarter of a million
+        # in columns: there can be a quarter of a million entries
         names, sizes = list[str](), array("Q")
         self._offsets, self._checksums = array("Q"), array("I")
         for entry in self._read_directory():

@@ -1,4 +1,4 @@
-"""What a quarter of a million file names stand for, in a fifth of the memory of dictionaries."""
+"""What a quarter of a million file names stand for, in less memory than dictionaries take."""
 
 from __future__ import annotations
 
