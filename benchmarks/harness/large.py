@@ -26,6 +26,7 @@ SECONDS, SECONDS_PER_BYTE = 5.0, 5.0 / 100e6
 SHAPES = {
     "100000 trials": (100, 1, 1000, 1, 0),
     "100000 trials with logs": (100, 1, 1000, 1, 100_000),
+    "100000 trials with 250000 files": (100, 1, 1000, 1, 249_950),
     "42000 metrics": (5, 0, 2, 1, 0),
     "33300 lines of 30": (1, 333, 100, 30, 0),
     "a million samples in 100 lines": (1, 20, 5, 10_000, 0),
