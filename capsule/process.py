@@ -355,7 +355,9 @@ def _living(belongs: Callable[[int, _Stat], bool], oldest: int = 0) -> list[int]
             continue
         try:
             stat = _stat(int(name))
-            if stat.started >= oldest and stat.state not in "ZX" and belongs(int(name), stat):
+            # a first thread that has ended says Z while the process's others live on
+            ended = stat.state in "ZX" and stat.threads < 2
+            if stat.started >= oldest and not ended and belongs(int(name), stat):
                 pids.append(int(name))
         except OSError:
             # gone meanwhile, or another user's
@@ -371,7 +373,19 @@ def _stat(pid: int) -> _Stat:
 
 
 def _variables(pid: int) -> list[bytes]:
-    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    """What is in its environment, as any of its threads that has not ended shows it.
+
+    Raises:
+        OSError: It is gone, or another user's.
+    """
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except ProcessLookupError:
+        # its first thread has ended; the others are looked for only then, as this costs more
+        for path in Path(f"/proc/{pid}/task").glob("*/environ"):
+            with suppress(ProcessLookupError):
+                return path.read_bytes().split(b"\0")
+        raise
 
 
 def _lineage() -> set[int]:

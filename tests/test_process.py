@@ -184,6 +184,38 @@ def test_reap_ends_what_a_killed_parent_left_and_nothing_else(tmp_path: Path) ->
     assert bystander.wait(PATIENCE_SECONDS) == process.Exit(code=None, signal=signal.SIGTERM)
 
 
+HEADLESS = """
+import ctypes, os, threading, time
+def last():
+    open("ready", "w").write(f"{os.getpid()}\\n")
+    time.sleep(600)
+if os.fork() == 0:
+    os.setsid()
+    threading.Thread(target=last).start()
+    while not os.path.exists("ready"):
+        time.sleep(0.001)
+    ctypes.CDLL(None).pthread_exit(None)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "reap"])
+def test_a_process_whose_first_thread_has_ended_is_ended_too(tmp_path: Path, end: str) -> None:
+    label = f"headless-{os.getpid()}"
+    env = {**ENV, process.RUN_MARK: label}
+    running = start(tmp_path, sys.executable, "-c", HEADLESS, env=env)
+    (pid,) = (int(line) for line in read_lines(tmp_path / "ready"))
+    # such a process says that it is a zombie, as many a Go program does while it ends
+    until(lambda: not alive(pid), "its first thread to end")
+    assert pid in process.find_marked(label)
+    if end == "stop":
+        running.stop()
+    else:
+        assert process.reap(label) == 2
+        assert running.wait(PATIENCE_SECONDS) is not None
+    until(lambda: not Path(f"/proc/{pid}/task").exists(), "it to be gone")
+
+
 def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path: Path) -> None:
     program = "from capsule import process; print(process.find_marked('mine'))"
     ended = process.run(
