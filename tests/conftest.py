@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.support import long_run
+from tests.support import interpreters, long_run
 from tests.support import session as sessions
 from tests.support.command import User
 from tests.support.properties import LONG, scaled
@@ -87,6 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
     session = sessions.begin()
     config.stash[_SESSION] = session
     os.environ["TMPDIR"] = str(session.temporary)
+    interpreters.put_bare_python_first(session.folder / "python")
+    # else every start of the command compiles all of it
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.option.basetemp is None:
         config.option.basetemp = session.folder / "pytest"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import archive, cli, verbs
+from capsule import archive, cli, process, verbs
 from capsule.verbs import author as author_verbs
 from capsule.verbs import data, diff, image, machine, read, run, verify
 from tests.support.capsules import seal
@@ -337,3 +337,9 @@ def test_output_on_a_full_disk_ends_with_an_exit_code_of_ours(
                 check=False,
             )
         assert ended.returncode in codes, words
+
+
+def test_what_begins_every_command_loads_no_http_client_and_no_numpy() -> None:
+    heavy = ("jsonschema", "numpy", "requests", "rich", "scipy", "ssl")
+    program = f"import capsule.api, sys; print([name for name in {heavy} if name in sys.modules])"
+    assert process.run([sys.executable, "-c", program]).stdout == b"[]\n"

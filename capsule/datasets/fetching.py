@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 from capsule import leavings, places
 from capsule.datasets import find, hashing
-from capsule.datasets.download import download
 from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.datasets.unpack import unpack
 from capsule.errors import CannotRunError, DamagedError, UsageError
@@ -142,6 +141,9 @@ def _fetch(
     spec: DatasetSpec, work: Path, cache: Path, limit: _Limit, progress: Progress | None
 ) -> tuple[DatasetDigest, Path]:
     assert spec.url is not None
+    # with its HTTP client, which is a quarter of every other command's start
+    from capsule.datasets.download import download
+
     content = download(
         spec.url,
         work,

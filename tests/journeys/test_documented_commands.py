@@ -126,9 +126,9 @@ COMMANDS: dict[str, Here | There] = {
         needs=("torch",),
     ),
     "python benchmarks/statistics/verdicts.py": Here(
-        command="python benchmarks/statistics/verdicts.py --repetitions 5",
+        command="python benchmarks/statistics/verdicts.py --repetitions 1",
         codes=(0, 1),
-        says="5 repetitions a cell",
+        says="1 repetitions a cell",
     ),
     "python benchmarks/statistics/verdicts.py --full": Here(
         command="python benchmarks/statistics/verdicts.py --full --repetitions 1",

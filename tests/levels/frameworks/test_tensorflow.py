@@ -1,5 +1,6 @@
 """Networks in TensorFlow and in XLA, through the real program; see `support.programs`."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -54,8 +55,15 @@ def assert_right(checks: dict[str, Any]) -> None:
         assert results == {"shapes": shapes, "dtypes": ["float32"] * len(shapes)}
 
 
-@pytest.mark.parametrize("name", catalog.NETWORKS)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+# a minute and more each, as float64 is counted beside them; the other of the two is always run
+LONG = {("tensorflow", "resnet50"), ("tensorflow-xla", "resnet18")}
+PAIRS = [
+    pytest.param(*pair, marks=[pytest.mark.long] if pair in LONG else [])
+    for pair in itertools.product(FRAMEWORKS, catalog.NETWORKS)
+]
+
+
+@pytest.mark.parametrize(("framework", "name"), PAIRS)
 def test_every_network_stays_within_its_bounds(
     program: Program, framework: str, name: str, tmp_path: Path
 ) -> None:
