@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import leavings, places
+from capsule import leavings, places, processes
 from capsule.errors import CannotRunError, ExecutionError
 
 RUN_MARK = "CAPSULE_RUN"
@@ -55,7 +55,7 @@ class Process:
     def __init__(self, popen: subprocess.Popen[bytes], mark: str) -> None:
         self._popen = popen
         self._mark = f"{_START_MARK}={mark}".encode()
-        self._kills_before = oom_kills()
+        self._kills_before = processes.count_oom_kills()
         self._exit: Exit | None = None
         self._handle = _open_handle(popen.pid)
 
@@ -94,7 +94,7 @@ class Process:
         count = 0
         for pid in self._members():
             with suppress(OSError):
-                count += _stat(pid).threads
+                count += processes.read_stat(pid).threads
         return count
 
     def _wait_for_leader(self, timeout_seconds: float) -> bool:
@@ -117,18 +117,20 @@ class Process:
         code, number = (status, None) if status >= 0 else (None, -status)
         # a shell or an engine between us and the victim turns SIGKILL into 128 + 9
         killed = number == signal.SIGKILL or code == 128 + signal.SIGKILL
-        out_of_memory = killed and self._kills_before not in (None, oom_kills())
+        out_of_memory = killed and self._kills_before not in (None, processes.count_oom_kills())
         return Exit(code=code, signal=number, out_of_memory=out_of_memory)
 
     def _members(self) -> list[int]:
         try:
             # what it started is no older than itself, so that others cost one look each
-            oldest = _stat(self.pid).started
+            oldest = processes.read_stat(self.pid).started
         except OSError:
             return []
-        return _living(
-            lambda pid, stat: stat.session == self.pid or self._mark in _variables(pid), oldest
-        )
+
+        def belongs(pid: int, stat: processes.Stat) -> bool:
+            return stat.session == self.pid or self._mark in processes.read_variables(pid)
+
+        return processes.list_living(belongs, oldest)
 
     def _end_members(self, grace_seconds: float) -> None:
         left = _end(self._members, grace_seconds)
@@ -261,8 +263,9 @@ def find_marked(label: str) -> list[int]:
     not found.
     """
     mark = f"{RUN_MARK}={label}".encode()
-    spared = _lineage()
-    return [pid for pid in _living(lambda pid, _: mark in _variables(pid)) if pid not in spared]
+    spared = processes.read_lineage()
+    marked = processes.list_living(lambda pid, _: mark in processes.read_variables(pid))
+    return [pid for pid in marked if pid not in spared]
 
 
 def reap(label: str) -> int:
@@ -326,87 +329,3 @@ def _until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
         time.sleep(min(pause, left))
         pause = min(2 * pause, 0.05)
     return True
-
-
-@dataclass(frozen=True)
-class _Stat:
-    """What /proc/PID/stat says.
-
-    Attributes:
-        state: One letter.
-        parent: Process id.
-        session: Id of its session.
-        threads: How many it has.
-        started: Clock ticks since the machine started.
-    """
-
-    state: str
-    parent: int
-    session: int
-    threads: int
-    started: int
-
-
-def _living(belongs: Callable[[int, _Stat], bool], oldest: int = 0) -> list[int]:
-    """Processes that belong, of those that started at `oldest` or later."""
-    pids = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
-        if not name.isdigit():
-            continue
-        try:
-            stat = _stat(int(name))
-            # a first thread that has ended says Z while the process's others live on
-            ended = stat.state in "ZX" and stat.threads < 2
-            if stat.started >= oldest and not ended and belongs(int(name), stat):
-                pids.append(int(name))
-        except OSError:
-            # gone meanwhile, or another user's
-            continue
-    return pids
-
-
-def _stat(pid: int) -> _Stat:
-    with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:  # noqa: PTH123 - as above
-        # the command's name is in parentheses and may hold anything, parentheses too
-        fields = stream.read().rpartition(b")")[2].split()
-    return _Stat(fields[0].decode(), *(int(fields[place]) for place in (1, 3, 17, 19)))
-
-
-def _variables(pid: int) -> list[bytes]:
-    """What is in its environment, as any of its threads that has not ended shows it.
-
-    Raises:
-        OSError: It is gone, or another user's.
-    """
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except ProcessLookupError:
-        # its first thread has ended; the others are looked for only then, as this costs more
-        for path in Path(f"/proc/{pid}/task").glob("*/environ"):
-            with suppress(ProcessLookupError):
-                return path.read_bytes().split(b"\0")
-        raise
-
-
-def _lineage() -> set[int]:
-    pid = os.getpid()
-    lineage: set[int] = set()
-    while pid > 0 and pid not in lineage:
-        lineage.add(pid)
-        try:
-            pid = _stat(pid).parent
-        except OSError:
-            break
-    return lineage
-
-
-def oom_kills() -> int | None:
-    """How often this machine's kernel has killed for want of memory since it started.
-
-    None where it does not count (before Linux 4.13).
-    """
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)

@@ -6,7 +6,7 @@ import posixpath
 import time
 from contextlib import suppress
 
-from capsule import process
+from capsule import processes
 from capsule.errors import CapsuleError
 from capsule.runtimes import answers, descendants
 from capsule.runtimes.answers import ContainerFacts
@@ -37,7 +37,7 @@ class Container:
         self._invocation = invocation
         log = invocation.stderr
         self._before = log.stat().st_size if log.exists() else 0
-        self._kills_before = process.oom_kills()
+        self._kills_before = processes.count_oom_kills()
         self._ended: Ended | None = None
         self._pid = 0
         self._attached = client.attach(name, invocation)
@@ -103,7 +103,7 @@ class Container:
         if (missing := self._missing_program(facts, output)) is not None:
             return Ended(exit_code=facts.status, signal=None, engine_fault=missing)
         code, number = split_status(facts.status)
-        counted = process.oom_kills() != self._kills_before
+        counted = processes.count_oom_kills() != self._kills_before
         killed = facts.status != 0 and (facts.out_of_memory or (number == 9 and counted))
         limited = facts.status != 0 and self._invocation.pids is not None
         return Ended(

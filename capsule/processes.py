@@ -1,0 +1,99 @@
+"""What /proc says of the processes of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What /proc/PID/stat says.
+
+    Attributes:
+        state: One letter.
+        parent: Process id.
+        session: Id of its session.
+        threads: How many it has.
+        started: Clock ticks since the machine started.
+    """
+
+    state: str
+    parent: int
+    session: int
+    threads: int
+    started: int
+
+
+def list_living(belongs: Callable[[int, Stat], bool], oldest: int = 0) -> list[int]:
+    """Processes that belong, of those that started at `oldest` or later."""
+    pids = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
+        if not name.isdigit():
+            continue
+        try:
+            stat = read_stat(int(name))
+            # a first thread that has ended says Z while the process's others live on
+            ended = stat.state in "ZX" and stat.threads < 2
+            if stat.started >= oldest and not ended and belongs(int(name), stat):
+                pids.append(int(name))
+        except OSError:
+            # gone meanwhile, or another user's
+            continue
+    return pids
+
+
+def read_stat(pid: int) -> Stat:
+    """Of one process.
+
+    Raises:
+        OSError: It is gone.
+    """
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:  # noqa: PTH123 - as above
+        # the command's name is in parentheses and may hold anything, parentheses too
+        fields = stream.read().rpartition(b")")[2].split()
+    return Stat(fields[0].decode(), *(int(fields[place]) for place in (1, 3, 17, 19)))
+
+
+def read_variables(pid: int) -> list[bytes]:
+    """What is in its environment, as any of its threads that has not ended shows it.
+
+    Raises:
+        OSError: It is gone, or another user's.
+    """
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except ProcessLookupError:
+        # its first thread has ended; the others are looked for only then, as this costs more
+        for path in Path(f"/proc/{pid}/task").glob("*/environ"):
+            with suppress(ProcessLookupError):
+                return path.read_bytes().split(b"\0")
+        raise
+
+
+def read_lineage() -> set[int]:
+    """This process and its ancestors."""
+    pid = os.getpid()
+    own: set[int] = set()
+    while pid > 0 and pid not in own:
+        own.add(pid)
+        try:
+            pid = read_stat(pid).parent
+        except OSError:
+            break
+    return own
+
+
+def count_oom_kills() -> int | None:
+    """How often this machine's kernel has killed for want of memory since it started.
+
+    None where it does not count (before Linux 4.13).
+    """
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
