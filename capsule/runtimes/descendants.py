@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from pathlib import Path
+
+from capsule import processes
 
 
 def count(pid: int) -> int:
@@ -21,14 +22,12 @@ def count(pid: int) -> int:
     for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
         if name.isdigit():
             try:
-                line = Path(f"/proc/{name}/stat").read_bytes()
+                stat = processes.read_stat(int(name))
             except OSError:
                 # gone meanwhile
                 continue
-            # the command's name is in parentheses and may hold anything, parentheses too
-            fields = line.rpartition(b")")[2].split()
-            children[int(fields[1])].append(int(name))
-            threads[int(name)] = int(fields[17])
+            children[stat.parent].append(int(name))
+            threads[int(name)] = stat.threads
     total, waiting = 0, [pid]
     while waiting:
         one = waiting.pop()
