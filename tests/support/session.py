@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from capsule import process
+from capsule import process, processes
 from tests.support.patience import PATIENCE_SECONDS
 
 _PREFIX = "capsule-tests-"
@@ -123,42 +123,31 @@ def _end_processes(folder: Path) -> list[str]:
 
 
 def _processes(folder: Path) -> list[int]:
-    own = _lineage(os.getpid())
-    return [pid for pid in _pids() if pid not in own and _is_of(Path(f"/proc/{pid}"), folder)]
+    own = processes.read_lineage()
+    living = processes.list_living(lambda pid, _: _is_of(pid, folder))
+    return [pid for pid in living if pid not in own]
 
 
-def _is_of(entry: Path, folder: Path) -> bool:
-    try:
-        if (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-            return False
-        variables = (entry / "environ").read_bytes().split(b"\0")
-        # a session that a test began has its folder in that of the test's session
-        if any(setting.startswith(f"TMPDIR={folder}/tmp".encode()) for setting in variables):
-            return True
-        if not any(setting.startswith(f"{process.RUN_MARK}=".encode()) for setting in variables):
-            return False
-        name = folder.name.encode()
-        return any(name in setting for setting in variables) or name in _bound(entry)
-    except OSError:
-        # gone meanwhile, or another user's
+def _is_of(pid: int, folder: Path) -> bool:
+    """Whether it is the session's.
+
+    Raises:
+        OSError: It is gone meanwhile, or another user's.
+    """
+    variables = processes.read_variables(pid)
+    # a session that a test began has its folder in that of the test's session
+    if any(setting.startswith(f"TMPDIR={folder}/tmp".encode()) for setting in variables):
+        return True
+    if not any(setting.startswith(f"{process.RUN_MARK}=".encode()) for setting in variables):
         return False
+    name = folder.name.encode()
+    return any(name in setting for setting in variables) or name in _bound(pid)
 
 
-def _bound(entry: Path) -> bytes:
+def _bound(pid: int) -> bytes:
     """Where the files lie that a container's process sees; not what is mounted on the host."""
-    return b"\n".join(line.split()[3] for line in (entry / "mountinfo").read_bytes().splitlines())
-
-
-def _pids() -> Iterator[int]:
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-
-
-def _lineage(pid: int) -> set[int]:
-    lineage: set[int] = set()
-    while pid > 0:
-        lineage.add(pid)
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return lineage
+    lines = Path(f"/proc/{pid}/mountinfo").read_bytes().splitlines()
+    return b"\n".join(line.split()[3] for line in lines)
 
 
 def _command(pid: int) -> str:
