@@ -34,7 +34,7 @@ def make_printer(stream: TextIO, width: int | None = None) -> RichConsole:
             # what steers the terminal on purpose, such as a bar's, is no text
             for segment in super().render(renderable, options):
                 shown = segment.text if segment.control else plain.clean_lines(segment.text)
-                yield segment._replace(text=shown)
+                yield segment if shown is segment.text else segment._replace(text=shown)
 
         def on_broken_pipe(self) -> None:
             # rich would end with 1, which is the exit code of DIFFERENT

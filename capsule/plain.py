@@ -45,6 +45,9 @@ def clean_lines(text: str) -> str:
     >>> clean_lines("no such file: a\rb\n  give another one")
     'no such file: a\\rb\n  give another one'
     """
+    if len(text) <= LONGEST_LINE and (text.isprintable() or text == "\n"):
+        # nearly all that is ever printed, often a word at a time
+        return text
     rows = text.split("\n")
     if len(rows) > MOST_LINES:
         rows[MOST_LINES - 1 :] = [f"... ({len(rows)} lines)"]
