@@ -62,6 +62,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Commands of benchmarks find torch where a test says that it needs it."""
+    before = os.environ["PATH"]
+    if item.get_closest_marker("torch"):
+        os.environ["PATH"] = interpreters.with_packages()
+    try:
+        return (yield)
+    finally:
+        os.environ["PATH"] = before
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
