@@ -63,9 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Commands of benchmarks find torch where a test says that it needs it."""
+    """Commands of benchmarks find packages where a test says that it needs them."""
     before = os.environ["PATH"]
-    if item.get_closest_marker("torch"):
+    if any(map(item.get_closest_marker, ("torch", "packages"))):
         os.environ["PATH"] = interpreters.with_packages()
     try:
         return (yield)

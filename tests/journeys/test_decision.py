@@ -14,6 +14,8 @@ from capsule.origin import Verification
 from tests.support.command import Document, User, write_manifest
 from tests.support.engines import engine_cache, small_image
 
+pytestmark = pytest.mark.packages
+
 TRAIN = """
 import json, os
 import numpy
