@@ -15,6 +15,7 @@ Arrays = Sequence[NDArray[Any]]
 NETWORKS = {
     "lenet": {"batch": 2},
     "resnet44": {"batch": 2, "side": 8},
+    "cosmoflow": {"batch": 2, "side": 8, "width": 3},
     "transformer": {
         "batch": 2,
         "length": 8,

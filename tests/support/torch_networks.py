@@ -151,6 +151,22 @@ class _UNet(nn.Module):
         return self.last(x)
 
 
+class _CosmoFlow(nn.Sequential):
+    def __init__(self, sizes: Sizes) -> None:
+        layers: list[nn.Module] = []
+        before, side, width = 4, sizes["side"], sizes["width"]
+        while side > 4:
+            convolution = nn.Conv3d(before, width, 3, padding=1)
+            layers += [convolution, nn.LeakyReLU(0.3), nn.MaxPool3d(2)]
+            before, side, width = width, side // 2, 2 * width
+        layers += [nn.Flatten(), nn.Linear(64 * before, 128), nn.LeakyReLU(0.3)]
+        layers += [nn.Linear(128, 64), nn.LeakyReLU(0.3), nn.Linear(64, 4), nn.Tanh()]
+        super().__init__(*layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 1.2
+
+
 class _Decoder(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -188,6 +204,7 @@ MODELS: dict[str, Callable[[Sizes], nn.Module]] = {
     "resnet44": _resnet44,
     "resnet50": _imagenet((3, 4, 6, 3), 4),
     "unet": _UNet,
+    "cosmoflow": _CosmoFlow,
     "transformer": _Decoder,
 }
 
@@ -213,7 +230,10 @@ def results(
     logits = model(first)
     if logits.ndim == 4:
         logits = logits.permute(0, 2, 3, 1).flatten(0, 2)
-    loss = functional.cross_entropy(logits, labels)
+    if labels.is_floating_point():
+        loss = functional.mse_loss(logits, labels.to(dtype))
+    else:
+        loss = functional.cross_entropy(logits, labels)
     loss.backward()
     gradients = {
         name: parameter.grad.double().numpy()

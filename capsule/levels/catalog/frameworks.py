@@ -57,9 +57,11 @@ _TENSORFLOW_BUILD = {
     "compiler": "tensorflow.version.COMPILER_VERSION",
     "build": "tensorflow.sysconfig.get_build_info",
 }
+# constants of the first two are of float32, and pools of three axes know no doubles
+_TENSORFLOW_NO_DOUBLES = ("gelu", "leaky_relu", "max_pool3d")
 _NO_DOUBLES = (
     *(f"conv{way}{rank}d" for way in ("", "_transpose") for rank in (1, 2, 3)),
-    *("average_pool2d", "global_average_pool", "gelu"),
+    *("average_pool2d", "global_average_pool", "gelu", "leaky_relu"),
     # ONNX keeps their constants, or ONNX Runtime their sums, in float32
     *("batch_norm", "batch_norm_inference", "layer_norm", "group_norm", "attention"),
 )
@@ -95,8 +97,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         # its kernels for CPUs sum 16-bit products in 16 bits
         dtypes=("float64", "float32"),
         build=_TENSORFLOW_BUILD,
-        # its constants are of float32
-        inexact={"float64": ("gelu",)},
+        inexact={"float64": _TENSORFLOW_NO_DOUBLES},
         keeps_memory=True,
     ),
     "tensorflow-xla": FrameworkFacts(
@@ -104,8 +105,11 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         module="tensorflow_xla",
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TENSORFLOW_BUILD,
-        # its gradient is made of many operations, each rounded to 16 bits
-        inexact=dict.fromkeys(("float64", "bfloat16", "float16"), ("gelu",)),
+        # gelu's gradient is made of many operations, each rounded to 16 bits
+        inexact={
+            "float64": _TENSORFLOW_NO_DOUBLES,
+            **dict.fromkeys(("bfloat16", "float16"), ("gelu",)),
+        },
         keeps_memory=True,
     ),
     "onnxruntime": FrameworkFacts(

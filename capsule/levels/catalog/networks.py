@@ -89,6 +89,13 @@ _NETWORKS = (
         paper={"batch": 8},
     ),
     _network(
+        "cosmoflow",
+        "cosmoflow",
+        {"side": (128, 8), "width": (32, 1)},
+        quick={"batch": 2, "side": 16, "width": 8},
+        paper={"batch": 1},
+    ),
+    _network(
         "transformer",
         "transformer",
         {

@@ -199,6 +199,16 @@ _OPERATORS = (
         ),
     ),
     _operator(
+        "max_pool3d",
+        "n c d h w q r s",
+        _STRIDES,
+        module="pooling",
+        quick=_points(
+            "n c d h w q r s stride padding",
+            [(2, 4, 16, 16, 16, 2, 2, 2, 2, 0), (2, 4, 9, 8, 7, 3, 2, 3, 2, 1)],
+        ),
+    ),
+    _operator(
         "average_pool2d",
         f"{_IMAGE} r s",
         _STRIDES,
@@ -226,6 +236,7 @@ _OPERATORS = (
         quick=_points(f"{_IMAGE} groups", [(4, 16, 14, 14, 4)]),
     ),
     _activation("relu", sizes=(1_000, 100_000, 1_000_000)),
+    _activation("leaky_relu", (Option("percent", 1, 0, 99),)),
     _activation("sigmoid"),
     _activation("tanh"),
     _activation("gelu", (Option("approximate", 0),)),

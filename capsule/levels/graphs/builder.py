@@ -18,15 +18,15 @@ parameters that are not trained; training, here forward and backward alone, does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod, sqrt
 from typing import Any, Literal
 
 from .. import catalog
 from . import structure
-from .graph import Graph, Input, Node, Parameter
+from .graph import Graph, Input, Node, Parameter, prune
 
-_ANY_SHAPE = ("relu", "sigmoid", "tanh", "gelu", "sum", "dropout")
+_ANY_SHAPE = ("relu", "leaky_relu", "sigmoid", "tanh", "gelu", "sum", "dropout")
 """Operators of n elements that keep the shape of their first input."""
 
 
@@ -134,7 +134,7 @@ class Builder:
             tuple(self._inference.get(value, value) for value in yielded),
             loss,
         )
-        return _prune(everything)
+        return prune(everything)
 
     def conv2d(
         self,
@@ -162,6 +162,20 @@ class Builder:
         sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
         how = {"stride": stride, "padding": padding, "groups": groups, "bias": int(bias)}
         return self.node("conv2d", operands, {**sizes, **how}, name)
+
+    def conv3d(self, x: str, channels: int, window: int, *, padding: int = 0) -> str:
+        """A convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
+
+        Initial weights are those of Glorot and Bengio (AISTATS 2010), biases 0, as in Keras.
+        """
+        n, c, d, h, w = self.shape(x)
+        name = self._name("conv3d")
+        volume = window**3
+        shape = (channels, c, window, window, window)
+        operands = (x, *self._glorot(name, shape, c * volume, channels * volume))
+        sizes = {"n": n, "c": c, "d": d, "h": h, "w": w, "k": channels}
+        how = {"q": window, "r": window, "s": window, "padding": padding, "bias": 1}
+        return self.node("conv3d", operands, {**sizes, **how}, name)
 
     def conv_transpose2d(
         self, x: str, channels: int, window: int, *, stride: int = 1, bias: bool = True
@@ -209,13 +223,18 @@ class Builder:
             bias: Whether there is one.
             weight: A parameter to share; None for one of its own.
         """
-        rows, k = self.shape(x)
+        k = self.shape(x)[1]
         name = self._name("linear")
         operands = [x, weight or self._weight(name, (width, k), k, 1)]
         if bias:
             operands.append(self._bias(name, width, k))
-        sizes = {"m": rows, "n": width, "k": k, "tb": 1, "bias": int(bias)}
-        return self.node("gemm", operands, sizes, name)
+        return self._product(name, operands, width)
+
+    def dense(self, x: str, width: int) -> str:
+        """`linear` with initial weights of Glorot and Bengio (AISTATS 2010) and biases 0."""
+        k = self.shape(x)[1]
+        name = self._name("dense")
+        return self._product(name, [x, *self._glorot(name, (width, k), k, width)], width)
 
     def embedding(self, index: str, table: str) -> str:
         """Rows of a parameter, by whole numbers of shape (count,)."""
@@ -232,6 +251,10 @@ class Builder:
     def relu(self, x: str) -> str:
         """The larger of x and 0."""
         return self._elementwise("relu", x)
+
+    def leaky_relu(self, x: str, percent: int) -> str:
+        """The values where they are positive, else so many percent of them."""
+        return self._elementwise("leaky_relu", x, percent=percent)
 
     def tanh(self, x: str) -> str:
         """The hyperbolic tangent."""
@@ -254,6 +277,11 @@ class Builder:
     def max_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
         """The largest of each window."""
         return self._pool("max_pool2d", x, window, stride, padding)
+
+    def max_pool3d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
+        """The largest of each window of (n, c, d, h, w)."""
+        how = {"q": window, "r": window, "s": window, "stride": stride, "padding": padding}
+        return self.node("max_pool3d", (x,), {**dict(zip("ncdhw", self.shape(x))), **how})
 
     def average_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
         """The mean of each window."""
@@ -285,6 +313,10 @@ class Builder:
         parts = tuple(values)
         return self.node("concat", parts, {"of": tuple(map(self.shape, parts)), "axis": axis})
 
+    def scale(self, x: str, factor: float) -> str:
+        """The values times a constant."""
+        return self.node("scale", (x,), {"of": self.shape(x), "factor": factor})
+
     def softmax_cross_entropy(self, x: str, labels: str) -> str:
         """The mean loss of (rows, classes) logits; a scalar."""
         sizes = dict(zip(("rows", "columns"), self.shape(x)))
@@ -307,6 +339,21 @@ class Builder:
 
     def _bias(self, name: str, width: int, fan: int) -> str:
         return self.parameter(f"{name}.bias", (width,), "uniform", 1 / sqrt(fan))
+
+    def _glorot(
+        self, name: str, shape: tuple[int, ...], fan_in: int, fan_out: int
+    ) -> tuple[str, str]:
+        # a uniform distribution of variance 2 / (fan_in + fan_out)
+        bound = sqrt(6 / (fan_in + fan_out))
+        return (
+            self.parameter(f"{name}.weight", shape, "uniform", bound),
+            self.parameter(f"{name}.bias", shape[:1], "zeros"),
+        )
+
+    def _product(self, name: str, operands: Sequence[str], width: int) -> str:
+        rows, k = self.shape(operands[0])
+        sizes = {"m": rows, "n": width, "k": k, "tb": 1, "bias": len(operands) - 2}
+        return self.node("gemm", operands, sizes, name)
 
     def _affine(self, name: str, width: int) -> tuple[str, str]:
         return (
@@ -342,19 +389,3 @@ class Builder:
         shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
         self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape)
         return name
-
-
-def _prune(graph: Graph) -> Graph:
-    """The graph without what neither its outputs nor its loss depend on."""
-    kept = {node.name: node for node in graph.inference}
-    if graph.loss is not None:
-        kept.update({node.name: node for node in graph.training})
-    read = {name for node in kept.values() for name in node.inputs} | set(graph.outputs)
-    return Graph(
-        graph.name,
-        {name: tensor for name, tensor in graph.inputs.items() if name in read},
-        {name: parameter for name, parameter in graph.parameters.items() if name in read},
-        tuple(node for node in graph.nodes if node.name in kept),
-        graph.outputs,
-        graph.loss,
-    )

@@ -120,3 +120,19 @@ class Graph:
                 needed |= set(node.inputs)
                 nodes.append(node)
         return tuple(reversed(nodes))
+
+
+def prune(graph: Graph) -> Graph:
+    """The graph without what neither its outputs nor its loss depend on."""
+    kept = {node.name: node for node in graph.inference}
+    if graph.loss is not None:
+        kept.update({node.name: node for node in graph.training})
+    read = {name for node in kept.values() for name in node.inputs} | set(graph.outputs)
+    return Graph(
+        graph.name,
+        {name: tensor for name, tensor in graph.inputs.items() if name in read},
+        {name: parameter for name, parameter in graph.parameters.items() if name in read},
+        tuple(node for node in graph.nodes if node.name in kept),
+        graph.outputs,
+        graph.loss,
+    )

@@ -1,4 +1,4 @@
-"""Operators that networks need beside those of Level 0: they move elements and compute nothing."""
+"""Operators that networks need beside those of Level 0: they move elements, or scale them all."""
 
 from __future__ import annotations
 
@@ -137,6 +137,35 @@ class Concat(Operator):
         return places
 
 
+class Scale(Operator):
+    """x times a constant. FLOPs: 1 per element.
+
+    Sizes: `of`, the shape of x; `factor`.
+    """
+
+    name = "scale"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x."""
+        return {"x": Tensor(sizes["of"])}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """The shape of x."""
+        return (tuple(sizes["of"]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The product."""
+        return c.store(inputs[0] * sizes["factor"])
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """The upstream gradient times the constant."""
+        return (c.store(upstream * sizes["factor"]),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return prod(sizes["of"])
+
+
 def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
     import numpy
 
@@ -158,4 +187,6 @@ def load(name: str) -> Operator:
     return operators.load(name)
 
 
-OPERATORS: dict[str, Operator] = {kind.name: kind for kind in (View(), Transpose(), Concat())}
+OPERATORS: dict[str, Operator] = {
+    kind.name: kind for kind in (View(), Transpose(), Concat(), Scale())
+}

@@ -1,4 +1,4 @@
-"""Functions of one element: relu, sigmoid, tanh, gelu."""
+"""Functions of one element: relu, leaky_relu, sigmoid, tanh, gelu."""
 
 from __future__ import annotations
 
@@ -48,6 +48,24 @@ class Relu(_Activation):
         """The upstream gradient where x > 0."""
         positive = c.value(inputs[0]) > 0
         return (c.store(c.select(lambda array: array * positive, upstream)),)
+
+
+class LeakyRelu(_Activation):
+    """x where x > 0, else x percent / 100; 1 FLOP. Inputs lie in (-1, 1) and are never 0."""
+
+    name = "leaky_relu"
+    work = 1
+    reach = 1.0
+    smooth = False
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula."""
+        (x,) = inputs
+        return _lean(c, sizes, x, c.value(x) > 0)
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """The upstream gradient where x > 0, else its share."""
+        return (_lean(c, sizes, upstream, c.value(inputs[0]) > 0),)
 
 
 class Sigmoid(_Activation):
@@ -115,6 +133,13 @@ class Gelu(_Activation):
 _CUBE = 0.044715
 
 
+def _lean(c: Calculator, sizes: Sizes, x: Any, positive: Any) -> Any:
+    """The values where it is positive, and so many percent of them elsewhere."""
+    whole = c.select(lambda array: array * positive, x)
+    rest = c.select(lambda array: array * ~positive, x)
+    return c.store(whole + rest * sizes["percent"] / 100)
+
+
 def _inner(c: Calculator, x: Any) -> Any:
     return (x + x * x * x * _CUBE) * _exact(c, x, "root 2/pi")
 
@@ -129,4 +154,6 @@ def _exact(c: Calculator, x: Any, name: str) -> Any:
     return numpy.sqrt(2 / numpy.arccos(-unit))
 
 
-OPERATORS = {operator.name: operator for operator in (Relu(), Sigmoid(), Tanh(), Gelu())}
+OPERATORS = {
+    operator.name: operator for operator in (Relu(), LeakyRelu(), Sigmoid(), Tanh(), Gelu())
+}

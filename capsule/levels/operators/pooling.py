@@ -1,4 +1,4 @@
-"""Maximum, average and global average pooling of (n, c, h, w)."""
+"""Maximum pooling of images and volumes; average and global average pooling of (n, c, h, w)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from typing import Any
 
 from ..streams import words
 from .base import Operator, Sizes, Tensor
+from .convolution import AXES, WINDOWS
 from .correlation import Window, pad
 from .rounding import ARITHMETIC, Calculator
 
 
 class _Pool(Operator):
-    """Windows of r x s, moved by `stride`, over a frame of `padding` that counts for nothing.
+    """Windows of [q x] r x s, moved by `stride`, over a frame of `padding` that counts for nothing.
 
     FLOPs: 1 per element of a window, frame included.
     """
 
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (n, c, h, w)."""
-        return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
+        """Values x of shape (n, c, [d,] h, w)."""
+        return {"x": Tensor((sizes["n"], sizes["c"], *self._spatial(sizes)))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """(n, c, positions...).
@@ -28,33 +32,39 @@ class _Pool(Operator):
             ValueError: The padding is more than half a window (whole windows would be frame), or
                 no window fits.
         """
-        how = _how(sizes)
-        positions = (how.length(sizes["h"], sizes["r"]), how.length(sizes["w"], sizes["s"]))
-        if min(positions) < 1 or 2 * sizes["padding"] > min(sizes["r"], sizes["s"]):
+        window = self._window(sizes)
+        positions = tuple(map(_how(sizes).length, self._spatial(sizes), window))
+        if min(positions) < 1 or 2 * sizes["padding"] > min(window):
             raise ValueError(f"the window does not fit: {dict(sizes)}")
         return ((sizes["n"], sizes["c"], *positions),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
-        return prod(self.outputs(sizes)[0]) * sizes["r"] * sizes["s"]
+        return prod(self.outputs(sizes)[0]) * prod(self._window(sizes))
+
+    def _spatial(self, sizes: Sizes) -> tuple[int, ...]:
+        return tuple(sizes[name] for name in AXES[self._rank])
+
+    def _window(self, sizes: Sizes) -> tuple[int, ...]:
+        return tuple(sizes[name] for name in WINDOWS[self._rank])
 
     def _slices(self, sizes: Sizes) -> list[Any]:
         """What each position of the window meets in the padded input."""
         positions = self.outputs(sizes)[0][2:]
-        window = (sizes["r"], sizes["s"])
         everything = (slice(None), slice(None))
-        return [(*everything, *where) for _, where in _how(sizes).slices(window, positions)]
+        slices = _how(sizes).slices(self._window(sizes), positions)
+        return [(*everything, *where) for _, where in slices]
 
     def _cut(self, sizes: Sizes, padded: Any) -> Any:
         edge = sizes["padding"]
-        return padded[:, :, edge : edge + sizes["h"], edge : edge + sizes["w"]]
+        return padded[(..., *(slice(edge, edge + length) for length in self._spatial(sizes)))]
 
     def _frame(self, sizes: Sizes, like: Any) -> Any:
         import numpy
 
         edge = 2 * sizes["padding"]
-        shape = (sizes["n"], sizes["c"], sizes["h"] + edge, sizes["w"] + edge)
-        return numpy.zeros(shape, like.dtype)
+        lengths = (length + edge for length in self._spatial(sizes))
+        return numpy.zeros((sizes["n"], sizes["c"], *lengths), like.dtype)
 
 
 class MaxPool(_Pool):
@@ -64,8 +74,11 @@ class MaxPool(_Pool):
     an input's level is a random one among those that belong to its place modulo the window.
     """
 
-    name = "max_pool2d"
     smooth = False
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank)
+        self.name = f"max_pool{rank}d"
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
         """Values x in (-1/4, 3/4), without ties.
@@ -77,14 +90,15 @@ class MaxPool(_Pool):
 
         arithmetic = ARITHMETIC[dtype]
         shape = self.tensors(sizes)["x"].shape
-        window = sizes["r"] * sizes["s"]
+        lengths = self._window(sizes)
+        window = prod(lengths)
         levels = 2 ** (arithmetic.bits - 1) // window
         if levels < 1:
             raise ValueError(f"{dtype} has fewer levels than a window of {window} elements")
         label = f"capsule-input-1\n{self.name}\nx\n{shape}\n{dtype}\n{seed}\n"
         drawn = ((words(label, prod(shape)) >> 11) % levels).reshape(shape)
-        place = (numpy.arange(shape[2]) % sizes["r"])[:, None] * sizes["s"]
-        place = place + numpy.arange(shape[3]) % sizes["s"]
+        along = [index % length for index, length in zip(numpy.indices(shape[2:]), lengths)]
+        place = numpy.ravel_multi_index(along, lengths)
         odd = 2 * (drawn * window + place.astype(drawn.dtype)) + 1
         values = odd.astype(numpy.float64) * 2.0**-arithmetic.bits - 0.25
         return (values.astype(arithmetic.stored),)
@@ -192,5 +206,6 @@ def _how(sizes: Sizes) -> Window:
 
 
 OPERATORS = {
-    operator.name: operator for operator in (MaxPool(), AveragePool(), GlobalAveragePool())
+    operator.name: operator
+    for operator in (MaxPool(2), MaxPool(3), AveragePool(2), GlobalAveragePool())
 }

@@ -31,6 +31,7 @@ SMALL = {
     "lenet": {"batch": 2},
     "resnet44": {"batch": 2, "side": 16},
     "unet": {"batch": 2, "side": 16, "width": 4},
+    "cosmoflow": {"batch": 2, "side": 8, "width": 4},
     "transformer": {"batch": 2},
 }
 

@@ -49,6 +49,7 @@ def count_trained(graph: Graph) -> int:
         ("resnet44", {}, 661_338),
         ("resnet50", {}, 25_557_032),
         ("unet", {}, 31_030_658),
+        ("cosmoflow", {}, 8_907_556),
         ("transformer", dict(catalog.NETWORKS["transformer"].cases["paper"][0][1]), 124_439_808),
     ],
 )
@@ -183,10 +184,11 @@ def differences(
     return (ends[0] - ends[1]) / (2 * step), signs
 
 
-@pytest.mark.parametrize("name", ["lenet", "transformer", "mine"])
+@pytest.mark.parametrize("name", ["lenet", "cosmoflow", "transformer", "mine"])
 def test_gradients_are_what_central_differences_find(tmp_path: Path, name: str) -> None:
     source = write(tmp_path) if name == "mine" else None
-    graph = networks.build(name, {"batch": 2}, source)
+    sizes = {"batch": 2, **({"side": 8, "width": 4} if name == "cosmoflow" else {})}
+    graph = networks.build(name, sizes, source)
     exact = draw(graph)
     computed = reference.evaluate(graph.training, exact)
     gradients = reference.differentiate(graph, exact, computed)
@@ -242,6 +244,16 @@ def test_what_is_wrong_with_a_users_network_is_said_in_a_line(
     with pytest.raises(ValueError, match=message) as refusal:
         networks.build("mine", {"batch": 2}, write(tmp_path, text))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("side", [4, 9, 12, 96])
+def test_a_volume_that_cannot_be_halved_until_four_are_left_is_refused(side: int) -> None:
+    if side < 8:
+        with pytest.raises(ValueError, match="side of cosmoflow is 4, not a whole number >= 8"):
+            networks.build("cosmoflow", {"batch": 1, "side": side})
+        return
+    with pytest.raises(ValueError, match=f"side of cosmoflow is {side}, not 4 times a power"):
+        networks.build("cosmoflow", {"batch": 1, "side": side})
 
 
 def test_operators_check_the_shapes_that_they_take() -> None:

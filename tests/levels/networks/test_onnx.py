@@ -98,6 +98,15 @@ def networks(draw: st.DrawFn) -> Graph:
             }
         else:
             steps = {
+                "slope": lambda x, shape: g.leaky_relu(x, draw(st.integers(0, 99))),
+                "scale": lambda x, shape: g.scale(x, draw(st.sampled_from([1.2, -3, 1e-3]))),
+                "volume": lambda x, shape: g.flat(
+                    g.max_pool3d(
+                        g.conv3d(g.view(x, (shape[0], 1, shape[1], 1, 1)), 2, 3, padding=1),
+                        1,
+                        stride=1,
+                    )
+                ),
                 "linear": lambda x, shape: g.linear(x, 3, bias=draw(st.booleans())),
                 "norm": lambda x, shape: g.layer_norm(x),
                 "softmax": lambda x, shape: g.softmax(x),
@@ -338,6 +347,21 @@ KERNEL = {"w": numpy.ones((4, 3, 3, 3), "float32")}
             "dilations of a pool",
             node("MaxPool", ["x"], kernel_shape=[2, 2], dilations=[2, 2]),
             None,
+        ),
+        ("pooling over 2 axes", node("AveragePool", ["x"], kernel_shape=[2, 2, 2]), None),
+        ("pooling over 2 or 3 axes", node("MaxPool", ["x"], kernel_shape=[2]), None),
+        ("its alpha is 0.125", node("LeakyRelu", ["x"], alpha=0.125), None),
+        ("its alpha is 2", node("LeakyRelu", ["x"], alpha=2.0), None),
+        ("product with one constant number", node("Mul", ["x", "x"]), None),
+        (
+            "product with one constant number",
+            node("Mul", ["x", "c"]),
+            {"c": numpy.ones(2, "float32")},
+        ),
+        (
+            "the constant has more axes",
+            node("Mul", ["x", "c"]),
+            {"c": numpy.ones((1,) * 9, "float32")},
         ),
         ("it is not as ONNX has it", node("Conv", ["x"]), None),
         ("result that no supported node yields", node("Relu", ["nowhere"]), None),

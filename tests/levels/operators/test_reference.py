@@ -95,15 +95,17 @@ def test_torch_stays_within_the_bounds(torch: Framework, name: str, dtype: str) 
     assert values["repeatable"] == (1.0,)
 
 
-@pytest.mark.parametrize("name", ["max_pool2d", "reduce_max"])
+@pytest.mark.parametrize("name", ["max_pool2d", "max_pool3d", "reduce_max"])
 def test_a_maximum_has_no_rival_even_in_bfloat16(name: str) -> None:
     case, _ = catalog.OPERATORS[name].cases["quick"][-1]
     _, sizes, (x,), _ = make(name, case, "bfloat16")
     if name == "reduce_max":
         assert ((x == x.max(axis=1, keepdims=True)).sum(axis=1) == 1).all()
         return
-    windows = numpy.lib.stride_tricks.sliding_window_view(x, (sizes["r"], sizes["s"]), (2, 3))
-    flat = numpy.sort(windows.reshape(*windows.shape[:4], -1), axis=-1)
+    lengths = tuple(sizes[axis] for axis in "qrs" if axis in sizes)
+    axes = tuple(range(2, x.ndim))
+    windows = numpy.lib.stride_tricks.sliding_window_view(x, lengths, axes)
+    flat = numpy.sort(windows.reshape(*windows.shape[: x.ndim], -1), axis=-1)
     assert (numpy.diff(flat, axis=-1) > 0).all()
 
 

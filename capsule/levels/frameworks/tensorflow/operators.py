@@ -92,6 +92,11 @@ def _gelu(case: Case) -> Operation:
     return Operation(lambda x: tensorflow.nn.gelu(x, approximate))
 
 
+def _leaky_relu(case: Case) -> Operation:
+    slope = case.sizes["percent"] / 100
+    return Operation(lambda x: tensorflow.nn.leaky_relu(x, slope))
+
+
 def _sum(case: Case) -> Operation:  # noqa: ARG001
     return Operation(lambda *terms: tensorflow.add_n(terms))
 
@@ -149,7 +154,7 @@ OPERATIONS: dict[str, Chooser] = {
     "matmul": _plain(tensorflow.matmul),
     **{f"conv{rank}d": convolution.make_plain(rank) for rank in (1, 2, 3)},
     **{f"conv_transpose{rank}d": convolution.make_transpose(rank) for rank in (1, 2, 3)},
-    "max_pool2d": pooling.maximum,
+    **{f"max_pool{rank}d": pooling.make_maximum(rank) for rank in (2, 3)},
     "average_pool2d": pooling.average,
     "global_average_pool": pooling.over_all,
     "batch_norm": normalization.batch,
@@ -157,6 +162,7 @@ OPERATIONS: dict[str, Chooser] = {
     "layer_norm": normalization.layer,
     "group_norm": normalization.group,
     "relu": _plain(tensorflow.nn.relu),
+    "leaky_relu": _leaky_relu,
     "sigmoid": _plain(tensorflow.sigmoid),
     "tanh": _plain(tensorflow.tanh),
     "gelu": _gelu,

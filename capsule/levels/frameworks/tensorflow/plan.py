@@ -19,11 +19,11 @@ from ..base import FrameworkError, NativeTensor
 from .operations import Axes, Case, Operation, Transposed, inverse
 from .operators import OPERATIONS
 
-_ANY_ORDER: dict[str, Callable[..., Any] | None] = {
-    **dict.fromkeys(("relu", "sigmoid", "tanh", "gelu", "sum", "dropout", "mean_squared_error")),
-    "multiply": tensorflow.multiply,
-}
-"""Operations on elements in equal places, with the function of those that Level 0 lacks."""
+_ANY_ORDER = (
+    *("relu", "leaky_relu", "sigmoid", "tanh", "gelu", "sum", "dropout"),
+    "mean_squared_error",
+)
+"""Operations on elements in equal places."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Plan:
             self._structural(node)
         elif node.operator in _ANY_ORDER:
             axes = self._common(node.inputs)
-            function = _ANY_ORDER[node.operator] or self._choose(node).function
+            function = self._choose(node).function
             self._call(function, node, [axes] * len(node.inputs), axes if node.shape else None)
         else:
             operation = self._choose(node)
@@ -149,6 +149,9 @@ class Plan:
             shape = tuple(node.sizes["shape"])
             kept = axes if axes is None or _in_order(axes, node.sizes["of"]) else None
             self._call(lambda x: tensorflow.reshape(x, shape), node, [kept], None)
+        elif node.operator == "scale":
+            factor = node.sizes["factor"]
+            self._call(lambda x: x * factor, node, [axes], axes)
         else:
             order = _between(axes, tuple(node.sizes["axes"]))
             self._call(lambda x: _transpose(x, order), node, [axes], None)
@@ -194,7 +197,7 @@ class Plan:
             living.update(step.inputs)
 
 
-_STRUCTURE = ("view", "transpose", "concat")
+_STRUCTURE = ("view", "transpose", "concat", "scale")
 
 
 def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:

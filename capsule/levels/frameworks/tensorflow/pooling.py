@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import tensorflow
 
+from ...operators.convolution import WINDOWS
 from .operations import Case, Operation, channels_last, channels_second
 
 _LAYOUTS = (channels_last(2),)
+_MAXIMUM = {2: tensorflow.nn.max_pool2d, 3: tensorflow.nn.max_pool3d}
 
 
-def maximum(case: Case) -> Operation:
-    """`tensorflow.nn.max_pool2d`."""
-    window, stride, edge = _how(case)
-    padding: Any = [[0, 0], [edge, edge], [edge, edge], [0, 0]]
-    # XLA compiles no explicit padding; where it is none, that is the same as VALID
-    lowest = edge > 0 and case.compiled
+def make_maximum(rank: int) -> Callable[[Case], Operation]:
+    """`tensorflow.nn.max_pool2d` or `max_pool3d`."""
 
-    def function(x: Any) -> Any:
-        if lowest:
-            x = tensorflow.pad(x, padding, constant_values=x.dtype.min)
-        how = padding if edge and not lowest else "VALID"
-        return tensorflow.nn.max_pool2d(x, window, stride, how)
+    def native(case: Case) -> Operation:
+        window = tuple(case.sizes[axis] for axis in WINDOWS[rank])
+        stride, edge = case.sizes["stride"], case.sizes["padding"]
+        padding: Any = [[0, 0], *[[edge, edge]] * rank, [0, 0]]
+        # XLA compiles no explicit padding, and three axes have none; no padding is VALID
+        lowest = edge > 0 and (case.compiled or rank == 3)
 
-    return Operation(function, _LAYOUTS, channels_second(2))
+        def function(x: Any) -> Any:
+            if lowest:
+                x = tensorflow.pad(x, padding, constant_values=x.dtype.min)
+            how = padding if edge and not lowest else "VALID"
+            return _MAXIMUM[rank](x, window, stride, how)
+
+        return Operation(function, (channels_last(rank),), channels_second(rank))
+
+    return native
 
 
 def average(case: Case) -> Operation:

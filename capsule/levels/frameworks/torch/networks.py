@@ -110,10 +110,15 @@ def _concat(sizes: Sizes, *tensors: Any) -> Call:
     return torch.cat, (tensors, sizes["axis"])
 
 
+def _scale(sizes: Sizes, x: Any) -> Call:
+    return torch.mul, (x, sizes["factor"])
+
+
 OPERATIONS: dict[str, Callable[..., Call]] = {
     **operators.OPERATIONS,
     "gemm": _gemm,
     "view": _view,
     "transpose": _transpose,
     "concat": _concat,
+    "scale": _scale,
 }

@@ -90,8 +90,17 @@ def _gelu(sizes: Sizes, x: Any) -> Call:
     return partial(functional.gelu, approximate=form), (x,)
 
 
+def _leaky_relu(sizes: Sizes, x: Any) -> Call:
+    return functional.leaky_relu, (x, sizes["percent"] / 100)
+
+
 def _max_pool(sizes: Sizes, x: Any) -> Call:
     return functional.max_pool2d, (x, *_window(sizes))
+
+
+def _max_pool3d(sizes: Sizes, x: Any) -> Call:
+    window = (sizes["q"], sizes["r"], sizes["s"])
+    return functional.max_pool3d, (x, window, sizes["stride"], sizes["padding"])
 
 
 def _average_pool(sizes: Sizes, x: Any) -> Call:
@@ -158,6 +167,7 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "conv_transpose2d": _conv_transpose(functional.conv_transpose2d),
     "conv_transpose3d": _conv_transpose(functional.conv_transpose3d),
     "max_pool2d": _max_pool,
+    "max_pool3d": _max_pool3d,
     "average_pool2d": _average_pool,
     "global_average_pool": lambda sizes, x: (functional.adaptive_avg_pool2d, (x, 1)),  # noqa: ARG005
     "batch_norm": _batch_norm,
@@ -165,6 +175,7 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
     "relu": _plain(torch.relu),
+    "leaky_relu": _leaky_relu,
     "sigmoid": _plain(torch.sigmoid),
     "tanh": _plain(torch.tanh),
     "gelu": _gelu,

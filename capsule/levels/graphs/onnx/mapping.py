@@ -35,6 +35,26 @@ def _elementwise(operator: str) -> Callable[[Reader, Any, How], None]:
     return elementwise
 
 
+def _leaky_relu(r: Reader, node: Any, how: How) -> None:
+    (x,) = inputs(node)
+    alpha = how.get("alpha", 0.01)
+    percent = round(100 * alpha)
+    if not 0 <= percent < 100 or numpy.float32(percent / 100) != numpy.float32(alpha):
+        raise Refused(f"its alpha is {alpha:g}; whole hundredths below 1 are supported")
+    write(r, node, "leaky_relu", (x,), {"n": prod(r.shape(x)), "percent": percent})
+
+
+def _mul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    constants = [name for name in inputs(node) if name in r.constants]
+    factor = r.constants[constants[0]] if len(constants) == 1 else numpy.zeros(0)
+    if factor.size != 1:
+        raise Refused("only the product with one constant number is supported")
+    (x,) = (name for name in inputs(node) if name not in constants)
+    if factor.ndim > len(r.shape(x)):
+        raise Refused("the constant has more axes than what it scales")
+    write(r, node, "scale", (x,), {"of": r.shape(x), "factor": float(factor.reshape(()))})
+
+
 def _gelu(r: Reader, node: Any, how: How) -> None:
     (x,) = inputs(node)
     approximate = int(how.get("approximate", b"none") == b"tanh")
@@ -172,7 +192,9 @@ KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
     "Gelu": _gelu,
     "Gemm": _gemm,
     "LayerNormalization": _layer_norm,
+    "LeakyRelu": _leaky_relu,
     "MatMul": _matmul,
+    "Mul": _mul,
     "Relu": _elementwise("relu"),
     "Sigmoid": _elementwise("sigmoid"),
     "Softmax": _softmax,

@@ -71,12 +71,12 @@ def _conv(kind: str, rank: int) -> Chooser:
     return graph
 
 
-def _pool(kind: str) -> Chooser:
+def _pool(kind: str, rank: int) -> Chooser:
     def graph(sizes: Sizes) -> Graph:
         how = {
-            "kernel_shape": [sizes["r"], sizes["s"]],
-            "strides": [sizes["stride"]] * 2,
-            "pads": [sizes["padding"]] * 4,
+            "kernel_shape": [sizes[axis] for axis in WINDOWS[rank]],
+            "strides": [sizes["stride"]] * rank,
+            "pads": [sizes["padding"]] * (2 * rank),
         }
         return Graph((node(kind, ["i0"], ["o0"], **how),))
 
@@ -95,6 +95,10 @@ def _batch_norm(sizes: Sizes) -> Graph:
 def _group_norm(sizes: Sizes) -> Graph:
     how = {"epsilon": EPSILON, "num_groups": sizes["groups"]}
     return Graph((node("GroupNormalization", ["i0", "i1", "i2"], ["o0"], **how),))
+
+
+def _leaky_relu(sizes: Sizes) -> Graph:
+    return Graph((node("LeakyRelu", ["i0"], ["o0"], alpha=sizes["percent"] / 100),))
 
 
 def _gelu(sizes: Sizes) -> Graph:
@@ -164,14 +168,15 @@ OPERATIONS: dict[str, Chooser] = {
     "matmul": _one("MatMul", 2),
     **{f"conv{rank}d": _conv("Conv", rank) for rank in (1, 2, 3)},
     **{f"conv_transpose{rank}d": _conv("ConvTranspose", rank) for rank in (1, 2, 3)},
-    "max_pool2d": _pool("MaxPool"),
-    "average_pool2d": _pool("AveragePool"),
+    **{f"max_pool{rank}d": _pool("MaxPool", rank) for rank in (2, 3)},
+    "average_pool2d": _pool("AveragePool", 2),
     "global_average_pool": _one("GlobalAveragePool"),
     "batch_norm": _batch_norm,
     "batch_norm_inference": _one("BatchNormalization", 5, epsilon=EPSILON),
     "layer_norm": _one("LayerNormalization", 3, epsilon=EPSILON),
     "group_norm": _group_norm,
     "relu": _one("Relu"),
+    "leaky_relu": _leaky_relu,
     "sigmoid": _one("Sigmoid"),
     "tanh": _one("Tanh"),
     "gelu": _gelu,

@@ -33,17 +33,18 @@ def _conv_transpose(r: Reader, node: Any, how: How) -> None:
     write(r, node, f"conv_transpose{len(window)}d", (x, w, *bias), sizes)
 
 
-def _pool(operator: str) -> Callable[[Reader, Any, How], None]:
+def _pool(operator: str, ranks: Sequence[int]) -> Callable[[Reader, Any, How], None]:
     def pool(r: Reader, node: Any, how: How) -> None:
         (x,) = inputs(node)
         window = how["kernel_shape"]
-        if len(window) != 2 or len(node.output) > 1:
-            raise Refused("only pooling over two axes with one output is supported")
+        if len(window) not in ranks or len(node.output) > 1:
+            axes = " or ".join(map(str, ranks))
+            raise Refused(f"only pooling over {axes} axes with one output is supported")
         n, c, *spatial = r.shape(x)
         moves = _window(how, spatial, window)
         if moves.pop("dilation") != 1:
             raise Refused("dilations of a pool are not supported")
-        if moves["padding"] and operator == "average_pool2d":
+        if moves["padding"] and operator == "average_pool":
             none(how, ("count_include_pad", 0))
         rests = [
             (length + 2 * moves["padding"] - width) % moves["stride"]
@@ -51,8 +52,9 @@ def _pool(operator: str) -> Callable[[Reader, Any, How], None]:
         ]
         if how.get("ceil_mode") and any(rests):
             raise Refused("ceil_mode is 1, and the last window reaches over the edge")
-        sizes = dict(zip("nchw", (n, c, *spatial)), r=window[0], s=window[1], **moves)
-        write(r, node, operator, (x,), sizes)
+        names = zip(AXES[len(window)], spatial), zip(WINDOWS[len(window)], window)
+        sizes = {"n": n, "c": c, **dict(names[0]), **dict(names[1]), **moves}
+        write(r, node, f"{operator}{len(window)}d", (x,), sizes)
 
     return pool
 
@@ -136,12 +138,12 @@ def _image(r: Reader, x: str) -> dict[str, int]:
 
 
 KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
-    "AveragePool": _pool("average_pool2d"),
+    "AveragePool": _pool("average_pool", (2,)),
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_average_pool,
     "GroupNormalization": _group_norm,
-    "MaxPool": _pool("max_pool2d"),
+    "MaxPool": _pool("max_pool", (2, 3)),
     "ReduceMean": _reduce_mean,
 }

@@ -83,4 +83,9 @@ def _concat(sizes: Sizes) -> operators.Graph:
     return operators.Graph((node("Concat", inputs, ["o0"], axis=sizes["axis"]),))
 
 
-_STRUCTURE = {"view": _view, "transpose": _transpose, "concat": _concat}
+def _scale(sizes: Sizes) -> operators.Graph:
+    factor = {"factor": numpy.array(sizes["factor"])}
+    return operators.Graph((node("Mul", ["i0", "factor"], ["o0"]),), factor)
+
+
+_STRUCTURE = {"view": _view, "transpose": _transpose, "concat": _concat, "scale": _scale}
