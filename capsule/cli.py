@@ -24,7 +24,6 @@ from capsule.errors import (
     CapsuleError,
     ExecutionError,
     FirstTrialError,
-    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -207,12 +206,11 @@ def _split(
 def _refuse_surplus(command: _Command) -> None:
     """Stop where a pattern of the shell's matched several files, and one is meant."""
     if command.surplus:
+        from capsule.verbs.verb import refuse_several
+
         one = command.verb.one
-        names = ", ".join([str(command.values.get(one)), *command.surplus])
-        raise UsageError(
-            f"{command.verb.name} takes one {one}; these match: {names}",
-            advice="name one of them",
-        )
+        first = str(command.values.get(one))
+        raise refuse_several(command.verb.name, one, (first, *command.surplus))
 
 
 def _parser(name: str | None) -> ArgumentParser:

@@ -31,8 +31,13 @@ def _main(arguments: list[str]) -> int:
         status = import_module("levels.run").main(Path(arguments[1]), Path(arguments[2]))
     elif arguments == ["probe"]:
         status = import_module("levels.probe").main()
+    elif arguments[:2] == ["describe", "network"] and len(arguments) == 4:
+        status = import_module("levels.describe").main(*arguments[2:])
     else:
-        sys.stderr.write("usage: python3 <levels> run <job.json> <journal.jsonl> | probe\n")
+        sys.stderr.write(
+            "usage: python3 <levels> run <job.json> <journal.jsonl> | probe"
+            " | describe network <name> <sizes in JSON>\n"
+        )
         status = 2
     return status
 

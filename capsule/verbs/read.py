@@ -1,17 +1,25 @@
-"""`capsule check` and `capsule show`: read a capsule; nothing of it is executed."""
+"""`capsule check` and `capsule show`: read a capsule; nothing of it is executed.
+
+`show network NAME` tells of a network of the catalogue instead.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from capsule.collector import pause_collector
+from capsule.errors import UsageError
 from capsule.verbs import located, verb
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from capsule.console import Console
+
+_NETWORK = "network"
+_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +30,7 @@ class Arguments:
     id: str | None = None
     json: bool = False
     evidence: bool = False
+    words: Sequence[str] = ()
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -32,6 +41,13 @@ def _add(parser: ArgumentParser) -> None:
 
 def _add_show(parser: ArgumentParser) -> None:
     _add(parser)
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME [SIZE=N ...]",
+        help=f"of a network of the catalogue, instead of a capsule: `show {_NETWORK} NAME` says how"
+        " many parameters it has, what it takes and yields, and its work",
+    )
     parser.add_argument(
         "--evidence",
         action="store_true",
@@ -58,6 +74,10 @@ def _check(arguments: Arguments, console: Console) -> int:
 def _show(arguments: Arguments, console: Console) -> int:
     from capsule import reading, report
 
+    if arguments.words and arguments.capsule == _NETWORK:
+        return _show_network(arguments, console)
+    if arguments.words:
+        raise verb.refuse_several("show", "capsule", (arguments.capsule, *arguments.words))
     with (
         located.locate(arguments.capsule, arguments.id, console) as place,
         reading.read(place.path, place.id) as capsule,
@@ -75,6 +95,31 @@ def _show(arguments: Arguments, console: Console) -> int:
     return 0
 
 
+def _show_network(arguments: Arguments, console: Console) -> int:
+    from capsule import networks
+
+    if arguments.evidence or arguments.id is not None:
+        raise UsageError("--evidence and --id are of capsules, and a network is shown")
+    name, *sizes = arguments.words
+    network = networks.describe(name, dict(map(_size, sizes)))
+    if arguments.json:
+        console.document(asdict(network))
+    else:
+        for row in networks.draw(network):
+            console.data(row)
+    return 0
+
+
+def _size(text: str) -> tuple[str, int]:
+    """SIZE=N, as typed."""
+    name, equals, number = text.partition("=")
+    if not (name and equals and number.isascii() and number.isdigit()):
+        raise UsageError(f"{text!r} is not SIZE=N with a whole number, such as batch=8")
+    if len(number) > _MOST_DIGITS:
+        raise UsageError(f"{name} has more than {_MOST_DIGITS} digits")
+    return name, int(number)
+
+
 CHECK = Verb(
     name="check",
     examples=("capsule check a.capsule.zip",),
@@ -85,7 +130,11 @@ CHECK = Verb(
 
 SHOW = Verb(
     name="show",
-    examples=("capsule show a.capsule.zip --json", "capsule show a.capsule.zip --evidence"),
+    examples=(
+        "capsule show a.capsule.zip --json",
+        "capsule show a.capsule.zip --evidence",
+        "capsule show network cosmoflow side=32 --json",
+    ),
     one="capsule",
     add=_add_show,
     act=pause_collector()(verb.door(Arguments, _show)),

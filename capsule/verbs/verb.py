@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -240,6 +240,13 @@ def path(text: str) -> Path:
 def names(text: str) -> tuple[str, ...]:
     """Words between commas, as typed."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def refuse_several(verb: str, one: str, words: Sequence[str]) -> UsageError:
+    """The error where a pattern of the shell's matched several files, and one is meant."""
+    return UsageError(
+        f"{verb} takes one {one}; these match: {', '.join(words)}", advice="name one of them"
+    )
 
 
 def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> None:

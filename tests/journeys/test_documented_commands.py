@@ -21,14 +21,8 @@ from tests.support.engines import engine_cache, registry_host, small_image, torc
 from tests.support.patience import PATIENCE_SECONDS
 
 COPIED = (
-    "README.md",
-    "LICENSE",
-    "pyproject.toml",
-    "benchmarks",
-    "docs",
-    "images",
-    "manifests",
-    "tools",
+    *("README.md", "LICENSE", "pyproject.toml"),
+    *("benchmarks", "docs", "images", "manifests", "tools"),
 )
 
 QUICKSTART = (
@@ -69,6 +63,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run manifests/level1.json --frameworks tensorflow,onnxruntime"
     " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
+    "capsule show network cosmoflow side=32 --json": Here(says='"parameters": 1337380'),
     "capsule init mine.json": Here(),
     "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
         says="wrote mine.json; next: capsule run --try mine.json"
