@@ -32,6 +32,14 @@ def test_cosmoflow_is_that_of_mlperf_hpc(capfd: pytest.CaptureFixture[str]) -> N
     assert 1 < network["forward_flops_per_sample"] / products < 1.01
 
 
+def test_deepcam_is_that_of_mlperf_hpc(capfd: pytest.CaptureFixture[str]) -> None:
+    network = json.loads(show(capfd, "deepcam", "--json"))
+    assert network["parameters"] == 56_454_720
+    pixels = 768 * 1152
+    assert network["inputs"] == {"map": [1, 16, 768, 1152], "label": [pixels]}
+    assert network["outputs"] == [[pixels, 3]]
+
+
 @pytest.mark.parametrize("name", catalog.NETWORKS)
 def test_every_network_is_shown(capfd: pytest.CaptureFixture[str], name: str) -> None:
     text = show(capfd, name)

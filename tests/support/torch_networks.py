@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -167,6 +168,111 @@ class _CosmoFlow(nn.Sequential):
         return super().forward(x) * 1.2
 
 
+def _separable(before: int, after: int, stride: int = 1, dilation: int = 1) -> list[nn.Module]:
+    how = {"padding": dilation, "dilation": dilation, "groups": before, "bias": False}
+    return [nn.Conv2d(before, before, 3, stride, **how), nn.Conv2d(before, after, 1, bias=False)]
+
+
+def _raised(before: int, after: int) -> nn.Module:
+    return nn.ConvTranspose2d(before, after, 3, 2, padding=1, output_padding=1, bias=False)
+
+
+class _Xception(nn.Module):
+    """A block that strides, with a projection beside it."""
+
+    def __init__(self, before: int, first: int, last: int, stride: int) -> None:
+        super().__init__()
+        self.path = nn.Sequential(
+            *_separable(before, first),
+            nn.BatchNorm2d(first),
+            nn.ReLU(),
+            *_separable(first, last),
+            nn.BatchNorm2d(last),
+            *_separable(last, last, stride),
+        )
+        self.skip = nn.Sequential(*_normed(before, last, 1, stride))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.path(x) + self.skip(x)
+
+
+class _Middle(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        thirds = [[*_separable(width, width), nn.BatchNorm2d(width)] for _ in range(3)]
+        self.path = nn.Sequential(*thirds[0], nn.ReLU(), *thirds[1], nn.ReLU(), *thirds[2])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.path(x) + x)
+
+
+class _Pyramid(nn.Module):
+    def __init__(self, before: int, width: int) -> None:
+        super().__init__()
+        self.near = nn.Sequential(*_normed(before, width, 1), nn.ReLU())
+        self.far = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(before, width, 3, padding=dilation, dilation=dilation, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(),
+            )
+            for dilation in (2, 3, 4)
+        )
+        self.mean = nn.Conv2d(before, width, 1, bias=False)
+        # a factor and a summand for each channel
+        self.affine = nn.Conv2d(width, width, 1, groups=width)
+        self.merged = nn.Sequential(*_normed(5 * width, width, 1), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        levels = [self.near(x), *(level(x) for level in self.far)]
+        mean = torch.relu(self.affine(self.mean(x.mean((2, 3), keepdim=True))))
+        return self.merged(torch.cat([*levels, mean.expand_as(levels[0])], 1))
+
+
+class _DeepCam(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+
+        def width(published: int) -> int:
+            whole = published // sizes["divisor"]
+            return whole // 8 * 8 or whole or 1
+
+        self.stem = nn.Sequential(
+            *(*_normed(16, width(32), 3, 2), nn.ReLU()),
+            *(*_normed(width(32), width(64), 3), nn.ReLU()),
+        )
+        self.entry = nn.ModuleList(
+            _Xception(width(before), width(after), width(after), 2)
+            for before, after in pairwise((64, 128, 256, 728))
+        )
+        self.middle = nn.Sequential(*(_Middle(width(728)) for _ in range(sizes["middle"])))
+        ends: list[nn.Module] = []
+        for before, after in pairwise((1024, 1536, 1536, 2048)):
+            ends += _separable(width(before), width(after), dilation=2)
+            ends += [nn.BatchNorm2d(width(after)), nn.ReLU()]
+        self.exit = nn.Sequential(_Xception(width(728), width(728), width(1024), 1), *ends)
+        self.pyramid = _Pyramid(width(2048), width(256))
+        rise = [_raised(width(256), width(256)), nn.BatchNorm2d(width(256)), nn.ReLU()]
+        again = [_raised(width(256), width(256)), nn.BatchNorm2d(width(256)), nn.ReLU()]
+        self.rise = nn.Sequential(*rise, *again)
+        self.low = nn.Sequential(*_normed(width(128), width(48), 1), nn.ReLU())
+        self.last = nn.Sequential(
+            *(*_normed(width(256) + width(48), width(256), 3), nn.ReLU()),
+            *(*_normed(width(256), width(256), 3), nn.ReLU()),
+            nn.Conv2d(width(256), width(256), 1),
+            *(_raised(width(256), width(256)), nn.BatchNorm2d(width(256)), nn.ReLU()),
+            _raised(width(256), 3),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        low = x = self.entry[0](self.stem(x))
+        for block in self.entry[1:]:
+            x = torch.relu(block(x))
+        x = self.rise(self.pyramid(self.exit(self.middle(x))))
+        x = self.last(torch.cat([x, self.low(low)], 1))
+        return x.permute(0, 2, 3, 1).flatten(0, 2)
+
+
 class _Decoder(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -205,6 +311,7 @@ MODELS: dict[str, Callable[[Sizes], nn.Module]] = {
     "resnet50": _imagenet((3, 4, 6, 3), 4),
     "unet": _UNet,
     "cosmoflow": _CosmoFlow,
+    "deepcam": _DeepCam,
     "transformer": _Decoder,
 }
 
@@ -232,6 +339,12 @@ def results(
         logits = logits.permute(0, 2, 3, 1).flatten(0, 2)
     if labels.is_floating_point():
         loss = functional.mse_loss(logits, labels.to(dtype))
+    elif graph.name == "deepcam":
+        shares = numpy.array([0.986267818390377, 0.0004578708870701058, 0.01327431072255291])
+        # as they are held in float32
+        weights = torch.from_numpy((shares**-0.125).astype("float32")).to(dtype)
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        loss = (losses * weights[labels]).mean()
     else:
         loss = functional.cross_entropy(logits, labels)
     loss.backward()

@@ -96,6 +96,13 @@ _NETWORKS = (
         paper={"batch": 1},
     ),
     _network(
+        "deepcam",
+        "deepcam",
+        {"height": (768, 16), "width": (1152, 16), "divisor": (1, 1), "middle": (16, 0)},
+        quick={"batch": 2, "height": 32, "width": 48, "divisor": 32, "middle": 1},
+        paper={"batch": 1},
+    ),
+    _network(
         "transformer",
         "transformer",
         {

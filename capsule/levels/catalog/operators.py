@@ -17,6 +17,7 @@ _CONV = (
     Option("groups", 1, 1, None),
     _BIAS,
 )
+_TRANSPOSED = (*_CONV, Option("output_padding", 0, 0, None))
 
 
 def _operator(
@@ -158,33 +159,38 @@ _OPERATORS = (
     _operator(
         "conv_transpose1d",
         "n c w k s",
-        _CONV,
+        _TRANSPOSED,
         module="convolution",
         quick=_points(
-            "n c w k s stride padding dilation groups bias",
-            [(4, 8, 100, 6, 4, 2, 1, 1, 1, 0), (4, 8, 101, 12, 3, 3, 2, 2, 4, 1)],
+            "n c w k s stride padding dilation groups bias output_padding",
+            [(4, 8, 100, 6, 4, 2, 1, 1, 1, 0, 0), (4, 8, 101, 12, 3, 3, 1, 2, 4, 1, 2)],
         ),
     ),
     _operator(
         "conv_transpose2d",
         "n c h w k r s",
-        _CONV,
+        _TRANSPOSED,
         module="convolution",
         quick=_points(
-            "n c h w k r s stride padding dilation groups bias",
-            [(2, 8, 10, 10, 6, 4, 4, 2, 1, 1, 1, 0), (2, 8, 9, 7, 12, 3, 2, 2, 1, 2, 4, 1)],
+            "n c h w k r s stride padding dilation groups bias output_padding",
+            [
+                (2, 8, 10, 10, 6, 4, 4, 2, 1, 1, 1, 0, 0),
+                (2, 8, 9, 7, 12, 3, 3, 2, 1, 1, 1, 0, 1),
+                (2, 8, 9, 7, 12, 3, 2, 2, 1, 2, 4, 1, 0),
+            ],
         ),
     ),
     _operator(
         "conv_transpose3d",
         "n c d h w k q r s",
-        _CONV,
+        _TRANSPOSED,
         module="convolution",
         quick=_points(
-            "n c d h w k q r s stride padding dilation groups bias",
+            "n c d h w k q r s stride padding dilation groups bias output_padding",
             [
-                (2, 4, 5, 5, 5, 3, 2, 2, 2, 2, 0, 1, 1, 0),
-                (2, 4, 5, 4, 6, 6, 3, 2, 3, 2, 1, 2, 2, 1),
+                (2, 4, 5, 5, 5, 3, 2, 2, 2, 2, 0, 1, 1, 0, 0),
+                (2, 4, 3, 4, 5, 3, 3, 3, 3, 2, 1, 1, 1, 0, 1),
+                (2, 4, 5, 4, 6, 6, 3, 2, 3, 2, 1, 2, 2, 1, 0),
             ],
         ),
     ),
@@ -250,8 +256,9 @@ _OPERATORS = (
     _operator(
         "softmax_cross_entropy",
         "rows columns",
+        (Option("weighted", 0),),
         module="losses",
-        quick=((64, 100), (16, 1_000)),
+        quick=((64, 100), (16, 1_000), *_points("rows columns weighted", [(1_000, 3, 1)])),
         transformer=((4096, 32_000),),
     ),
     _operator("mean_squared_error", "n", module="losses", quick=((10_000,),)),

@@ -18,123 +18,14 @@ parameters that are not trained; training, here forward and backward alone, does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod, sqrt
-from typing import Any, Literal
 
-from .. import catalog
-from . import structure
-from .graph import Graph, Input, Node, Parameter, prune
-
-_ANY_SHAPE = ("relu", "leaky_relu", "sigmoid", "tanh", "gelu", "sum", "dropout")
-"""Operators of n elements that keep the shape of their first input."""
+from .draft import Draft
 
 
-class Builder:
-    """A graph under construction.
-
-    Attributes:
-        name: Of the network.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._inputs: dict[str, Input] = {}
-        self._parameters: dict[str, Parameter] = {}
-        self._nodes: dict[str, Node] = {}
-        self._counts: dict[str, int] = {}
-        # what inference takes instead of a value that depends on a batch's statistics
-        self._inference: dict[str, str] = {}
-
-    def shape(self, value: str) -> tuple[int, ...]:
-        """The shape of an input, a parameter or a value.
-
-        Raises:
-            ValueError: There is none of this name.
-        """
-        for known in (self._nodes, self._inputs, self._parameters):
-            if value in known:
-                return known[value].shape
-        raise ValueError(f"{self.name} has no value {value!r} here")
-
-    def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
-        """Something that each call takes, the batch first; whole numbers with `below`."""
-        self._inputs[self._new(name)] = Input(tuple(shape), below)
-        return name
-
-    def labels(self, name: str, rows: int, classes: int) -> str:
-        """The right class of each row, for a loss: whole numbers of shape (rows,)."""
-        return self.input(name, (rows,), classes)
-
-    def parameter(
-        self,
-        name: str,
-        shape: Iterable[int],
-        initial: Literal["uniform", "ones", "zeros"] = "zeros",
-        bound: float = 0.0,
-        *,
-        trainable: bool = True,
-        value: Any = None,
-    ) -> str:
-        """A weight or a constant; see `graph.Parameter`."""
-        self._parameters[self._new(name)] = Parameter(
-            tuple(shape), initial, bound, trainable, value
-        )
-        return name
-
-    def node(
-        self,
-        operator: str,
-        inputs: Iterable[str],
-        sizes: Mapping[str, Any],
-        name: str | None = None,
-    ) -> str:
-        """Any operator of Level 0 or of `structure`, on values that are there.
-
-        Args:
-            operator: Its name.
-            inputs: In the order of the operator's `tensors`.
-            sizes: Its case; options of Level 0 may be left out.
-            name: Of the node; None for the operator's with a number.
-
-        Raises:
-            ValueError: There is no such operator or value, the sizes are wrong, or shapes differ
-                from those that the operator takes.
-        """
-        operands = tuple(inputs)
-        chosen = self._name(operator) if name is None else name
-        value = self._append(operator, operands, sizes, chosen)
-        twins = tuple(self._inference.get(operand, operand) for operand in operands)
-        if twins != operands:
-            self._inference[value] = self._append(operator, twins, sizes, f"{value}.inference")
-        return value
-
-    def graph(self, outputs: Iterable[str], loss: str | None = None) -> Graph:
-        """The network.
-
-        Args:
-            outputs: What inference yields.
-            loss: The scalar that training lowers.
-
-        Raises:
-            ValueError: There is no such value, no output, or the loss is no scalar.
-        """
-        yielded = tuple(outputs) if not isinstance(outputs, str) else (outputs,)
-        for value in yielded:
-            self.shape(value)
-        if not yielded:
-            raise ValueError(f"{self.name} has no outputs")
-        if loss is not None and self.shape(loss) != ():
-            raise ValueError(f"the loss of {self.name} has the shape {self.shape(loss)}, not ()")
-        everything = Graph(
-            self.name,
-            self._inputs,
-            self._parameters,
-            tuple(self._nodes.values()),
-            tuple(self._inference.get(value, value) for value in yielded),
-            loss,
-        )
-        return prune(everything)
+class Builder(Draft):
+    """A graph under construction, layer by layer."""
 
     def conv2d(
         self,
@@ -144,6 +35,7 @@ class Builder:
         *,
         stride: int = 1,
         padding: int = 0,
+        dilation: int = 1,
         groups: int = 1,
         bias: bool = True,
         gain: float = sqrt(2),
@@ -160,8 +52,8 @@ class Builder:
         if bias:
             operands.append(self._bias(name, channels, fan))
         sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
-        how = {"stride": stride, "padding": padding, "groups": groups, "bias": int(bias)}
-        return self.node("conv2d", operands, {**sizes, **how}, name)
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return self.node("conv2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def conv3d(self, x: str, channels: int, window: int, *, padding: int = 0) -> str:
         """A convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
@@ -178,18 +70,25 @@ class Builder:
         return self.node("conv3d", operands, {**sizes, **how}, name)
 
     def conv_transpose2d(
-        self, x: str, channels: int, window: int, *, stride: int = 1, bias: bool = True
+        self,
+        x: str,
+        channels: int,
+        window: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        output_padding: int = 0,
+        bias: bool = True,
     ) -> str:
-        """A transposed convolution: (n, c, h, w) becomes `stride` times as high and wide."""
+        """A transposed convolution, whose lengths its operator of Level 0 gives."""
         n, c, h, w = self.shape(x)
         name = self._name("conv_transpose2d")
         operands = [x, self._weight(name, (c, channels, window, window), c, 1)]
         if bias:
             operands.append(self._bias(name, channels, c))
         sizes = {"n": n, "c": c, "h": h, "w": w, "k": channels, "r": window, "s": window}
-        return self.node(
-            "conv_transpose2d", operands, {**sizes, "stride": stride, "bias": int(bias)}, name
-        )
+        how = {"stride": stride, "padding": padding, "output_padding": output_padding}
+        return self.node("conv_transpose2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def batch_norm(self, x: str) -> str:
         """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones."""
@@ -313,14 +212,20 @@ class Builder:
         parts = tuple(values)
         return self.node("concat", parts, {"of": tuple(map(self.shape, parts)), "axis": axis})
 
+    def expand(self, x: str, shape: Iterable[int]) -> str:
+        """The values, repeated along axes of length 1."""
+        return self.node("expand", (x,), {"of": self.shape(x), "shape": tuple(shape)})
+
     def scale(self, x: str, factor: float) -> str:
         """The values times a constant."""
         return self.node("scale", (x,), {"of": self.shape(x), "factor": factor})
 
-    def softmax_cross_entropy(self, x: str, labels: str) -> str:
-        """The mean loss of (rows, classes) logits; a scalar."""
+    def softmax_cross_entropy(self, x: str, labels: str, weights: str | None = None) -> str:
+        """The mean loss of (rows, classes) logits, each times the weight of its label; a scalar."""
+        operands = (x, labels) if weights is None else (x, labels, weights)
         sizes = dict(zip(("rows", "columns"), self.shape(x)))
-        return self.node("softmax_cross_entropy", (x, labels), sizes)
+        how = {"weighted": int(weights is not None)}
+        return self.node("softmax_cross_entropy", operands, {**sizes, **how})
 
     def mean_squared_error(self, a: str, b: str) -> str:
         """The mean of (a - b)**2; a scalar."""
@@ -360,32 +265,3 @@ class Builder:
             self.parameter(f"{name}.weight", (width,), "ones"),
             self.parameter(f"{name}.bias", (width,), "zeros"),
         )
-
-    def _name(self, operator: str) -> str:
-        self._counts[operator] = self._counts.get(operator, 0) + 1
-        return f"{operator}{self._counts[operator]}"
-
-    def _new(self, name: str) -> str:
-        if name in self._inputs or name in self._parameters or name in self._nodes:
-            raise ValueError(f"{self.name} has two values {name!r}")
-        return name
-
-    def _append(
-        self, operator: str, inputs: tuple[str, ...], sizes: Mapping[str, Any], name: str
-    ) -> str:
-        formula = structure.load(operator)
-        if operator in catalog.OPERATORS:
-            sizes = catalog.OPERATORS[operator].complete(sizes)
-        shapes = [self.shape(value) for value in inputs]
-        due = [tensor.shape for tensor in formula.tensors(sizes).values()]
-        flat = operator in _ANY_SHAPE or operator == "mean_squared_error"
-        same = (
-            [(prod(shape),) for shape in shapes] == due and len(set(shapes)) == 1
-            if flat
-            else shapes == due
-        )
-        if not same:
-            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {shapes}")
-        shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
-        self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape)
-        return name

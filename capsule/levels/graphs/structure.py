@@ -137,6 +137,46 @@ class Concat(Operator):
         return places
 
 
+class Expand(Operator):
+    """x repeated along axes of length 1.
+
+    Sizes: `of`, the shape of x; `shape`, that of the result.
+    """
+
+    name = "expand"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x."""
+        return {"x": Tensor(sizes["of"])}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """`shape`.
+
+        Raises:
+            ValueError: It has other axes, or another length where that of x is not 1.
+        """
+        of, shape = tuple(sizes["of"]), tuple(sizes["shape"])
+        if len(of) != len(shape) or any(a not in (1, b) for a, b in zip(of, shape)):
+            raise ValueError(f"{of} cannot be expanded to {shape}")
+        return (shape,)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The same elements, repeated."""
+        import numpy
+
+        return c.select(lambda array: numpy.broadcast_to(array, sizes["shape"]), inputs[0])
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """The sum of the upstream gradient over the repetitions."""
+        pairs = enumerate(zip(sizes["of"], sizes["shape"]))
+        axes = tuple(axis for axis, (before, after) in pairs if before != after)
+        return (c.store(c.total(upstream, axes)),)
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
 class Scale(Operator):
     """x times a constant. FLOPs: 1 per element.
 
@@ -188,5 +228,5 @@ def load(name: str) -> Operator:
 
 
 OPERATORS: dict[str, Operator] = {
-    kind.name: kind for kind in (View(), Transpose(), Concat(), Scale())
+    kind.name: kind for kind in (View(), Transpose(), Concat(), Expand(), Scale())
 }

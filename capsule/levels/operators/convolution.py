@@ -85,7 +85,8 @@ class TransposedConvolution(Operator):
     """The transpose of a convolution as a forward operation: c channels in, k channels out.
 
     x is (n, c, [d,] [h,] w), w is (c, k / groups, [q,] [r,] s), b is (k,). A length L becomes
-    (L - 1) stride - 2 padding + dilation (window - 1) + 1. Inputs and bounds as a convolution's.
+    (L - 1) stride - 2 padding + dilation (window - 1) + 1 + output_padding. Inputs and bounds as a
+    convolution's.
     FLOPs: 2 per product of an input element and a weight, and 1 per output element for a bias.
     """
 
@@ -108,12 +109,22 @@ class TransposedConvolution(Operator):
         return {**tensors, "b": Tensor((sizes["k"],))} if sizes["bias"] else tensors
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """(n, k, positions...)."""
+        """(n, k, positions...).
+
+        Raises:
+            ValueError: `output_padding` is not below the stride, or nothing is left.
+        """
+        if sizes["output_padding"] >= sizes["stride"]:
+            raise ValueError(
+                f"output_padding is {sizes['output_padding']}, not below the stride"
+                f" {sizes['stride']}"
+            )
         positions = tuple(
             (sizes[axis] - 1) * sizes["stride"]
             - 2 * sizes["padding"]
             + sizes["dilation"] * (window - 1)
             + 1
+            + sizes["output_padding"]
             for axis, window in zip(AXES[self._rank], self._window(sizes))
         )
         shape = (sizes["n"], sizes["k"], *positions)

@@ -51,35 +51,45 @@ class CrossEntropy(_Loss):
 class SoftmaxCrossEntropy(_Loss):
     """-mean over rows of log softmax(x)[row, label[row]], the softmax included.
 
-    x is (rows, columns) in (-8, 8), labels are (rows,). The logarithms may be stored in the dtype
-    before they are averaged, and the gradient taken from those. FLOPs: 5 per element, 2 per row.
+    x is (rows, columns) in (-8, 8), labels are (rows,). With `weighted` 1 each row counts as much
+    as the weight of its label, of weights (columns,) in (0, 1); the sum is still divided by the
+    rows, and not by the sum of weights, as many a library does. The logarithms may be stored in the
+    dtype before they are averaged, and the gradient taken from those. FLOPs: 5 per element, 2 per
+    row, 3 with weights.
     """
 
     name = "softmax_cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Logits and labels."""
-        return {
+        """Logits, labels and, where they are, weights."""
+        tensors = {
             "x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0),
             "labels": _labels(sizes),
         }
+        if sizes["weighted"]:
+            tensors["weights"] = Tensor((sizes["columns"],), 0.0, gradient=False)
+        return tensors
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula, shifted by each row's maximum."""
-        x, labels = inputs
+        x, labels, *weights = inputs
         picked = c.select(lambda array: _pick(array, labels), _log_softmax(c, x))
+        for of_labels in weights:
+            picked = c.store(picked * _of_rows(c, of_labels, labels))
         return c.store(_scalar(c, -(c.total(picked) / sizes["rows"])))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """(softmax - 1 at the label) G / rows."""
-        x, labels = inputs
+        """(softmax - 1 at the label) G / rows, times the weight."""
+        x, labels, *weights = inputs
         share = c.store(upstream / sizes["rows"])
+        for of_labels in weights:
+            share = c.store(share * _of_rows(c, of_labels, labels))
         ones = _place(1 + 0 * _pick(c.value(x), labels), labels, x.shape)
         return (c.store((c.exp(_log_softmax(c, x)) - ones) * share),)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
-        return sizes["rows"] * (5 * sizes["columns"] + 2)
+        return sizes["rows"] * (5 * sizes["columns"] + 2 + sizes["weighted"])
 
 
 class MeanSquaredError(_Loss):
@@ -110,6 +120,10 @@ class MeanSquaredError(_Loss):
 
 def _labels(sizes: Sizes) -> Tensor:
     return Tensor((sizes["rows"],), below=sizes["columns"], real=False, gradient=False)
+
+
+def _of_rows(c: Calculator, weights: Any, labels: Any) -> Any:
+    return c.select(lambda array: array[labels][:, None], weights)
 
 
 def _log_softmax(c: Calculator, x: Any) -> Any:

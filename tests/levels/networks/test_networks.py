@@ -50,6 +50,7 @@ def count_trained(graph: Graph) -> int:
         ("resnet50", {}, 25_557_032),
         ("unet", {}, 31_030_658),
         ("cosmoflow", {}, 8_907_556),
+        ("deepcam", {}, 56_454_720),
         ("transformer", dict(catalog.NETWORKS["transformer"].cases["paper"][0][1]), 124_439_808),
     ],
 )
@@ -254,6 +255,12 @@ def test_a_volume_that_cannot_be_halved_until_four_are_left_is_refused(side: int
         return
     with pytest.raises(ValueError, match=f"side of cosmoflow is {side}, not 4 times a power"):
         networks.build("cosmoflow", {"batch": 1, "side": side})
+
+
+@pytest.mark.parametrize("name", ["height", "width"])
+def test_a_map_is_a_multiple_of_sixteen_on_both_sides(name: str) -> None:
+    with pytest.raises(ValueError, match=f"the {name} of deepcam is 40, no multiple of 16"):
+        networks.build("deepcam", {"batch": 1, "height": 32, "width": 32, name: 40})
 
 
 def test_operators_check_the_shapes_that_they_take() -> None:

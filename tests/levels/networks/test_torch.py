@@ -26,6 +26,7 @@ SMALL = {
     "resnet50": {"batch": 2, "side": 64, "classes": 10},
     "unet": {"batch": 2, "side": 32, "width": 8},
     "cosmoflow": {"batch": 2, "side": 16, "width": 4},
+    "deepcam": {"batch": 2, "height": 48, "width": 32, "divisor": 16, "middle": 2},
     "transformer": {"batch": 2},
 }
 assert set(SMALL) == set(catalog.NETWORKS)
@@ -58,7 +59,9 @@ def test_graph_and_reference_agree_with_autograd(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", ["lenet", "resnet44", "unet", "cosmoflow", "transformer"])
+@pytest.mark.parametrize(
+    "name", ["lenet", "resnet44", "unet", "cosmoflow", "deepcam", "transformer"]
+)
 def test_torch_stays_within_the_bounds(name: str, dtype: str) -> None:
     import torch
 

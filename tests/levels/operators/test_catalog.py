@@ -94,6 +94,11 @@ def test_wrong_options_are_named(name: str, parameters: Mapping[str, int], messa
         ("conv1d", {"n": 1, "c": 3, "w": 9, "k": 4, "s": 3, "groups": 2}, "2 groups do not divide"),
         ("conv1d", {"n": 1, "c": 3, "w": 2, "k": 4, "s": 3}, "the window does not fit"),
         (
+            "conv_transpose1d",
+            {"n": 1, "c": 1, "w": 3, "k": 1, "s": 3, "stride": 2, "output_padding": 2},
+            "output_padding is 2, not below the stride 2",
+        ),
+        (
             "max_pool2d",
             {"n": 1, "c": 1, "h": 9, "w": 9, "r": 2, "s": 2, "padding": 2},
             "the window does not fit",

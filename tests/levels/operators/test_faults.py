@@ -117,6 +117,8 @@ FAULTS: dict[str, Fault] = {
     "softmax: wrong axis": ("softmax", "float16", {"rows": 64, "columns": 100}, lambda s, x: (torch.softmax, (x, 0)), FORWARD),
     "softmax: no gradient through the sum": ("softmax", "float32", {"rows": 4, "columns": 10}, lambda s, x: (lambda x: x.exp() / x.exp().sum(1, keepdim=True).detach(), (x,)), BACKWARD),
     "cross entropy: no softmax in it": ("softmax_cross_entropy", "float32", {"rows": 64, "columns": 100}, lambda s, x, y: (functional.nll_loss, (x, y)), FORWARD),
+    "cross entropy: divided by the sum of weights": ("softmax_cross_entropy", "float32", {"rows": 64, "columns": 3, "weighted": 1}, lambda s, x, y, w: (functional.cross_entropy, (x, y, w)), FORWARD),
+    "cross entropy: weights of other classes": ("softmax_cross_entropy", "bfloat16", {"rows": 64, "columns": 3, "weighted": 1}, lambda s, x, y, w: (lambda x, y, w: functional.cross_entropy(x, y, w.flip(0), reduction="none").mean(), (x, y, w)), FORWARD),
     "cross entropy: sum for mean": ("cross_entropy", "float32", {"rows": 64, "columns": 100}, lambda s, p, y: (lambda p, y: functional.nll_loss(p.log(), y, reduction="sum"), (p, y)), FORWARD),
     "batch_norm: unbiased variance": ("batch_norm", "float32", {"n": 2, "c": 4, "h": 3, "w": 3}, lambda s, *t: (partial(norm_over, (0, 2, 3), unbiased=True), t), FORWARD),
     "batch_norm: another epsilon": ("batch_norm", "float64", {}, lambda s, *t: (partial(norm_over, (0, 2, 3), epsilon=2e-5), t), FORWARD),

@@ -50,21 +50,26 @@ def make_plain(rank: int) -> Callable[[Case], Operation]:
 def make_transpose(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.conv1d_transpose`, `conv2d_transpose` or `conv3d_transpose`.
 
-    They are run without padding; what padding cuts off is cut off afterwards.
+    They are run without padding; what padding cuts off is cut off afterwards, and what is left out
+    at the end added.
     """
 
     def native(case: Case) -> Operation:
         sizes = case.sizes
         one = _spread(rank, sizes["stride"], sizes["dilation"], case.compiled)
-        groups, padding = sizes["groups"], sizes["padding"]
-        inner = (slice(None), *[slice(padding, -padding)] * rank)
+        groups, start = sizes["groups"], sizes["padding"]
+        surplus = start - sizes["output_padding"]
+        inner = (slice(None), *[slice(start, -surplus if surplus > 0 else None)] * rank)
+        behind = [[0, 0], *[[0, -surplus]] * rank, [0, 0]]
 
         def function(x: Any, w: Any, *bias: Any) -> Any:
             pairs = zip(tensorflow.split(x, groups, -1), tensorflow.split(w, groups, -1))
             parts = [one(*pair) for pair in pairs] if groups > 1 else [one(x, w)]
             result = tensorflow.concat(parts, -1) if groups > 1 else parts[0]
-            if padding:
+            if start:
                 result = result[inner]
+            if surplus < 0:
+                result = tensorflow.pad(result, behind)
             return tensorflow.nn.bias_add(result, bias[0]) if bias else result
 
         return _lay_out(rank, sizes["bias"], function)

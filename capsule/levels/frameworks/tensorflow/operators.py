@@ -111,8 +111,11 @@ def _cross_entropy(p: Any, labels: Any) -> Any:
     return -tensorflow.reduce_mean(logs)
 
 
-def _softmax_cross_entropy(x: Any, labels: Any) -> Any:
-    return tensorflow.reduce_mean(tensorflow.nn.sparse_softmax_cross_entropy_with_logits(labels, x))
+def _softmax_cross_entropy(x: Any, labels: Any, *weights: Any) -> Any:
+    losses = tensorflow.nn.sparse_softmax_cross_entropy_with_logits(labels, x)
+    for of_labels in weights:
+        losses = losses * tensorflow.gather(of_labels, labels)
+    return tensorflow.reduce_mean(losses)
 
 
 def _mean_squared_error(a: Any, b: Any) -> Any:

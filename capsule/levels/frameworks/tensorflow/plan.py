@@ -149,6 +149,10 @@ class Plan:
             shape = tuple(node.sizes["shape"])
             kept = axes if axes is None or _in_order(axes, node.sizes["of"]) else None
             self._call(lambda x: tensorflow.reshape(x, shape), node, [kept], None)
+        elif node.operator == "expand":
+            shape = tuple(node.sizes["shape"])
+            wide = shape if axes is None else tuple(shape[axis] for axis in axes)
+            self._call(lambda x: tensorflow.broadcast_to(x, wide), node, [axes], axes)
         elif node.operator == "scale":
             factor = node.sizes["factor"]
             self._call(lambda x: x * factor, node, [axes], axes)
@@ -197,7 +201,7 @@ class Plan:
             living.update(step.inputs)
 
 
-_STRUCTURE = ("view", "transpose", "concat", "scale")
+_STRUCTURE = ("view", "transpose", "concat", "expand", "scale")
 
 
 def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:

@@ -110,6 +110,10 @@ def _concat(sizes: Sizes, *tensors: Any) -> Call:
     return torch.cat, (tensors, sizes["axis"])
 
 
+def _expand(sizes: Sizes, x: Any) -> Call:
+    return torch.broadcast_to, (x, tuple(sizes["shape"]))
+
+
 def _scale(sizes: Sizes, x: Any) -> Call:
     return torch.mul, (x, sizes["factor"])
 
@@ -120,5 +124,6 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "view": _view,
     "transpose": _transpose,
     "concat": _concat,
+    "expand": _expand,
     "scale": _scale,
 }

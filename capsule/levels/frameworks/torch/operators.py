@@ -73,10 +73,8 @@ def _conv(function: Callable[..., Any]) -> Callable[..., Call]:
 
 def _conv_transpose(function: Callable[..., Any]) -> Callable[..., Call]:
     def call(sizes: Sizes, x: Any, w: Any, bias: Any = None) -> Call:
-        stride, padding, dilation, groups = (
-            sizes[name] for name in ("stride", "padding", "dilation", "groups")
-        )
-        return function, (x, w, bias, stride, padding, 0, groups, dilation)
+        names = ("stride", "padding", "output_padding", "groups", "dilation")
+        return function, (x, w, bias, *(sizes[name] for name in names))
 
     return call
 
@@ -131,6 +129,17 @@ def _cross_entropy(sizes: Sizes, p: Any, labels: Any) -> Call:  # noqa: ARG001
     return (lambda p, labels: functional.nll_loss(torch.log(p), labels)), (p, labels)
 
 
+def _softmax_cross_entropy(sizes: Sizes, x: Any, labels: Any, weights: Any = None) -> Call:  # noqa: ARG001
+    if weights is None:
+        return functional.cross_entropy, (x, labels)
+    return _weighted_loss, (x, labels, weights)
+
+
+def _weighted_loss(x: Any, labels: Any, weights: Any) -> Any:
+    # the built-in mean would divide by the sum of weights
+    return functional.cross_entropy(x, labels, weights, reduction="none").mean()
+
+
 def _attention(sizes: Sizes, q: Any, k: Any, v: Any) -> Call:
     causal = bool(sizes["causal"])
     return partial(functional.scaled_dot_product_attention, is_causal=causal), (q, k, v)
@@ -181,7 +190,7 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "gelu": _gelu,
     "softmax": _along(torch.softmax),
     "cross_entropy": _cross_entropy,
-    "softmax_cross_entropy": _plain(functional.cross_entropy),
+    "softmax_cross_entropy": _softmax_cross_entropy,
     "mean_squared_error": _plain(functional.mse_loss),
     "attention": _attention,
     "embedding": lambda sizes, table, index: (functional.embedding, (index, table)),  # noqa: ARG005

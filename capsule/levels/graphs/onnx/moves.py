@@ -17,6 +17,18 @@ def _concat(r: Reader, node: Any, how: How) -> None:
     write(r, node, "concat", values, {"of": shapes, "axis": how["axis"] % len(shapes[0])})
 
 
+def _expand(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
+    x, target = inputs(node)
+    of = r.shape(x)
+    wide = [int(length) for length in r.constant(target)]
+    if len(wide) != len(of):
+        raise Refused(f"what it expands has the shape {of}, which has not as many axes")
+    # a file for one batch size has it in its shapes
+    wide[0] = r.scale(wide[0]) if wide[0] > 1 else 1
+    shape = tuple(max(pair) for pair in zip(of, wide))
+    write(r, node, "expand", (x,), {"of": of, "shape": shape})
+
+
 def _flatten(r: Reader, node: Any, how: How) -> None:
     (x,) = inputs(node)
     shape = r.shape(x)
@@ -79,6 +91,7 @@ KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
     "Cast": _identity,
     "Concat": _concat,
     "Dropout": _dropout,
+    "Expand": _expand,
     "Flatten": _flatten,
     "Identity": _identity,
     "Reshape": _reshape,

@@ -66,6 +66,8 @@ def _conv(kind: str, rank: int) -> Chooser:
             "dilations": [sizes["dilation"]] * rank,
             "group": sizes["groups"],
         }
+        if "output_padding" in sizes:
+            how["output_padding"] = [sizes["output_padding"]] * rank
         return Graph((node(kind, inputs, ["o0"], **how),))
 
     return graph
@@ -125,6 +127,13 @@ def _mean_squared_error(sizes: Sizes) -> Graph:  # noqa: ARG001
     )
 
 
+def _softmax_cross_entropy(sizes: Sizes) -> Graph:
+    if not sizes["weighted"]:
+        return _one("SoftmaxCrossEntropyLoss", 2, reduction="mean")(sizes)
+    loss = node("SoftmaxCrossEntropyLoss", ["i0", "i1", "i2"], ["losses"], reduction="none")
+    return Graph((loss, node("ReduceMean", ["losses"], ["o0"], keepdims=0)))
+
+
 def _attention(sizes: Sizes) -> Graph:
     return Graph((node("Attention", ["i0", "i1", "i2"], ["o0"], is_causal=sizes["causal"]),))
 
@@ -182,7 +191,7 @@ OPERATIONS: dict[str, Chooser] = {
     "gelu": _gelu,
     "softmax": _one("Softmax", axis=1),
     "cross_entropy": _cross_entropy,
-    "softmax_cross_entropy": _one("SoftmaxCrossEntropyLoss", 2, reduction="mean"),
+    "softmax_cross_entropy": _softmax_cross_entropy,
     "mean_squared_error": _mean_squared_error,
     "attention": _attention,
     "embedding": _one("Gather", 2, axis=0),

@@ -25,11 +25,14 @@ def _conv_transpose(r: Reader, node: Any, how: How) -> None:
     n, c, *spatial = r.shape(x)
     _, share, *window = r.shape(w)
     groups = how.get("group", 1)
-    none(how, ("auto_pad", b"NOTSET"), ("output_padding", [0] * len(window)))
+    none(how, ("auto_pad", b"NOTSET"))
     if "output_shape" in how:
         raise Refused("it has an output_shape; pads are supported")
+    added = list(how.get("output_padding", [0] * len(window)))
+    if len(set(added)) > 1:
+        raise Refused(f"output_padding {added} differs between axes")
     sizes = {**_places(c, share * groups, spatial, window), "n": n, "groups": groups}
-    sizes.update(_window(how, spatial, window), bias=len(bias))
+    sizes.update(_window(how, spatial, window), bias=len(bias), output_padding=added[0])
     write(r, node, f"conv_transpose{len(window)}d", (x, w, *bias), sizes)
 
 

@@ -83,9 +83,20 @@ def _concat(sizes: Sizes) -> operators.Graph:
     return operators.Graph((node("Concat", inputs, ["o0"], axis=sizes["axis"]),))
 
 
+def _expand(sizes: Sizes) -> operators.Graph:
+    shape = numpy.array(sizes["shape"], dtype=numpy.int64)
+    return operators.Graph((node("Expand", ["i0", "shape"], ["o0"]),), {"shape": shape})
+
+
 def _scale(sizes: Sizes) -> operators.Graph:
     factor = {"factor": numpy.array(sizes["factor"])}
     return operators.Graph((node("Mul", ["i0", "factor"], ["o0"]),), factor)
 
 
-_STRUCTURE = {"view": _view, "transpose": _transpose, "concat": _concat, "scale": _scale}
+_STRUCTURE = {
+    "view": _view,
+    "transpose": _transpose,
+    "concat": _concat,
+    "expand": _expand,
+    "scale": _scale,
+}
