@@ -223,10 +223,15 @@ def _parser(name: str | None) -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"capsule {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
     subparsers = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    for word, purpose in verbs.TABLE.items():
-        below = subparsers.add_parser(word, help=purpose, description=f"{purpose}.")
-        if word == name:
-            _fill(below, verbs.load(name))
+    # each parser takes a while to make, and only help and a misspelt verb need all of them
+    known = name if name in verbs.TABLE else None
+    for word in verbs.TABLE if known is None else (known,):
+        purpose = verbs.TABLE[word]
+        below = subparsers.add_parser(
+            word, help=purpose, description=f"{purpose}.", add_help=word == known
+        )
+        if word == known:
+            _fill(below, verbs.load(word))
     return parser
 
 
@@ -246,9 +251,12 @@ def _fill(parser: ArgumentParser, entry: Verb | Family) -> None:
 
 
 class _Parser(ArgumentParser):
-    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+    def __init__(
+        self, prog: str, description: str, epilog: str | None = None, *, add_help: bool = True
+    ) -> None:
         super().__init__(
             prog=prog,
+            add_help=add_help,
             description=f"{description[0].upper()}{description[1:]}",
             epilog=epilog,
             allow_abbrev=False,

@@ -170,12 +170,15 @@ def due_notes(record: Record) -> Iterator[notes.Note]:
     )
 
 
-def deviations(record: Record) -> Iterator[str]:
-    """Where a record that says it has added seeds is not its predecessor's with such seeds."""
-    if not isinstance(record.origin, Extension):
-        return
+def deviations(record: Record, origin: Extension) -> Iterator[str]:
+    """Where a record that says it has added seeds is not its predecessor's with such seeds.
+
+    Args:
+        record: With its predecessor.
+        origin: What it says.
+    """
     assert record.predecessor is not None
-    before, origin = record.predecessor.record, record.origin
+    before = record.predecessor.record
     there, here = (json.loads(one.manifest.source) for one in (before, record))
     if {**there, "seeds": None} != {**here, "seeds": None}:
         yield "its manifest differs from its predecessor's in more than its seeds"

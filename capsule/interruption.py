@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import archive, inventory, quick
+from capsule import archive, inventory, notes, quick
 from capsule import earlier as earlier_runs
 from capsule import manifest as manifests
 from capsule import plan as planning
@@ -22,7 +22,7 @@ from capsule.origin import Extension, Verification, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Setup
 from capsule.resolve import Request, Resolved, Used
-from capsule.runtimes import binds, programs
+from capsule.runtimes import programs
 from capsule.trust.outlook import Outlook
 
 
@@ -158,7 +158,7 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
         CannotRunError: The site file shows containers others now than when it was begun.
     """
     before, now = (
-        {name: text for name, text in observations.items() if name.startswith(binds.PREFIX)}
+        {name: text for name, text in observations.items() if name.startswith(notes.BIND)}
         for observations in (cut_off.setup.image_observations, resolved.prepared.observations)
     )
     if before == now:
@@ -166,7 +166,7 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
     name = min(set(before.items()) ^ set(now.items()))[0]
     here = before.get(name, "nothing"), now.get(name, "nothing")
     raise CannotRunError(
-        f"{name.removeprefix(binds.PREFIX)} of the containers was {here[0]} of the machine when the"
+        f"{name.removeprefix(notes.BIND)} of the containers was {here[0]} of the machine when the"
         f" run was begun, and is {here[1]} now (`binds` of the site file)",
         where=str(cut_off.workspace.to_resume),
         advice="go on with the site file that it was begun with, or begin anew",

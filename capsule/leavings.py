@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -111,7 +110,8 @@ def remove(folder: Path) -> None:
     if not stat.S_ISDIR(folder.lstat().st_mode):
         folder.unlink()
         return
-    token, numbers = secrets.token_hex(8), count()
+    # without the module `secrets`, which takes as long to import as all of this
+    token, numbers = os.urandom(8).hex(), count()
     top = _open_folder(str(folder), None)
     try:
         waiting = _unlink_files(top)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -23,6 +23,8 @@ IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
+BIND = "bind "
+"""Of the names of what is observed of an image's binds; the path in the container follows."""
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
 DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, SITE_BINDS}
@@ -47,12 +49,14 @@ def unused_image(*, verifies: bool) -> Note:
     return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
 
 
-def site_binds(targets: Iterable[str]) -> Iterator[Note]:
+def site_binds(observations: Mapping[str, str]) -> Iterator[Note]:
     """Containers saw files of the machine in the image: one note, none where they saw none.
 
     Args:
-        targets: Where in the container.
+        observations: Of the image; names that begin with `BIND` go on with the path in the
+            container.
     """
+    targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
     if places := ", ".join(targets):
         sentence = f"its machine showed files of its own in the image, read-only: {places}"
         yield Note(code=SITE_BINDS, sentence=sentence)

@@ -265,7 +265,7 @@ def complete(
     """
     sealed = []
     for side, output, first in zip(cut_off.both, outputs, cut_off.targets, strict=True):
-        if (capsule := sealing.find(side, output or first, first)) is None:
+        if (capsule := sealing.recover(side, output or first, first)) is None:
             return None
         sealed.append(capsule)
     a, b = sealing.leave(sealed, cut_off.folder, own=own)
@@ -360,7 +360,7 @@ def targets(
     wanted: list[Sealed | Path] = []
     for run, output, first, flag in zip(sides.both, outputs, sides.targets, _FLAGS, strict=True):
         target = output or first
-        sealed = sealing.find(run, target, first)
+        sealed = sealing.recover(run, target, first)
         if sealed is None:
             sealing.check(target, sides.folder, flag=flag)
         wanted.append(sealed or target)

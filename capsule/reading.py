@@ -6,7 +6,7 @@ archive.read -> plan, seeds, claims, notes and program made again, and compared
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -16,12 +16,10 @@ from capsule import (
     __version__,
     archive,
     digest,
-    extension,
     freezing,
     levels,
     notes,
     quick,
-    rereading,
     summary,
 )
 from capsule import plan as plans
@@ -32,7 +30,6 @@ from capsule.manifest import Command, Manifest, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
-from capsule.runtimes import binds
 from capsule.summary import MetricRuns
 
 OWN_LEVELS = Path(levels.__file__).parent
@@ -88,6 +85,10 @@ def _require_same(capsule: Capsule) -> None:
     Raises:
         DamagedError: Names what differs, or a text was changed meanwhile.
     """
+    if not isinstance(capsule.record.origin, Rereading):
+        return
+    from capsule import rereading
+
     faults = rereading.deviations(capsule.record, lambda name: (capsule.open(name),))
     if differences := list(islice(faults, _SHOWN)):
         raise DamagedError(
@@ -113,10 +114,17 @@ def faults(record: Record) -> Iterator[str]:
     yield from _claim_faults(record)
     yield from _note_faults(record)
     yield from _release_faults(record)
-    yield from extension.deviations(record)
+    yield from _extension_faults(record)
     if record.predecessor is not None:
         before = faults(record.predecessor.record)
         yield from (f"its predecessor is no run's: {fault}" for fault in before)
+
+
+def _extension_faults(record: Record) -> Iterator[str]:
+    if isinstance(record.origin, Extension):
+        from capsule import extension
+
+        yield from extension.deviations(record, record.origin)
 
 
 def fresh_seeds(record: Record) -> tuple[int, ...]:
@@ -233,13 +241,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
 
 def _claim_faults(record: Record) -> Iterator[str]:
     """Claims that are not the manifest's, one for one, frozen by the runs."""
-    due = (
-        freezing.follow(record.manifest.claims, _metrics(record))
-        if record.predecessor is None
-        else extension.claims(record)
-        if isinstance(record.origin, Extension)
-        else rereading.claims(record)
-    )
+    due = _due_claims(record)
     verifies = isinstance(record.origin, Verification)
     try:
         for stated, frozen in zip_longest(record.claims, due):
@@ -333,15 +335,25 @@ def _note_faults(record: Record) -> Iterator[str]:
             yield f"a note does not follow from the rest: {note.sentence[:_LONGEST]}"
 
 
+def _due_claims(record: Record) -> Iterable[FrozenClaim]:
+    # what few capsules are is imported for these alone
+    if record.predecessor is None:
+        return freezing.follow(record.manifest.claims, _metrics(record))
+    from capsule import extension, rereading
+
+    return (extension if isinstance(record.origin, Extension) else rereading).claims(record)
+
+
 def _notes(record: Record) -> Iterator[Note]:
     """The notes that a record alone calls for."""
     if not record.contained:
         yield notes.no_container()
-    yield from notes.site_binds(binds.targets(record.image_observations))
-    if isinstance(record.origin, Rereading):
-        yield rereading.note(record)
-    if isinstance(record.origin, Extension):
-        yield from extension.due_notes(record)
+    yield from notes.site_binds(record.image_observations)
+    if isinstance(record.origin, Rereading | Extension):
+        from capsule import extension, rereading
+
+        added = isinstance(record.origin, Extension)
+        yield from extension.due_notes(record) if added else (rereading.note(record),)
     if isinstance(record.origin, Verification):
         return
     has_image = record.manifest.image is not None

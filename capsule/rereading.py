@@ -338,8 +338,6 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
         record: With its predecessor.
         load: Gives the pieces of a file, by its path below `data/`.
     """
-    if not isinstance(record.origin, Rereading):
-        return
     assert record.predecessor is not None
     before = record.predecessor.record
     if sentences := list(faults(before, record.manifest)):

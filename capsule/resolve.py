@@ -377,7 +377,7 @@ def _notes(
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         yield notes.part(dict.fromkeys(names), manifest.narrowed_from)
-    yield from notes.site_binds(binds.targets(prepared.observations))
+    yield from notes.site_binds(prepared.observations)
     if override is not None:
         yield notes.choice_of_image(
             override,

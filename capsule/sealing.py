@@ -88,20 +88,21 @@ def complete(run: CutOff, target: Path, *, own: bool) -> Sealed | None:
     Raises:
         ExecutionError: The capsule cannot be noted as this user's own.
     """
-    sealed = find(run, target)
-    if sealed is not None:
-        # a kill between the capsule's name and the removal of its draft's
-        archive.draft(sealed.path, run.setup.uuid).unlink(missing_ok=True)
+    sealed = recover(run, target)
     return leave([sealed], run.workspace.folder, own=own)[0] if sealed else None
 
 
-def find(run: Session | CutOff, *targets: Path) -> Sealed | None:
-    """What this very run has sealed before at one of these places, or where it last set out to."""
+def recover(run: Session | CutOff, *targets: Path) -> Sealed | None:
+    """What this very run has sealed before at one of these places, or where it last set out to.
+
+    A kill between the capsule's name and the removal of its draft's is made up for.
+    """
     for place in (*targets, _aim(run)):
         if place is None or not place.exists():
             continue
         with suppress(CapsuleError), reading.read(place) as capsule:
             if capsule.record.uuid == run.setup.uuid:
+                archive.draft(place, run.setup.uuid).unlink(missing_ok=True)
                 return Sealed(path=place, id=capsule.id, record=capsule.record)
     return None
 

@@ -19,7 +19,6 @@ from capsule.archive.reader import Capsule, identify, read
 from capsule.archive.room import Projection
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
-from capsule.archive.texts import Quotation
 from capsule.archive.whole import Hashing
 from capsule.archive.writer import change_error, check_names, draft, rehearse, write
 
@@ -28,7 +27,6 @@ __all__ = [
     "Capsule",
     "Hashing",
     "Projection",
-    "Quotation",
     "change_error",
     "check_names",
     "draft",

@@ -12,8 +12,6 @@ from typing import Any
 from capsule import plain, summary
 from capsule.archive import escapes
 from capsule.digest import Digest
-from capsule.image import documents
-from capsule.image.reference import parse
 from capsule.manifest import Benchmark, Command, commands, templates
 from capsule.record import Record
 
@@ -202,6 +200,8 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
     image = record.image
     own: Mapping[str, str] = {}
     if image is not None and image.config is not None:
+        from capsule.image import documents
+
         own = documents.variables(image.config, where=image.reference)
     path = (
         places.seeding if command.injects_seed else None,
@@ -367,4 +367,6 @@ def _fold(parts: Iterator[str]) -> Iterator[str]:
 
 
 def _is_loopback(image: str) -> bool:
+    from capsule.image.reference import parse
+
     return "/" in image and parse(f"docker://{image}").is_loopback

@@ -15,7 +15,6 @@ from capsule.archive import (
     predecessors,
     readme,
     strict,
-    texts,
 )
 from capsule.archive.bag import Source
 from capsule.archive.crate import Payload
@@ -54,7 +53,7 @@ def faults(
     differences: list[str | None] = [consistency.levels_fault(record, payload)]
     differences += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
     evidence = list(consistency.evidence_faults(record, payload))
-    differences += evidence or islice(texts.faults(record, load), _SHOWN)
+    differences += evidence or islice(_text_faults(record, load), _SHOWN)
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:
@@ -73,6 +72,13 @@ def faults(
     except _UNUSUAL as error:
         differences.append(f"what it states cannot be described: {repr(error)[:200]}")
     return [fault for fault in differences if fault]
+
+
+def _text_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> Iterator[str]:
+    if record.manifest.reads_texts:
+        from capsule.archive import texts
+
+        yield from texts.faults(record, load)
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:

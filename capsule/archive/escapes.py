@@ -27,23 +27,23 @@ from capsule.errors import CannotRunError
 FOLDERS = ("inputs/", "datasets/")
 """Below `data/`, with files that people named."""
 
-_ESCAPED = re.compile(r"=([0-9A-F]{2})")
-_CAPITAL = re.compile(r"[A-Z]")
+_ESCAPED = r"=([0-9A-F]{2})"
+_CAPITAL = r"[A-Z]"
 # controls, ends of lines, what changes the direction of writing, what cannot be seen: which they
 # are must not depend on the version of Unicode that a Python knows
-_UNSEEN = re.compile(
+_UNSEEN = (
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
     # joiners hold letters of several scripts together; elsewhere they cannot be seen either
     "|(?<![^\x00-\xa0\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?=[\u200c\u200d])"
 )
 # choose one of the forms of the letter before, where a font has several
-_VARIATION = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_VARIATION = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 # a name with one of them may look like one in ASCII: so do Greek's question mark and grave accent,
 # and the kelvin sign
-_ASCII_ALIKE = re.compile(f"[\u037e\u1fef\u212a]|{_VARIATION.pattern}")
+_ASCII_ALIKE = f"[\u037e\u1fef\u212a]|{_VARIATION}"
 # a later git would be led by it
-_REPOSITORY = re.compile(r"(?i)(?:\.git|git~[0-9]+)[ .]*(?::.*)?", re.DOTALL)
+_REPOSITORY = r"(?is)(?:\.git|git~[0-9]+)[ .]*(?::.*)?"
 
 
 def fault(path: str) -> str | None:
@@ -57,12 +57,12 @@ def fault(path: str) -> str | None:
         path.encode()
     except UnicodeEncodeError:
         return "is no UTF-8"
-    if unseen := _UNSEEN.search(path):
+    if unseen := re.search(_UNSEEN, path):
         return f"holds a control or an invisible character, {unseen[0]!a}"
     for part in path.split("/"):
         if part in ("", ".", ".."):
             return f"{part!r} may not be a part of a name"
-        if _REPOSITORY.fullmatch(part):
+        if re.fullmatch(_REPOSITORY, part):
             return f"{part!r} is git's own: a later git would be led by it"
     return None
 
@@ -107,9 +107,9 @@ def twins(paths: Iterable[str]) -> Iterator[str]:
     composed: dict[str, str] = {}
     paths = list(paths)
     # names in ASCII alone have no twin but by these
-    alike = any(map(_ASCII_ALIKE.search, paths))
+    alike = bool(paths) and any(map(re.compile(_ASCII_ALIKE).search, paths))
     for path in _with_folders(path for path in paths if alike or not path.isascii()):
-        shown = unicodedata.normalize("NFC", _VARIATION.sub("", path))
+        shown = unicodedata.normalize("NFC", re.sub(_VARIATION, "", path))
         other = composed.setdefault(shown, path)
         if other != path:
             yield (
@@ -193,7 +193,7 @@ def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _escape(part: str) -> str:
     """A part of a path as it stands in a capsule, whatever others there are."""
-    escaped = names.FOREIGN.sub(lambda match: _write(match[0]), part)
+    escaped = re.sub(names.FOREIGN, lambda match: _write(match[0]), part)
     if escaped.startswith(" "):
         escaped = _write(" ") + escaped[1:]
     if escaped.endswith((" ", ".")):
@@ -205,8 +205,8 @@ def _escape(part: str) -> str:
 
 def _escape_capitals(escaped: str) -> str:
     """The same with its capital letters escaped, but for those that are hex digits."""
-    pieces = _ESCAPED.split(escaped)
-    pieces[::2] = [_CAPITAL.sub(lambda match: _write(match[0]), piece) for piece in pieces[::2]]
+    pieces = re.split(_ESCAPED, escaped)
+    pieces[::2] = [re.sub(_CAPITAL, lambda match: _write(match[0]), piece) for piece in pieces[::2]]
     pieces[1::2] = [f"={digits}" for digits in pieces[1::2]]
     return "".join(pieces)
 

@@ -13,15 +13,14 @@ _CHARACTERS = r"A-Za-z0-9_!#$&'()+,;=@\[\]^`{}~\-"
 _OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
 _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
-_SEGMENT = re.compile(_PART)
-FOREIGN = re.compile(rf"[^{_CHARACTERS.replace('=', '')}. ]+")
+FOREIGN = rf"[^{_CHARACTERS.replace('=', '')}. ]+"
 """What may stand nowhere in a name, and what other characters are written with instead."""
+# the others are compiled where they are met, which in most capsules is nowhere
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
 _NAMES = r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$) *"
-_DEVICES = re.compile(rf"(?i){_NAMES}(\..*)?")
+_DEVICES = rf"(?i){_NAMES}(\..*)?"
 _DEVICE = re.compile(rf"(?i)(?:^|/){_NAMES}(?:[./]|$)")
-_RESERVED = re.compile(_OF_GIT)
 
 
 def fault(path: str) -> str | None:
@@ -36,16 +35,16 @@ def fault(path: str) -> str | None:
     if _PLAIN.fullmatch(path) and not _DEVICE.search(path):
         return None
     for segment in path.split("/"):
-        if not _SEGMENT.fullmatch(segment):
+        if not re.fullmatch(_PART, segment):
             return f"{segment!r} may not be a part of a name"
-        if _DEVICES.fullmatch(segment):
+        if re.fullmatch(_DEVICES, segment):
             return f"{segment!r} is a device on Windows"
     return None
 
 
 def is_reserved(part: str) -> bool:
     """Whether a part of a path is a device on Windows, or begins as what is git's does."""
-    return bool(_RESERVED.match(part) or _DEVICES.fullmatch(part))
+    return bool(re.match(_OF_GIT, part) or re.fullmatch(_DEVICES, part))
 
 
 def clashes(paths: Iterable[str]) -> list[str]:

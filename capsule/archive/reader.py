@@ -9,6 +9,7 @@ from io import BufferedWriter
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from capsule import __version__, digest
 from capsule.archive import (
@@ -19,13 +20,11 @@ from capsule.archive import (
     escapes,
     limits,
     predecessors,
-    texts,
     whole,
 )
 from capsule.archive.bag import Source
 from capsule.archive.derived import CARRIED
 from capsule.archive.table import Below
-from capsule.archive.texts import Quotation
 from capsule.archive.whole import Hashing, Whole
 from capsule.collector import pause_collector, return_memory
 from capsule.digest import Digest
@@ -34,6 +33,9 @@ from capsule.image import Image
 from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
+
+if TYPE_CHECKING:
+    from capsule.archive.texts import Quotation
 
 # of so many the memory is worth a millisecond
 _MANY_FILES = 10_000
@@ -92,9 +94,12 @@ class Capsule:
             " compared",
             f"claims are the manifest's: {len(record.claims)}",
         ]
-        if read := texts.count(record):
+        if record.manifest.reads_texts:
+            from capsule.archive import texts
+
             facts.append(
-                f"{read} series of samples are what the texts give that they were read from"
+                f"{texts.count(record)} series of samples are what the texts give that they were"
+                " read from"
             )
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
@@ -114,6 +119,8 @@ class Capsule:
         Raises:
             DamagedError: A text was changed since the capsule was read.
         """
+        from capsule.archive import texts
+
         for reading in texts.read_again(self.record, lambda name: (self.open(name),)):
             yield from texts.quote(reading)
 

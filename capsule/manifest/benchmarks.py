@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, filenames, sources, subjects
+from capsule.manifest import commands, filenames, subjects
 from capsule.manifest.model import Benchmark, Case, Metric, Network, Operator, Subject
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
@@ -106,6 +106,9 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
 
 def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """A benchmark that is any program, with the metrics that it promises."""
+    # whoever reads operators and networks would wait for it
+    from capsule.manifest import sources
+
     subject, cases = commands.command(raw, here, problems)
     sources.check(raw["metrics"], f"{here}/metrics", problems)
     if not problems.below(f"{here}/cases"):
@@ -140,6 +143,8 @@ def seconds(duration: str | None) -> int | None:
 
 
 def _metric(name: str, raw: Raw) -> Metric:
+    from capsule.manifest import sources
+
     return Metric(
         name=name,
         unit=raw.get("unit", "1"),

@@ -22,11 +22,10 @@ DATA = "data:"
 NAME_PLACEHOLDERS = ("seed", "case", "trial", "rank")
 MOST_CASES = 1000
 _MOST_NAME = 64
-_NOT_IN_SEGMENTS = re.compile(r"[^A-Za-z0-9._+-]+")
-_NO_START = re.compile(r"^[^A-Za-z0-9]+")
+_NOT_IN_SEGMENTS = r"[^A-Za-z0-9._+-]+"
+_NO_START = r"^[^A-Za-z0-9]+"
 # what starts programs, loads code, or belongs to engines, launchers and us
-_REFUSED = re.compile(
-    r"""
+_REFUSED = r"""(?x)
     PATH | HOME | SHELL | SHELLOPTS | BASHOPTS | BASH_.* | ENV | IFS | PS4 | PROMPT_COMMAND | CDPATH
     | LD_.* | GCONV_PATH | LOCPATH | NLSPATH | LC_ALL | TZ | TMPDIR | GIT_.* | PYTHON.* | PERL5.*
     | RUBYLIB | RUBYOPT | NODE_OPTIONS | NODE_PATH | JAVA_TOOL_OPTIONS | JDK_JAVA_OPTIONS
@@ -36,9 +35,7 @@ _REFUSED = re.compile(
     | COBALT_.* | FLUX_.* | HYDI_.* | HYDRA_.* | JSM_.* | LSB_.* | MPIEXEC_.* | MPIRUN_.*
     | MPI_LOCAL.* | OMPI.* | ORTE_.* | PALS_.* | PBS_.* | PMI.* | PRTE_.* | SLURM.*
     | CAPSULE_.*
-    """,
-    re.VERBOSE,
-)
+    """
 # what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
 STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
 THREAD_VARIABLES = (
@@ -177,7 +174,7 @@ def _why_not(name: str) -> str | None:
         return f'{name} follows from "determinism": "strict"; set that'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
         return f"{quote(name)} is no name that a manifest may set: capital letters, digits and _"
-    if _REFUSED.fullmatch(name):
+    if re.fullmatch(_REFUSED, name):
         return (
             f"{name} may not be set: it starts programs, loads code, or belongs to engines,"
             " launchers or capsule"
@@ -264,5 +261,5 @@ def name_case(parameters: Mapping[str, Scalar]) -> str:
             parts.append(name if value else f"no-{name}")
         else:
             parts.append(value if isinstance(value, str) else f"{name}{value}")
-    joined = _NOT_IN_SEGMENTS.sub("_", "-".join(parts))
-    return _NO_START.sub("", joined)
+    joined = re.sub(_NOT_IN_SEGMENTS, "_", "-".join(parts))
+    return re.sub(_NO_START, "", joined)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from capsule.digest import Digest
-from capsule.manifest.sources import Source
+
+if TYPE_CHECKING:
+    from capsule.manifest.sources import Source
 
 Scalar = int | float | str | bool
 Direction = Literal["lower", "higher", "none"]
@@ -380,3 +382,12 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether a metric is read from a text that a command writes."""
+        return any(
+            metric.source is not None
+            for benchmark in self.benchmarks
+            for metric in benchmark.metrics
+        )

@@ -11,7 +11,6 @@ from capsule import leavings
 from capsule.manifest import commands, templates
 from capsule.manifest.model import Benchmark, Command
 from capsule.manifest.problems import nearest, quote
-from capsule.manifest.sources import OUT
 
 _OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
 _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m", ".js")
@@ -74,6 +73,8 @@ def _holds(path: Path, word: bytes) -> bool:
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:
     """Parameters of cases that make no difference."""
+    from capsule.manifest.sources import OUT
+
     files = [
         metric.source.text
         for metric in benchmark.metrics

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from capsule import localpaths, schema
 from capsule.errors import CannotRunError, UsageError
+from capsule.notes import BIND
 from capsule.runtimes.base import Mount, Prepared
 from capsule.site import Site
 
-PREFIX = "bind "
-"""Of the names of what is observed of binds."""
 # the kernel's own, and where services of a machine listen
 _LIVE = ("/proc", "/sys", "/dev", "/run")
 _TABLE = Path("/proc/self/mountinfo")
@@ -34,15 +33,8 @@ def find(site: Site) -> tuple[Mount, ...]:
 
 def show(prepared: Prepared, binds: tuple[Mount, ...]) -> Prepared:
     """The same image with binds, observed as `bind /opt/cray` with the path on this machine."""
-    recorded = {f"{PREFIX}{bind.target}": str(bind.source) for bind in binds}
+    recorded = {f"{BIND}{bind.target}": str(bind.source) for bind in binds}
     return replace(prepared, observations={**prepared.observations, **recorded}, binds=binds)
-
-
-def targets(observations: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths in the container of the binds that were recorded."""
-    return tuple(
-        sorted(name.removeprefix(PREFIX) for name in observations if name.startswith(PREFIX))
-    )
 
 
 def _find(target: str, site: Site) -> Path:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from capsule.errors import UsageError
-from capsule.options import Limits, ResumeOptions, StartOptions
 
 if TYPE_CHECKING:
     from capsule.console import Console
+    from capsule.options import Limits, StartOptions
     from capsule.verdict import Verdict
 
 _Arguments = TypeVar("_Arguments")
@@ -259,6 +259,8 @@ def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> Non
     Raises:
         UsageError: Names the option.
     """
+    from capsule.options import ResumeOptions
+
     free = {field.name for field in fields(ResumeOptions)}
     for field in fields(kind):
         if field.name not in free and getattr(options, field.name) != field.default:

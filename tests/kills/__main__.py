@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=20, help="random ones, over all journeys")
     parser.add_argument("--seed", default="1", help="of the choice")
     parser.add_argument("--every", action="store_true", help="every call of every journey instead")
+    parser.add_argument("--behind", metavar="CALL", help="every call that follows one of this name")
     parser.add_argument("--journey", default="", help="only those whose name holds it")
     parser.add_argument("--full", action="store_true", help="the disk is full instead of a kill")
     arguments = parser.parse_args()
@@ -49,7 +50,10 @@ def main() -> int:
         wanted = [one for one in JOURNEYS if arguments.journey in one.name]
         courses = [_survey(template, journey) for journey in wanted]
         chance = random.Random(arguments.seed)
-        plan = _every(courses) if arguments.every else _draw(courses, arguments.points, chance)
+        if arguments.behind:
+            plan = _behind(courses, arguments.behind)
+        else:
+            plan = _every(courses) if arguments.every else _draw(courses, arguments.points, chance)
         for course, points in plan:
             _strike(template, course, points, strike)
     return _print(courses)
@@ -71,6 +75,11 @@ def _survey(template: Template, journey: Journey) -> Course:
 def _every(courses: Sequence[Course]) -> Iterator[tuple[Course, list[int]]]:
     for course in courses:
         yield from ((course, [at]) for at in range(1, len(course.calls) + 1))
+
+
+def _behind(courses: Sequence[Course], call: str) -> Iterator[tuple[Course, list[int]]]:
+    for course in courses:
+        yield from ((course, [at + 1]) for at, name in enumerate(course.calls, 1) if name == call)
 
 
 def _draw(

@@ -29,6 +29,11 @@ def test_twenty_random_points_of_a_kill() -> None:
     assert strike("--points", "20", "--seed", "1") == 20
 
 
+def test_a_kill_behind_the_name_of_a_capsule_leaves_no_draft() -> None:
+    # one capsule of each journey, and two of a pair
+    assert strike("--behind", "link") == 5
+
+
 def test_ten_random_calls_that_find_the_disk_full() -> None:
     assert strike("--points", "10", "--seed", "2", "--full") == 10
 

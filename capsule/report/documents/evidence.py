@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from capsule.archive import Quotation
+from capsule.archive.texts import Quotation
 from capsule.jsons import Json
 
 FORMAT = "capsule-evidence/1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from capsule.archive import Quotation
+from capsule.archive.texts import Quotation
 from capsule.report.terminal.style import Path, draw_rest, table, text
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def _sealed_binds(folder: Path, *, noted: bool = True, observed: bool = True) ->
     """A capsule whose observations and whose notes of binds may contradict each other."""
     record = make_record(
         image_observations={"bind /opt/x": "/srv/x"} if observed else {},
-        notes=tuple(notes.site_binds(["/opt/x"])) if noted else (),
+        notes=tuple(notes.site_binds({f"{notes.BIND}/opt/x": "/opt/x"})) if noted else (),
     )
     return seal(folder, record)
 
