@@ -241,8 +241,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
 
 def _claim_faults(record: Record) -> Iterator[str]:
     """Claims that are not the manifest's, one for one, frozen by the runs."""
-    due = _due_claims(record)
-    verifies = isinstance(record.origin, Verification)
+    due, verifies = _due_claims(record), isinstance(record.origin, Verification)
     try:
         for stated, frozen in zip_longest(record.claims, due):
             if fault := _place_fault(stated, frozen):
@@ -341,7 +340,8 @@ def _due_claims(record: Record) -> Iterable[FrozenClaim]:
         return freezing.follow(record.manifest.claims, _metrics(record))
     from capsule import extension, rereading
 
-    return (extension if isinstance(record.origin, Extension) else rereading).claims(record)
+    added = isinstance(record.origin, Extension)
+    return extension.claims(record) if added else rereading.claims(record)
 
 
 def _notes(record: Record) -> Iterator[Note]:
