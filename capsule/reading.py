@@ -41,8 +41,7 @@ _FOR_COMMANDS = (
 )
 # logarithms and standard deviations differ in their last digits between machines
 _DIGITS = 1e-9
-_SHOWN = 20
-_LONGEST = 100
+_SHOWN, _LONGEST = 20, 100
 
 
 def read(path: Path, expected: str | None = None, hashing: Hashing | None = None) -> Capsule:
@@ -352,8 +351,8 @@ def _notes(record: Record) -> Iterator[Note]:
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 
-        added = isinstance(record.origin, Extension)
-        yield from extension.due_notes(record) if added else (rereading.note(record),)
+        is_reread = isinstance(record.origin, Rereading)
+        yield from (rereading.note(record),) if is_reread else extension.due_notes(record)
     if isinstance(record.origin, Verification):
         return
     has_image = record.manifest.image is not None
