@@ -97,10 +97,10 @@ class Capsule:
         if record.manifest.reads_texts:
             from capsule.archive import texts
 
-            facts.append(
-                f"{texts.count(record)} series of samples are what the texts give that they were"
-                " read from"
-            )
+            if read := texts.count(record):
+                facts.append(
+                    f"{read} series of samples are what the texts give that they were read from"
+                )
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:
