@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
@@ -114,6 +113,8 @@ def curve_spread(metric: MetricRuns) -> float | None:
 def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
     matching = [path for path in paths if match(claim.metric, path)]
     if not matching:
+        import difflib
+
         near = difflib.get_close_matches(claim.metric, paths, n=1, cutoff=0)
         raise ManifestError(
             f"the claim on {claim.metric} matches no metric",

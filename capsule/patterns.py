@@ -7,9 +7,8 @@ kind, it does not know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 # RE2 takes time in proportion to it, some half a microsecond a byte of text at the most
 MOST_INSTRUCTIONS = 2000
@@ -31,8 +30,7 @@ class _Engine(Protocol):
     def search(self, line: bytes, /) -> Match | None: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pattern:
+class Pattern(NamedTuple):
     """A pattern that was compiled.
 
     Attributes:

@@ -19,6 +19,7 @@ from capsule.manifest import (
     Metric,
     Network,
     Operator,
+    Recipe,
     Subject,
 )
 from capsule.manifest.benchmarks import subject_to_json
@@ -366,6 +367,8 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         case Command():
             # its words stand in the manifest, once: here they would in every trial
             return planned
+        case Recipe(name=name, dtype=dtype, level=level):
+            return {**planned, "level": level, "network": name, "dtype": dtype}
         case Operator() as subject:
             kind = "operator"
         case Network() as subject:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from capsule.record import Record
 
 
-@dataclass(frozen=True, kw_only=True)
-class Predecessor:
+class Predecessor(NamedTuple):
     """The capsule that another one was made of, as far as the other one carries it.
 
     Attributes:

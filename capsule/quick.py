@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from capsule.manifest import DatasetSpec, Manifest
 from capsule.origin import Origin, Verification
@@ -12,8 +12,7 @@ from capsule.record import Dataset, FrozenClaim, Record
 _SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """What of a capsule no quick verification runs.
 
     Attributes:

@@ -22,7 +22,7 @@ HEAD = """# What Deep500 has, and what capsule has
 
 Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
 what capsule offers for the same need. Each row names the tests that show ours; a row without a test
-claims nothing. Levels 2 and 3, training and distributed training, are not there yet.
+claims nothing. Level 2, training, has begun; Level 3, distributed training, is not there yet.
 
 This page is written by `python tools/features.py`, which refuses to name a test that does not
 exist.
@@ -138,12 +138,22 @@ ROWS = (
          "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_reported")),
     Row("2", "datasets", "downloaded without a digest", "not there yet"),
     Row("2", "samplers", "four; unseeded by default", "not there yet"),
-    Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "not there yet"),
-    Row("2", "optimizer check", "fails on every call with a metric", "not there yet"),
+    Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "SGD, momentum, Nesterov, "
+        "Adam, AdamW, AdaGrad, RMSProp as formulas that are equal to torch's; LAMB, L-BFGS and "
+        "AcceleGrad are not there yet",
+        ("levels/level2/test_optimizers::test_the_formula_is_that_of_torch",)),
+    Row("2", "optimizer check", "fails on every call with a metric", "the first steps of every "
+        "training beside a reference in double precision (`trajectory_error`)",
+        ("levels/level2/test_training::test_a_wrong_optimizer_leaves_the_reference",
+         "levels/level2/test_training::test_torch_and_numpy_go_the_same_way",
+         "levels/level2/test_tensorflow::test_every_optimizer_goes_the_way_of_the_reference")),
     Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
         "average loss divides by N + 1", "not there yet"),
     Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",
-        "not there yet"),
+        "epochs, samples and seconds to a target; constant, step, cosine and polynomial rates with "
+        "a warm-up",
+        ("levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
+         "levels/level2/test_optimizers::test_schedules_are_those_of_torch")),
     Row("2", "recipes: fixed and mutable parts, acceptable values", "higher is better only",
         "not there yet"),
     Row("2", "CSV, box plot, loss plot", "the CSV writer fails", "not there yet"),

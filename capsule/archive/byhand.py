@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capsule import plain, summary
+from capsule import plain
 from capsule.archive import escapes
 from capsule.digest import Digest
 from capsule.manifest import Benchmark, Command, commands, templates
@@ -67,23 +67,16 @@ class _Start:
     gpus: int
 
 
-def lines(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
+def lines(
+    record: Record, benchmarks: Sequence[Benchmark], payload: Mapping[str, Digest | None]
+) -> Iterator[str]:
     """How to run commands by hand, in Markdown.
 
     Args:
-        record: What the capsule states.
+        record: What the capsule states, of one rank.
+        benchmarks: Those that are commands and were planned.
         payload: Files below `data/`, with the digests that are known.
     """
-    # a quick verification left some out, and a plan is compared with its manifest later
-    planned = {trial["benchmark"] for trial in summary.planned_trials(record.plan)}
-    ran = (one for one in record.manifest.benchmarks if one.id in planned)
-    benchmarks = [one for one in ran if isinstance(one.subject, Command)]
-    if not benchmarks or record.manifest.resources.ranks > 1:
-        yield (
-            "Operators, networks and programs of several ranks are started by the program `capsule`"
-            " alone: `levels/` has what measures them."
-        )
-        return
     yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
     yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
     yield from _names(payload)

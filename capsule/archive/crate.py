@@ -6,9 +6,8 @@ RO-Crate 1.1 and Process Run Crate 0.5; the run itself is in `action`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from capsule.archive import action, media, people
@@ -27,8 +26,7 @@ PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 Entity = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Payload:
+class Payload(NamedTuple):
     """One described file: its path below `data/`, what people call it, its size and digest."""
 
     path: str

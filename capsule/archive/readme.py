@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from capsule import averages, plain, quick, summary
-from capsule.archive import byhand, hardware
+from capsule.archive import hardware
 from capsule.digest import Digest
+from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
 from capsule.record import FrozenClaim, Record
 
@@ -173,7 +174,20 @@ def _contents(_: Record) -> Iterator[str]:
 def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
     yield "## Run it by hand"
     yield ""
-    yield from byhand.lines(record, payload)
+    # a quick verification left some out, and a plan is compared with its manifest later
+    planned = {trial["benchmark"] for trial in summary.planned_trials(record.plan)}
+    ran = (one for one in record.manifest.benchmarks if one.id in planned)
+    benchmarks = [one for one in ran if isinstance(one.subject, Command)]
+    if not benchmarks or record.manifest.resources.ranks > 1:
+        yield (
+            "Operators, networks and programs of several ranks are started by the program `capsule`"
+            " alone: `levels/` has what measures them."
+        )
+        return
+    # whoever reads operators and networks would wait for it
+    from capsule.archive import byhand
+
+    yield from byhand.lines(record, benchmarks, payload)
 
 
 def _by_hand(_: Record) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Command
+from capsule.manifest import Benchmark, Command, Network, Operator, Recipe
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
@@ -153,6 +153,11 @@ def _paths(benchmark: Benchmark) -> int:
 
 def _values(benchmark: Benchmark) -> int:
     """How many one trial has; how often a command reports a number is not known."""
-    subject = benchmark.subject
-    calls = 1 if isinstance(subject, Command) else subject.repetitions + subject.warmup
-    return sum(calls if metric.per == "call" else 1 for metric in benchmark.metrics)
+    match benchmark.subject:
+        case Command():
+            calls = 1
+        case Recipe(settings=settings):
+            calls = max(one.epochs for one in settings.values())
+        case Operator() | Network() as subject:
+            calls = subject.repetitions + subject.warmup
+    return sum(calls if metric.per in ("call", "step") else 1 for metric in benchmark.metrics)

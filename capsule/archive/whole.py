@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+from typing import NamedTuple
 
 from capsule.archive import bag, codec, crate, predecessors, strangers
 from capsule.archive.bag import Source
@@ -30,8 +30,7 @@ _ITS_DOCUMENTS = frozenset(bag.PAYLOAD + predecessors.PREFIX + name for name in 
 _TAGS = frozenset((bag.BAGIT, bag.INFO))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Whole:
+class Whole(NamedTuple):
     """A capsule whose files are those that its manifests list, and of which nothing is read yet.
 
     Attributes:

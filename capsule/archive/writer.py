@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import BufferedRandom
 from pathlib import Path
+from typing import NamedTuple
 
 from capsule.archive import (
     bag,
@@ -33,8 +33,7 @@ _ANY = Digest(hex="0" * 64)
 _CRATE = bag.PAYLOAD + crate.NAME
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Content:
+class _Content(NamedTuple):
     """A file below `data/`.
 
     Attributes:

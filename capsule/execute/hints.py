@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from capsule import plain
-from capsule.manifest import Benchmark, find_pitfalls, name_interpreter
+from capsule.manifest import Benchmark
+from capsule.manifest.pitfalls import find_pitfalls, name_interpreter
 from capsule.record import Attempt
 
 # what shells, and engines after them, end with where a program cannot be started

@@ -21,7 +21,7 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
-from capsule.manifest import Command, Network, Operator
+from capsule.manifest import Command, Network, Operator, Recipe, recipes
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount
 
@@ -169,15 +169,21 @@ def _trial(trial: Trial, inputs: str) -> dict[str, Json]:
         "level": subject.level,
         "dtype": subject.dtype,
         "case": trial.case.name,
-        "parameters": dict(trial.case.parameters),
-        "repetitions": subject.repetitions,
-        "warmup": subject.warmup,
         "datasets": list(trial.benchmark.datasets),
     }
     if subject.source:
         entry["source"] = f"{inputs}/{subject.source}"
     match subject:
+        case Recipe(name=name):
+            recipe = recipes.to_json(subject.settings[trial.case.name])
+            return entry | {"network": name, "parameters": recipe.pop("sizes"), "recipe": recipe}
         case Operator(name=name):
-            return entry | {"operator": name}
+            entry["operator"] = name
         case Network(name=name, trains=trains):
-            return entry | {"network": name, "trains": trains}
+            entry |= {"network": name, "trains": trains}
+    return {
+        **entry,
+        "parameters": dict(trial.case.parameters),
+        "repetitions": subject.repetitions,
+        "warmup": subject.warmup,
+    }

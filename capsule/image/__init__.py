@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule import offline
 from capsule.digest import Digest
@@ -46,8 +46,7 @@ class Identity:
 Form = Literal["sif", "oci", "oci-archive", "docker-archive"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageFile:
+class ImageFile(NamedTuple):
     """A file or folder of this machine that holds an image.
 
     Attributes:

@@ -52,7 +52,7 @@ def build(definition: Path) -> Image:
     finally:
         target.unlink(missing_ok=True)
     assert image.file is not None
-    file = replace(image.file, path=kept, state=state)
+    file = image.file._replace(path=kept, state=state)
     return replace(image, reference=f"sif:{definition.stem}.sif", file=file)
 
 

@@ -150,4 +150,4 @@ def _read_sif(file: ImageFile) -> Image:
     made = facts.make_sif(
         file.name, platform="/".join(image.platform), tree=image.tree, where=where
     )
-    return replace(made, file=replace(file, digest=digest, state=state))
+    return replace(made, file=file._replace(digest=digest, state=state))

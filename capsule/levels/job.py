@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Union
 
+from .catalog import training
+
 FORMAT = "capsule-job/1"
 
 RANK = "CAPSULE_RANK"
 """Variable that says which of a job's ranks this process is; 0 where it is not set."""
 
-SUBJECTS = {0: "operator", 1: "network"}
+SUBJECTS = {0: "operator", 1: "network", 2: "network"}
 """Field that names what a trial measures, by level."""
+
+TRAINING = 2
+"""The level of which a trial has a recipe."""
 
 Scalar = Union[int, float, str]
 
@@ -53,6 +58,42 @@ class Context:
 
 
 @dataclass(frozen=True)
+class Target:
+    """The quality that a training is to reach.
+
+    Attributes:
+        value: In the unit of the network's quality, `catalog.training.QUALITY`.
+        stop: Whether training ends when it is reached, and not after its last epoch.
+    """
+
+    value: float
+    stop: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    Attributes:
+        batch: Samples of a step.
+        epochs: Passes over the training data.
+        optimizer: Key of `catalog.training.OPTIMIZERS`.
+        numbers: All that the optimizer takes.
+        schedule: Key of `catalog.training.SCHEDULES`.
+        schedule_numbers: All that the schedule takes.
+        target: None for none.
+    """
+
+    batch: int
+    epochs: int
+    optimizer: str
+    numbers: Mapping[str, float]
+    schedule: str
+    schedule_numbers: Mapping[str, float]
+    target: Target | None
+
+
+@dataclass(frozen=True)
 class Trial:
     """One case to measure.
 
@@ -67,8 +108,9 @@ class Trial:
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
         parameters: Of the case, by name.
-        repetitions: Timed calls after the warm-up, at least 1.
+        repetitions: Timed calls after the warm-up, at least 1; of Level 2 always 1.
         warmup: Calls before those.
+        recipe: Of Level 2 alone.
         datasets: Names of the datasets that it reads, keys of `context.data`.
     """
 
@@ -85,6 +127,7 @@ class Trial:
     repetitions: int
     warmup: int
     datasets: tuple[str, ...]
+    recipe: Recipe | None = None
 
 
 @dataclass(frozen=True)
@@ -181,9 +224,26 @@ def _trial(fields: _Fields, context: Context) -> Trial:
         dtype=fields.text("dtype"),
         case=fields.text("case"),
         parameters=fields.scalars("parameters"),
-        repetitions=fields.whole("repetitions", 1),
-        warmup=fields.whole("warmup", 0),
+        repetitions=fields.whole("repetitions", 1) if level < TRAINING else 1,
+        warmup=fields.whole("warmup", 0) if level < TRAINING else 0,
         datasets=datasets,
+        recipe=_recipe(fields.object("recipe")) if level == TRAINING else None,
+    )
+
+
+def _recipe(fields: _Fields) -> Recipe:
+    optimizer, schedule = fields.object("optimizer"), fields.object("schedule")
+    chosen = optimizer.choice("name", tuple(training.OPTIMIZERS))
+    shape = schedule.choice("name", tuple(training.SCHEDULES))
+    target = fields.object("target") if fields.has("target") else None
+    return Recipe(
+        batch=fields.whole("batch", 1),
+        epochs=fields.whole("epochs", 1),
+        optimizer=chosen,
+        numbers=optimizer.complete(training.OPTIMIZERS[chosen]),
+        schedule=shape,
+        schedule_numbers=schedule.complete(training.SCHEDULES[shape]),
+        target=Target(target.number("value"), target.truth("stop")) if target else None,
     )
 
 
@@ -242,6 +302,21 @@ class _Fields:
         values = self.array(name)
         strings = [value for value in values if isinstance(value, str)]
         return strings if len(strings) == len(values) else self.refuse(name, "strings alone")
+
+    def object(self, name: str) -> _Fields:
+        return _Fields(self.take(name), self.where(name))
+
+    def number(self, name: str) -> float:
+        value = self.take(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.refuse(name, "a number")
+        return value
+
+    def complete(self, numbers: tuple[training.Number, ...]) -> dict[str, float]:
+        try:
+            return training.complete(numbers, self._values)
+        except ValueError as error:
+            raise JobError(f"{self._path}: {error}") from None
 
     def texts(self, name: str) -> dict[str, str]:
         fields = _Fields(self.take(name), self.where(name))

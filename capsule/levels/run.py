@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Callable
 
-from . import frameworks, level0, level1, probe
+from . import frameworks, level0, level1, level2, probe
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
@@ -21,6 +21,7 @@ from .report import Report
 LEVELS: dict[int, Callable[[Trial, frameworks.Framework, Report], None]] = {
     0: level0.measure,
     1: level1.measure,
+    2: level2.measure,
 }
 """What measures a trial of each level, and reports whatever is due of it while it runs."""
 

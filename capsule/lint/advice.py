@@ -9,9 +9,12 @@ from capsule import stats
 from capsule.image.reference import owner_of
 from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
-from capsule.manifest import NOBODY, find_pitfalls, looks, seed_pitfall
-from capsule.manifest.model import Benchmark, Claim, Command, Manifest, Metric
+from capsule.manifest import looks
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark, Claim, Manifest, Metric
 from capsule.manifest.paths import matches
+from capsule.manifest.pitfalls import find_pitfalls, seed_pitfall
+from capsule.manifest.starter import NOBODY
 
 # a margin of this many steps is no longer moved by where on a step it lies
 _COUNTED_STEPS = 10

@@ -11,7 +11,8 @@ from capsule import freezing, population, stats, summary
 from capsule.diff import evidence
 from capsule.lint import frozen, surroundings
 from capsule.lint.advice import NO_PRIMARY, author_warnings
-from capsule.manifest.model import Claim, Command
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Claim
 from capsule.origin import Original
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns

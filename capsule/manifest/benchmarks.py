@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
 from capsule.manifest import commands, filenames, subjects
-from capsule.manifest.model import Benchmark, Case, Metric, Network, Operator, Subject
+from capsule.manifest.kinds import Network, Operator, Recipe, Subject
+from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
+if TYPE_CHECKING:
+    from capsule.manifest.sources import Source
+
 Raw = Mapping[str, Any]
+_TRAINING = 2
 
 
 def benchmark(
@@ -30,6 +35,11 @@ def benchmark(
     """
     if "command" in raw:
         return _of_command(raw, here, problems)
+    if raw["level"] == _TRAINING:
+        # whoever reads operators and networks would wait for it
+        from capsule.manifest import recipes
+
+        return recipes.read(raw, here, device, problems)
     return _of_catalogue(raw, here, device, files, problems)
 
 
@@ -60,6 +70,10 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
+    if raw["level"] == _TRAINING:
+        from capsule.manifest import recipes
+
+        return recipes.restate(raw, here, cases, metrics, subject.get("recipes", {}), problems)
     source = subjects.source(raw)
     return _benchmark(
         raw,
@@ -82,7 +96,16 @@ def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
         ],
         "metrics": [{key: getattr(metric, key) for key in known} for metric in benchmark.metrics],
         "lacking": {name: sorted(metrics) for name, metrics in sorted(benchmark.lacking.items())},
+        **_recipes_to_json(benchmark.subject),
     }
+
+
+def _recipes_to_json(subject: Subject) -> dict[str, Any]:
+    if not isinstance(subject, Recipe):
+        return {}
+    from capsule.manifest import recipes
+
+    return {"recipes": {name: recipes.to_json(one) for name, one in subject.settings.items()}}
 
 
 def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
@@ -143,8 +166,6 @@ def seconds(duration: str | None) -> int | None:
 
 
 def _metric(name: str, raw: Raw) -> Metric:
-    from capsule.manifest import sources
-
     return Metric(
         name=name,
         unit=raw.get("unit", "1"),
@@ -153,8 +174,15 @@ def _metric(name: str, raw: Raw) -> Metric:
         resolution=float(raw.get("resolution", 0)),
         per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
-        source=sources.read(raw.get("from"), raw.get("per", "call")),
+        source=_source(raw["from"], raw.get("per", "call")) if "from" in raw else None,
     )
+
+
+def _source(raw: Raw, per: str) -> Source:
+    # as above
+    from capsule.manifest import sources
+
+    return sources.read(raw, per)
 
 
 def _of_catalogue(

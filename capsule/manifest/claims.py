@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from capsule.manifest.model import Benchmark, Claim, Command, Margin, Metric, Published
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, matches, names
 from capsule.manifest.problems import Problems, nearest, quote
 

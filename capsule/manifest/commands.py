@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from capsule.manifest import templates
-from capsule.manifest.model import Benchmark, Case, Command, Scalar
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark, Case, Scalar
 from capsule.manifest.problems import Problems, nearest, quote
 from capsule.schema import pointer
 
@@ -54,7 +55,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         here: Its JSON pointer.
         problems: Collects unknown placeholders, cases of one name, variables that are not free.
     """
-    cases = _cases(raw.get("cases"), f"{here}/cases", problems)
+    cases = write_out(raw.get("cases"), f"{here}/cases", problems)
     environment: dict[str, str] = dict(raw.get("environment", {}))
     for name in environment:
         if reason := _why_not(name):
@@ -191,7 +192,14 @@ def _variables_of_datasets(names: Iterable[str], here: str, problems: Problems) 
             problems.add(f"{here}/{index}", f"{message} {data_variable(name)}; rename one")
 
 
-def _cases(raw: Any, here: str, problems: Problems) -> tuple[Case, ...]:
+def write_out(raw: Any, here: str, problems: Problems) -> tuple[Case, ...]:
+    """A sweep written out: the one case `default` where an entry has none.
+
+    Args:
+        raw: An entry's `cases`: a list of points, or a list of values per parameter.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
     if raw is None:
         return (Case(name="default", parameters={}),)
     points = _grid(raw, here, problems) if isinstance(raw, dict) else _list(raw, here, problems)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from capsule.schema import pointer
 
@@ -14,8 +15,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL
 _LONGEST_POINTER = 1000  # beyond it pointers stop growing: 100 000 brackets would take 30 s
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lines:
+class Lines(NamedTuple):
     """Where things stand in a JSON text.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
+from capsule.manifest.kinds import Subject
 
 if TYPE_CHECKING:
     from capsule.manifest.sources import Source
@@ -66,8 +67,7 @@ class Metric:
     source: Source | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageSpec:
+class ImageSpec(NamedTuple):
     """Where the image comes from: exactly one of a registry reference or a recipe folder."""
 
     reference: str | None = None
@@ -143,68 +143,6 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
-    """A Level 0 subject, measured by `levels`.
-
-    Attributes:
-        name: In the catalogue, or the path of the user's file.
-        source: Path below the inputs of the user's file that defines it, None for the catalogue's.
-        dtype: Element type of its tensors.
-        repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
-    """
-
-    level: ClassVar[int] = 0
-    name: str
-    source: str | None = None
-    dtype: str = "float32"
-    repetitions: int = 30
-    warmup: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """A Level 1 subject, measured by `levels`.
-
-    Attributes:
-        trains: Whether its training is measured too, where the framework trains. The others are
-            those of `Operator`.
-    """
-
-    level: ClassVar[int] = 1
-    name: str
-    source: str | None = None
-    trains: bool = True
-    dtype: str = "float32"
-    repetitions: int = 30
-    warmup: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """Any program of the author's, one process (or one for each rank) a trial.
-
-    Attributes:
-        words: Argument list, run in the image; placeholders in braces as `templates` has them.
-        setup: Words of what is run before it in each process start, untimed; none for nothing.
-        environment: Variables that it gets besides those of every workload; placeholders likewise.
-        cwd: Where it starts, an input folder or one below; None for the folder that it may write.
-        stdin: What it reads as its standard input, an input file or one below; None for nothing.
-        injects_seed: Whether it is a Python program whose own seeds are replaced.
-    """
-
-    words: tuple[str, ...]
-    setup: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    stdin: str | None = None
-    injects_seed: bool = False
-
-
-Subject = Operator | Network | Command
-"""What a benchmark measures. Whoever treats kinds differently asks by one `match`."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """One entry of the manifest, with its sweep written out.
 
@@ -242,8 +180,7 @@ class Benchmark:
         return tuple(metric for metric in self.metrics if metric.name not in lacking)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Margin:
+class Margin(NamedTuple):
     """How far apart still counts as the same; exactly one is set, and all but `distance` are
     frozen at sealing to a number that no later run moves.
 
@@ -264,8 +201,7 @@ class Margin:
     distance: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
+class Published(NamedTuple):
     """What somebody else's paper says of its runs, where the runs themselves are not known.
 
     Attributes:
@@ -345,8 +281,7 @@ class Claim:
         return by_fresh_seeds and same_value and (self.primary or not paired.primary)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Author:
+class Author(NamedTuple):
     """A person who publishes the capsule."""
 
     name: str

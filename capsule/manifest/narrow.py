@@ -9,7 +9,8 @@ from typing import Any
 
 from capsule.errors import UsageError
 from capsule.levels import catalog
-from capsule.manifest.model import Benchmark, Command, Manifest
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark, Manifest
 from capsule.manifest.paths import match, metric_paths
 from capsule.manifest.problems import nearest
 

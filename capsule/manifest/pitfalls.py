@@ -9,7 +9,8 @@ from pathlib import Path
 
 from capsule import leavings
 from capsule.manifest import commands, templates
-from capsule.manifest.model import Benchmark, Command
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark
 from capsule.manifest.problems import nearest, quote
 
 _OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}

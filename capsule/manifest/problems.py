@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Collection, Iterable
 from itertools import islice
@@ -107,6 +106,9 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     known = {name.lower(): name for name in islice(names, _MOST_NAMES)}
     if (meant := _MEANT.get(word.lower())) in known:
         return meant
+    # takes 1 ms, and most manifests have no problem
+    import difflib
+
     close = difflib.get_close_matches(word.lower()[:64], known, n=1)
     return known[close[0]] if close else None
 

@@ -12,15 +12,14 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.levels.data import generators
 from capsule.manifest import claims, foreign, narrow, rules, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
+from capsule.manifest.kinds import Command
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     SEED_RANGE,
     Author,
     Benchmark,
-    Command,
     DatasetSpec,
     ImageSpec,
     Manifest,
@@ -248,6 +247,9 @@ def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
     for here, entry in rules.entries(raw, "datasets"):
         if problems.below(here) or "generator" not in entry:
             continue
+        # whoever reads operators and networks would wait for it
+        from capsule.levels.data import generators
+
         spec = _dataset("", entry)
         made = generators.GENERATORS.get(entry["generator"])
         if made is None:
@@ -261,14 +263,10 @@ def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
             problems.add(f"{here}/{name}", message)
         for name, value in spec.parameters.items():
             if name in names:
-                _generator_value(made.name, name, value, f"{here}/{name}", problems)
-
-
-def _generator_value(made: str, name: str, value: Any, here: str, problems: Problems) -> None:
-    try:
-        generators.complete(made, {name: value})
-    except ValueError as error:
-        problems.add(here, str(error))
+                try:
+                    generators.complete(made.name, {name: value})
+                except ValueError as error:
+                    problems.add(f"{here}/{name}", str(error))
 
 
 def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:

@@ -91,15 +91,13 @@ class EventTag:
 Source = Pattern | Pointer | Column | LogKey | EventTag
 
 
-def read(raw: Mapping[str, Any] | None, per: str = "call") -> Source | None:
+def read(raw: Mapping[str, Any], per: str = "call") -> Source:
     """The source that a metric's `from` describes.
 
     Args:
         raw: It, which fits the schema.
         per: What several values of the metric are.
     """
-    if raw is None:
-        return None
     text = OUT + raw["file"] if "file" in raw else raw.get("stream", "stdout")
     if "pattern" in raw:
         occurrence = raw.get("occurrence", "last")
@@ -122,9 +120,9 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         problems: Collects what is wrong.
     """
     for name, metric in metrics.items():
-        source = read(metric.get("from"), metric.get("per", "call"))
-        if source is None:
+        if "from" not in metric:
             continue
+        source = read(metric["from"], metric.get("per", "call"))
         place = f"{here}/{name}/from"
         if isinstance(source, Pattern):
             _check_pattern(source, f"{place}/pattern", problems)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Definitions:
+class Definitions(NamedTuple):
     """The names that a file binds at its top level, but for modules that it imports.
 
     Attributes:

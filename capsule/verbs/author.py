@@ -83,7 +83,7 @@ def _init(arguments: InitArguments, console: Console) -> int:
 
 
 def _text(arguments: InitArguments) -> bytes:
-    from capsule import manifest
+    from capsule.manifest.starter import starter, starter_of
 
     if arguments.command is None:
         if arguments.metric:
@@ -91,12 +91,12 @@ def _text(arguments: InitArguments) -> bytes:
                 "--metric is a number of a command's, and there is no command",
                 advice="write it behind --, as in: --metric loss -- python3 train.py",
             )
-        return manifest.starter(arguments.path.stem)
+        return starter(arguments.path.stem)
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
         raise UsageError("--metric names one metric twice")
     name, folder = arguments.path.stem, arguments.path.parent
-    return manifest.starter_of(name, arguments.command, metrics, folder)
+    return starter_of(name, arguments.command, metrics, folder)
 
 
 def _add_lint(parser: ArgumentParser) -> None:

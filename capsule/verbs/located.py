@@ -6,9 +6,8 @@ import argparse
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from capsule.digest import parse_id
 from capsule.errors import DamagedError, UntrustedError, UsageError
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 HELP = "a capsule file or folder, https://..., oci://HOST/NAME:TAG, or a DOI of Zenodo"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Located:
+class Located(NamedTuple):
     """A capsule that lies on this machine.
 
     Attributes:

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from capsule.errors import UsageError
 
@@ -47,8 +47,7 @@ class Verb:
     act: Callable[[Mapping[str, object], Console], int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Family:
+class Family(NamedTuple):
     """Verbs under a common word, such as `data hash` and `data generate`."""
 
     name: str

@@ -47,6 +47,11 @@ COMMANDS: dict[str, Here | There] = {
         before=(QUICKSTART,), says=documented.shown("accuracy: original ")
     ),
     OPERATORS: Here(command=OPERATORS_HERE, needs=("engines",)),
+    "capsule run manifests/level2.json --frameworks torch"
+    " --image docker://registry.example/torch@sha256:…": There(
+        test="journeys/test_training.py"
+        "::test_the_shipped_training_is_reproduced_under_another_engine"
+    ),
     "capsule verify operators-….capsule.zip --runtime docker": Here(
         command="capsule verify operators-*.capsule.zip --runtime docker",
         before=(OPERATORS,),

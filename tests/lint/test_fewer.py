@@ -12,7 +12,7 @@ import pytest
 
 from capsule import lint, stats
 from capsule.jsons import Json, JsonObject
-from capsule.manifest import starter
+from capsule.manifest.starter import starter
 from tests.manifest.test_reader import command, read
 from tests.support.command import Document, User, write_manifest, write_script
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from capsule.jsons import Json, JsonObject
-from capsule.manifest import find_pitfalls
+from capsule.manifest.pitfalls import find_pitfalls
 from tests.manifest.test_reader import read, variant
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from capsule import lint, manifest, schema
 from capsule.errors import ManifestError, UsageError
 from capsule.jsons import Json, JsonObject
-from capsule.manifest import Manifest, Operator
+from capsule.manifest import Manifest, Operator, starter
 from tests.support.properties import examples
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -141,7 +141,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
         ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],
     ),
     "repeated size": (operator(cases={"m": [1, 1], "n": [1], "k": [1]}), ["stands here twice"]),
-    "level": (operator(level=2), ["/benchmarks/0/level: 2: this version knows level 0"]),
+    "level": (operator(level=3), ["/benchmarks/0/level: 3: this version knows level 0"]),
     "ids": (variant(benchmarks=[GEMM, GEMM], claims=[]), ["/1/id: a second benchmark", '"gemm"']),
     "name": (variant(name="a/b"), ["/name", "letters, digits"]),
     "name with a line break": (variant(name="small\n"), ["/name", "can't be printed"]),
@@ -284,10 +284,10 @@ def test_our_own_manifests_are_right(path: Path) -> None:
 
 
 def test_the_starter_is_right_but_for_its_author() -> None:
-    (warning,) = lint.warnings(read(manifest.starter("first.try")))
-    assert manifest.NOBODY in warning
+    (warning,) = lint.warnings(read(starter.starter("first.try")))
+    assert starter.NOBODY in warning
     with pytest.raises(UsageError, match="a b"):
-        manifest.starter("a b")
+        starter.starter("a b")
 
 
 def test_the_schema_is_valid_draft_7_and_every_field_is_described() -> None:

@@ -54,6 +54,8 @@ class Networks:
         assert self._right.training is not None
         return self._change("training", self._right.training(graph, values))
 
+    trainer = None
+
 
 def change(framework: Numpy, how: Change) -> None:
     """Let `how` change every call that a framework hands out."""

@@ -107,7 +107,7 @@ def with_a_wider_margin(record: Record, files: list[File]) -> tuple[Record, list
     assert record.predecessor is not None
     before = record.predecessor.record
     wider = tuple(replace(one, lower=-9.0, upper=9.0) for one in before.claims)
-    predecessor = replace(record.predecessor, record=replace(before, claims=wider))
+    predecessor = record.predecessor._replace(record=replace(before, claims=wider))
     claims = tuple(
         one if one.later else replace(one, lower=-9.0, upper=9.0) for one in record.claims
     )
@@ -148,7 +148,7 @@ def with_an_invented_predecessor(record: Record, files: list[File]) -> tuple[Rec
         changed if line.endswith(b"data/logs/0001-stdout.txt") else line
         for line in predecessor.manifest.split(b"\n")
     )
-    predecessor = replace(predecessor, record=replace(old, claims=frozen), manifest=manifest)
+    predecessor = predecessor._replace(record=replace(old, claims=frozen), manifest=manifest)
     return replace(record, predecessor=predecessor), files
 
 
@@ -180,7 +180,7 @@ def with_another_command(record: Record, files: list[File]) -> tuple[Record, lis
     raw = json.loads(before.manifest.source)
     raw["title"] = "Another"
     manifest = replace(before.manifest, source=json.dumps(raw).encode(), title="Another")
-    changed = replace(predecessor, record=replace(before, manifest=manifest))
+    changed = predecessor._replace(record=replace(before, manifest=manifest))
     return replace(record, predecessor=changed), files
 
 

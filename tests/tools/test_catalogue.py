@@ -9,7 +9,8 @@ import pytest
 
 from capsule import manifest
 from capsule.levels import catalog
-from capsule.manifest.model import Benchmark, Network, Operator
+from capsule.manifest.kinds import Network, Operator
+from capsule.manifest.model import Benchmark
 
 FOLDER = Path(__file__).parents[2] / "manifests"
 

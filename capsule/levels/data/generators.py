@@ -195,6 +195,82 @@ def _regression(samples: int, features: int, seed: int) -> Arrays:
     return {"x": x.astype(numpy.float32), "y": y.astype(numpy.float32)}
 
 
+def _glyphs(samples: int, test_samples: int, side: int, classes: int, seed: int) -> Arrays:
+    """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
+
+    The noise is three times as strong as the picture, else no network of any size would err.
+    """
+    import numpy
+
+    label = f"capsule-glyphs-1\n{seed}\n"
+    coarse = normals(f"{label}pictures", classes * 36).reshape(classes, 6, 6)
+    pictures = _enlarge(coarse, side + 2 * _SHIFT)
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), ("test_", test_samples)):
+        chosen = words(f"{label}{prefix}label", count) % numpy.uint64(classes)
+        moves = words(f"{label}{prefix}shift", 2 * count).reshape(2, count)
+        down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
+        bright = 0.5 + fractions(f"{label}{prefix}bright", count, "float32")
+        noise = normals(f"{label}{prefix}noise", count * side * side)
+        rows = down[:, None, None] + numpy.arange(side)[None, :, None]
+        columns = right[:, None, None] + numpy.arange(side)[None, None, :]
+        y = chosen.astype(numpy.int64)
+        shown = pictures[y[:, None, None], rows, columns] * bright[:, None, None]
+        image = shown + 3 * noise.reshape(count, side, side)
+        arrays[f"{prefix}image"] = image.astype(numpy.float32)[:, None]
+        arrays[f"{prefix}label"] = y
+    return arrays
+
+
+def _enlarge(coarse: Any, side: int) -> Any:
+    """Squares of (n, k, k) as (n, side, side), straight lines between their points."""
+    import numpy
+
+    last = coarse.shape[-1] - 1
+    for axis in (1, 2):
+        # in whole numbers, of which every quotient is rounded once
+        place = numpy.arange(side) * last
+        low = numpy.minimum(place // (side - 1), last - 1)
+        part = (place - low * (side - 1)) / (side - 1)
+        part = part[:, None] if axis == 1 else part
+        coarse = coarse.take(low, axis) * (1 - part) + coarse.take(low + 1, axis) * part
+    return coarse
+
+
+def _universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
+    """Noise fields whose strength, smoothness, skewness and growth from channel to channel are to
+    be told from them: the shape of CosmoFlow's task, with nothing of its physics.
+    """
+    import numpy
+
+    label = f"capsule-universe-1\n{seed}\n"
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), ("test_", test_samples)):
+        target = 2 * fractions(f"{label}{prefix}target", 4 * count, "float32").reshape(count, 4) - 1
+        volume = numpy.empty((count, 4, side, side, side), numpy.float32)
+        for index, (strength, smoothness, skewness, growth) in enumerate(target):
+            noise = normals(f"{label}{prefix}noise {index}", side**3).reshape((side,) * 3)
+            part = (1 + smoothness) / 2
+            field = (1 - part) * noise + part * 4 * _smooth(noise)
+            field = (1 + strength / 2) * field
+            field = field + (1 + skewness) / 4 * field * field
+            for channel in range(4):
+                volume[index, channel] = field * (1 + growth * channel / 4)
+        arrays[f"{prefix}volume"] = volume
+        arrays[f"{prefix}target"] = target.astype(numpy.float32)
+    return arrays
+
+
+def _smooth(field: Any) -> Any:
+    """The mean of each element and its neighbours in a ring, along one axis after the other."""
+    import numpy
+
+    for axis in range(field.ndim):
+        field = field + numpy.roll(field, 1, axis) + numpy.roll(field, -1, axis)
+    return field / 27
+
+
+_SHIFT = 2
 _SEED = Parameter("seed", 0, 0, 2**32 - 1)
 
 GENERATORS: dict[str, Generator] = {
@@ -210,6 +286,31 @@ GENERATORS: dict[str, Generator] = {
                 _SEED,
             ),
             _gaussian_blobs,
+        ),
+        Generator(
+            "glyphs",
+            "images of shifted, noisy pictures, one for each class: image float32 (samples, 1,"
+            " side, side) and label int64, the same as test_image and test_label",
+            (
+                Parameter("samples", 1_000, 1, 2**24),
+                Parameter("test_samples", 500, 1, 2**24),
+                Parameter("side", 28, 12, 2**10),
+                Parameter("classes", 10, 2, 2**12),
+                _SEED,
+            ),
+            _glyphs,
+        ),
+        Generator(
+            "universe",
+            "fields with four hidden numbers: volume float32 (samples, 4, side, side, side) and"
+            " target float32 (samples, 4), the same as test_volume and test_target",
+            (
+                Parameter("samples", 256, 1, 2**20),
+                Parameter("test_samples", 64, 1, 2**20),
+                Parameter("side", 32, 8, 2**8),
+                _SEED,
+            ),
+            _universe,
         ),
         Generator(
             "regression",

@@ -15,6 +15,7 @@ from ..operators.base import Call, Operator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..catalog.training import Numbers
     from ..graphs.graph import Graph
 
 NativeTensor = Any
@@ -29,6 +30,8 @@ __all__ = [
     "NativeTensor",
     "Networks",
     "Operators",
+    "StartTraining",
+    "Trainer",
     "Training",
     "look_up",
     "require",
@@ -124,6 +127,54 @@ class Training(Protocol):
         """
 
 
+class Trainer(Protocol):
+    """A network in training: its parameters and what the optimizer keeps of them."""
+
+    def step(self, inputs: Mapping[str, NativeTensor], rate: float) -> NativeTensor:
+        """Move the parameters once.
+
+        Args:
+            inputs: All that the graph takes, made by `from_numpy`.
+            rate: Learning rate of this step.
+
+        Returns:
+            The loss before the step, which need not be there yet.
+        """
+
+    def evaluate(
+        self, graph: Graph, inputs: Mapping[str, NativeTensor]
+    ) -> tuple[NativeTensor, ...]:
+        """The outputs and then the loss, of inference with the present parameters.
+
+        Args:
+            graph: The network, for any batch size.
+            inputs: As of `step`.
+        """
+
+    def parameters(self) -> dict[str, NativeTensor]:
+        """The trained ones as they are now, by name."""
+
+
+class StartTraining(Protocol):
+    """See `Networks.trainer`."""
+
+    def __call__(
+        self, graph: Graph, values: Mapping[str, NativeTensor], optimizer: str, numbers: Numbers
+    ) -> Trainer:
+        """Training from the first step, with copies of the parameters.
+
+        Args:
+            graph: The network, for the batch of a step.
+            values: Its parameters by name, made by `from_numpy`.
+            optimizer: Key of `catalog.training.OPTIMIZERS`.
+            numbers: All that it takes; the rate comes with each step.
+
+        Raises:
+            FrameworkError: The framework lacks an operator of the network.
+            ValueError: The network has no loss.
+        """
+
+
 class Networks(Protocol):
     """Runs whole networks."""
 
@@ -144,6 +195,10 @@ class Networks(Protocol):
     @property
     def training(self) -> Training | None:
         """None for a framework that does not differentiate."""
+
+    @property
+    def trainer(self) -> StartTraining | None:
+        """None for a framework that no training runs in."""
 
 
 class Framework(Protocol):

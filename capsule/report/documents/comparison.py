@@ -124,7 +124,7 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
         "resolution": claim.resolution,
         "failure_margin": claim.pattern.failure_margin,
         "value": _value(claim.pattern),
-        "published": asdict(claim.pattern.published) if claim.pattern.published else None,
+        "published": claim.pattern.published._asdict() if claim.pattern.published else None,
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...catalog.training import Numbers
 from ...graphs import reference
 from ...graphs.graph import Graph
-from ..base import Call
+from ..base import Call, Trainer
+from .training import NumpyTrainer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,3 +44,7 @@ class NumpyNetworks:
             return (results[loss], *(gradients[name] for name in graph.trainable))
 
         return run, ()
+
+    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+        """The formulas of `optimizers`."""
+        return NumpyTrainer(graph, values, optimizer, numbers)

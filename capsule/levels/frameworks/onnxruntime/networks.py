@@ -20,6 +20,7 @@ class OnnxRuntimeNetworks:
     """A session for each network, its parameters constants of the model."""
 
     training = None
+    trainer = None
 
     def __init__(self, start: Callable[[bytes], Any]) -> None:
         self._start = start

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from ... import catalog
+from ...catalog.training import Numbers
 from ...graphs.graph import Graph, Node
-from ..base import Call, FrameworkError, NativeTensor
+from ..base import Call, FrameworkError, NativeTensor, Trainer
 from .compiler import Compiler
 from .plan import Plan
 
@@ -45,6 +46,14 @@ class TensorFlowNetworks:
         """
         loss = graph.require_loss()
         return self._call(graph, graph.training, (loss,), graph.trainable, values)
+
+    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+        """A step as one function, which XLA compiles where it compiles networks."""
+        from .training import TensorFlowTrainer
+
+        return TensorFlowTrainer(
+            graph, values, optimizer, numbers, compiled=self._compiler.compiles
+        )
 
     def _call(
         self,

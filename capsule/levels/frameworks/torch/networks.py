@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
 import torch
 from torch import fx
 from torch.nn import functional
 
+from ...catalog.training import Numbers
 from ...graphs.graph import Graph, Node
-from ..base import Call, FrameworkError, NativeTensor
+from ..base import Call, FrameworkError, NativeTensor, Trainer
 from . import operators
 
 Sizes = Mapping[str, Any]
@@ -33,6 +34,12 @@ class TorchNetworks:
         """See `make_training`."""
         return make_training(graph, values)
 
+    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+        """The optimizers of torch."""
+        from .training import TorchTrainer
+
+        return TorchTrainer(graph, values, optimizer, numbers)
+
 
 def make_inference(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
     """The outputs as a tuple.
@@ -44,8 +51,8 @@ def make_inference(graph: Graph, values: Values, compiler: Compile | None = None
         values: Tensors of all inputs and parameters by name.
         compiler: Makes a faster function of the whole one; None runs it as it is.
     """
-    function, operands = _trace(graph, graph.inference, graph.outputs, values)
-    return (compiler(function) if compiler else function), operands
+    function, taken = trace(graph, graph.inference, graph.outputs)
+    return (compiler(function) if compiler else function), _pick(values, taken)
 
 
 def make_training(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
@@ -54,7 +61,8 @@ def make_training(graph: Graph, values: Values, compiler: Compile | None = None)
     """
     leaves = {name: values[name].detach().requires_grad_() for name in graph.trainable}
     nodes, loss = graph.training, graph.require_loss()
-    function, operands = _trace(graph, nodes, (loss,), {**values, **leaves})
+    function, taken = trace(graph, nodes, (loss,))
+    operands = _pick({**values, **leaves}, taken)
     forward = compiler(function) if compiler else function
     by = tuple(leaves.values())
     # costs microseconds, so only where it is needed
@@ -67,8 +75,10 @@ def make_training(graph: Graph, values: Values, compiler: Compile | None = None)
     return (step if by else forward), operands
 
 
-def _trace(graph: Graph, nodes: tuple[Node, ...], outputs: tuple[str, ...], values: Values) -> Call:
-    """One Python function with a line per call of torch, and the tensors that it takes.
+def trace(
+    graph: Graph, nodes: tuple[Node, ...], outputs: tuple[str, ...]
+) -> tuple[Callable[..., Any], list[str]]:
+    """One Python function with a line per call of torch, and the names of what it takes.
 
     Running such a line costs tens of nanoseconds less than a loop over nodes does, and the compiler
     can read it.
@@ -89,7 +99,11 @@ def _trace(graph: Graph, nodes: tuple[Node, ...], outputs: tuple[str, ...], valu
         )
         proxies[node.name] = function(*operands)
     recorded.output(tuple(proxies[name].node for name in outputs))
-    return fx.GraphModule({}, recorded).forward, tuple(values[name] for name in taken)
+    return fx.GraphModule({}, recorded).forward, taken
+
+
+def _pick(values: Values, names: Iterable[str]) -> tuple[NativeTensor, ...]:
+    return tuple(values[name] for name in names)
 
 
 def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch._inductor import config
 
+from ...catalog.training import Numbers
 from ...graphs.graph import Graph
 from .. import settings
 from .. import torch as eager
-from ..base import Call, NativeTensor
+from ..base import Call, NativeTensor, Trainer
 from ..torch import networks
 
 
@@ -54,6 +55,18 @@ class CompiledNetworks:
     def training(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         """A compiled forward pass and the backward pass that was compiled with it."""
         return _warm_up(networks.make_training(graph, values, _compile))
+
+    def trainer(
+        self,
+        graph: Graph,
+        values: Mapping[str, NativeTensor],
+        optimizer: str,
+        numbers: Numbers,
+    ) -> Trainer:
+        """The optimizers of torch, and a forward pass that the first step compiles."""
+        from ..torch.training import TorchTrainer
+
+        return TorchTrainer(graph, values, optimizer, numbers, _compile)
 
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:

@@ -1,0 +1,167 @@
+"""How a network is trained: optimizers and schedules with their numbers, and what trials yield.
+
+Whoever reads operators and networks does not import this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .frameworks import FRAMEWORKS
+from .metrics import MetricFacts
+
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that an optimizer or a schedule takes.
+
+    Attributes:
+        name: As a manifest writes it, and a case that varies it.
+        default: None where a recipe has to say it.
+        least: Smallest value.
+        most: Largest value, None where there is no limit.
+        whole: Whether it has no fraction.
+    """
+
+    name: str
+    default: float | None = None
+    least: float = 0.0
+    most: float | None = None
+    whole: bool = False
+
+
+RATE = Number("lr", least=2.0**-60)
+_MOMENTUM = Number("momentum", 0.0, 0.0, 1.0)
+_DECAY = Number("weight_decay", 0.0)
+_BETAS = (Number("beta1", 0.9, 0.0, 1 - 2.0**-24), Number("beta2", 0.999, 0.0, 1 - 2.0**-24))
+
+OPTIMIZERS: dict[str, tuple[Number, ...]] = {
+    "sgd": (RATE, _MOMENTUM, Number("nesterov", 0, 0, 1, whole=True), _DECAY),
+    "adam": (RATE, *_BETAS, Number("epsilon", 1e-8, 2.0**-100), _DECAY),
+    "adamw": (RATE, *_BETAS, Number("epsilon", 1e-8, 2.0**-100), Number("weight_decay", 0.01)),
+    "adagrad": (RATE, Number("epsilon", 1e-10, 2.0**-100), _DECAY),
+    "rmsprop": (
+        *(RATE, Number("alpha", 0.99, 0.0, 1.0), Number("epsilon", 1e-8, 2.0**-100)),
+        *(_MOMENTUM, _DECAY),
+    ),
+}
+"""The formulas are those of `levels.optimizers`; `nesterov` is 0 or 1."""
+
+_WARMUP = Number("warmup_epochs", 0.0)
+_END = Number("end", 0.0)
+
+SCHEDULES: dict[str, tuple[Number, ...]] = {
+    "constant": (_WARMUP,),
+    "step": (_WARMUP, Number("every", None, 1, None, whole=True), Number("factor", 0.1, 0.0, 1.0)),
+    "cosine": (_WARMUP, _END),
+    "polynomial": (_WARMUP, _END, Number("power", 1.0)),
+}
+"""What the learning rate is at each step: see `levels.optimizers.schedules`."""
+
+QUALITY = {
+    "lenet": "accuracy",
+    "alexnet": "accuracy",
+    "unet": "accuracy",
+    "transformer": "accuracy",
+    "cosmoflow": "mean_absolute_error",
+}
+"""By network what says how good it is on data that it was not trained on.
+
+A network that is not here keeps statistics of its training's batches, which no trainer does yet.
+"""
+
+LAST = 3
+"""Evaluations of which `final_...` is the mean, or as many as there are."""
+
+JUDGED_STEPS = 3
+"""Steps that are held to the reference."""
+
+TRAINERS = tuple(
+    name for name, facts in FRAMEWORKS.items() if facts.networks and facts.differentiates
+)
+"""Frameworks that train."""
+
+
+def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[str, float]:
+    """Every number of an optimizer or a schedule, those that are left out with their defaults.
+
+    Args:
+        numbers: What it takes.
+        values: Any of them; further keys are not looked at.
+
+    Raises:
+        ValueError: One is missing, is no number, or out of its range; begins with its name.
+
+    >>> complete(SCHEDULES["step"], {"every": 30})
+    {'warmup_epochs': 0.0, 'every': 30, 'factor': 0.1}
+    """
+    whole: dict[str, float] = {}
+    for number in numbers:
+        value = values.get(number.name, number.default)
+        if value is None:
+            raise ValueError(f"{number.name} is missing")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not number.least <= value < math.inf
+            or (number.most is not None and value > number.most)
+            or (number.whole and value != int(value))
+        ):
+            kind = "a whole number" if number.whole else "a number"
+            top = "" if number.most is None else f" and <= {number.most:g}"
+            raise ValueError(f"{number.name} is {value!r}, not {kind} >= {number.least:g}{top}")
+        whole[number.name] = int(value) if number.whole else value
+    return whole
+
+
+def is_error(quality: str) -> bool:
+    """Whether less of a quality is better."""
+    return quality == "mean_absolute_error"
+
+
+def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts, ...]:
+    """What a trial of a recipe yields, in every framework that trains.
+
+    Args:
+        network: Key of `QUALITY`.
+        has_target: Whether a quality is to be reached.
+        stops: Whether training ends there; what it ends with is no quality of the recipe then.
+    """
+    name = QUALITY[network]
+    better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
+    ends = (
+        MetricFacts(f"final_{name}", "1", better, "portable", 0.0, "trial"),
+        MetricFacts(f"best_{name}", "1", better, "portable", 0.0, "trial"),
+    )
+    reached = (
+        MetricFacts("epochs_to_target", "1", "lower", "portable", 1.0, "trial"),
+        MetricFacts("samples_to_target", "1", "lower", "portable", 1.0, "trial"),
+        MetricFacts("time_to_target", "s", "lower", "machine", 1e-9, "trial"),
+    )
+    return (
+        MetricFacts("train_loss", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts("loss", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts(name, "1", better, "portable", 0.0, "step"),
+        *(() if stops else ends),
+        *(reached if has_target else ()),
+        MetricFacts("epoch_time", "s", "lower", "machine", 1e-9, "call"),
+        MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call"),
+        MetricFacts("data_share", "1", "lower", "machine", 0.0, "call"),
+        MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
+        MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
+    )
+
+
+def refusal(network: str, framework: str) -> str | None:
+    """Why a framework cannot train a network of the catalogue; None where it can."""
+    if network not in QUALITY:
+        names = ", ".join(QUALITY)
+        return f"{network} keeps statistics of batches, which no trainer does yet; take {names}"
+    if framework in FRAMEWORKS and framework not in TRAINERS:
+        return f"{framework} does not train; there are {', '.join(TRAINERS)}"
+    return None

@@ -1,0 +1,46 @@
+"""Training in numpy: the reference's formulas and those of `optimizers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...catalog.training import Numbers
+from ...graphs import reference
+from ...graphs.graph import Graph
+from ...optimizers import Optimizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = Mapping[str, NDArray[Any]]
+
+
+class NumpyTrainer:
+    """See `base.StartTraining`; in the arrays' own dtype."""
+
+    def __init__(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> None:
+        graph.require_loss()
+        self._graph = graph
+        self._values: dict[str, NDArray[Any]] = dict(values)
+        self._optimizer = Optimizer(optimizer, numbers)
+
+    def step(self, inputs: Values, rate: float) -> NDArray[Any]:
+        """Forward, back, and the optimizer's formula."""
+        values = {**self._values, **inputs}
+        results = reference.evaluate(self._graph.training, values)
+        gradients = reference.differentiate(self._graph, values, results)
+        for name, array in self._optimizer.step(self._values, gradients, rate).items():
+            # formulas of numbers and float32 arrays may yield more bits
+            self._values[name] = array.astype(self._values[name].dtype, copy=False)
+        loss: NDArray[Any] = results[self._graph.require_loss()]
+        return loss
+
+    def evaluate(self, graph: Graph, inputs: Values) -> tuple[NDArray[Any], ...]:
+        """Every node's formula."""
+        results = reference.evaluate(graph.nodes, {**self._values, **inputs})
+        return tuple(results[name] for name in (*graph.outputs, graph.require_loss()))
+
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """The arrays."""
+        return {name: self._values[name] for name in self._graph.trainable}

@@ -1,0 +1,107 @@
+"""Training in TensorFlow: a step as one function, with the formulas of `optimizers`.
+
+Keras has optimizers too, but puts epsilon elsewhere than their papers do, and starts AdaGrad's sums
+at 0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Callable
+
+import tensorflow
+
+from ...catalog.training import Numbers
+from ...graphs.graph import Graph
+from ...optimizers import FORMULAS, State, Step, slots
+from ..base import NativeTensor
+from .operations import Transposed
+from .plan import Plan
+
+Values = Mapping[str, NativeTensor]
+
+
+class TensorFlowTrainer:
+    """See `base.StartTraining`."""
+
+    def __init__(
+        self, graph: Graph, values: Values, optimizer: str, numbers: Numbers, *, compiled: bool
+    ) -> None:
+        self._constants = {name: values[name] for name in graph.parameters}
+        self._leaves = {name: self._constants.pop(name) for name in graph.trainable}
+        self._states: dict[str, State] = {
+            name: (tensorflow.zeros_like(leaf),) * slots(optimizer, numbers)
+            for name, leaf in self._leaves.items()
+        }
+        self._trainable = graph.trainable
+        self._number = 0
+        self._optimizer = optimizer
+        self._numbers = numbers
+        self._compiled = compiled
+        loss = (graph.require_loss(),)
+        self._plan = Plan(graph, graph.training, loss, graph.trainable, compiled=compiled)
+        self._function = self._wrap(self._step)
+        # by the identity of a graph, which is kept so that no other one gets it
+        self._evaluations: dict[int, tuple[Graph, Callable[..., Any]]] = {}
+
+    def step(self, inputs: Values, rate: float) -> NativeTensor:
+        """One call of one function."""
+        self._number += 1
+        dtype = next(iter(self._leaves.values())).dtype
+        # as tensors, for numbers would make a function each
+        numbers = (tensorflow.constant(number, dtype) for number in (rate, self._number))
+        loss, self._leaves, self._states = self._function(
+            self._leaves, self._states, dict(inputs), *numbers
+        )
+        return loss
+
+    def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
+        """One function for each graph."""
+        if id(graph) not in self._evaluations:
+            results = (*graph.outputs, graph.require_loss())
+            plan = Plan(graph, graph.nodes, results, (), compiled=self._compiled)
+            self._evaluations[id(graph)] = graph, self._wrap(partial(_run, plan, plan.forward))
+        _, function = self._evaluations[id(graph)]
+        return tuple(function({**self._constants, **self._leaves, **inputs}))
+
+    def parameters(self) -> dict[str, NativeTensor]:
+        """The tensors."""
+        return dict(self._leaves)
+
+    def _wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        wrapped: Callable[..., Any] = tensorflow.function(
+            function, jit_compile=self._compiled, autograph=False
+        )
+        return wrapped
+
+    def _step(
+        self,
+        leaves: dict[str, NativeTensor],
+        states: dict[str, State],
+        inputs: dict[str, NativeTensor],
+        rate: NativeTensor,
+        number: NativeTensor,
+    ) -> tuple[NativeTensor, dict[str, NativeTensor], dict[str, State]]:
+        values = {**self._constants, **leaves, **inputs}
+        loss, *gradients = _run(self._plan, self._plan.gradients, values)
+        step = Step(self._numbers, rate, number, tensorflow.sqrt)
+        moved, kept = {}, {}
+        for name, gradient in zip(self._trainable, gradients):
+            leaf = leaves[name]
+            change, kept[name] = FORMULAS[self._optimizer](step, states[name], leaf, gradient)
+            moved[name] = leaf + change
+        return loss, moved, kept
+
+
+def _run(
+    plan: Plan, call: Callable[..., tuple[NativeTensor, ...]], values: Values
+) -> list[NativeTensor]:
+    """What a plan's call yields, in the graph's order of axes."""
+    results = plan.in_order(call(*plan.operands(values)))
+    return [
+        tensorflow.transpose(result.tensor, result.axes)
+        if isinstance(result, Transposed)
+        else result
+        for result in results
+    ]

@@ -1,0 +1,113 @@
+"""Training in torch: its own optimizers over the parameters of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
+
+import torch
+
+from ...catalog.training import Numbers
+from ...graphs.graph import Graph
+from ..base import NativeTensor
+from .networks import Compile, trace
+
+Values = Mapping[str, NativeTensor]
+
+
+class TorchTrainer:
+    """See `base.StartTraining`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: Values,
+        optimizer: str,
+        numbers: Numbers,
+        compiler: Compile | None = None,
+    ) -> None:
+        self._leaves = {
+            name: values[name].detach().clone().requires_grad_() for name in graph.trainable
+        }
+        self._values = {**values, **self._leaves}
+        forward, self._taken = trace(graph, graph.training, (graph.require_loss(),))
+        self._forward = compiler(forward) if compiler else forward
+        self._optimizer = OPTIMIZERS[optimizer](self._leaves.values(), numbers)
+        # by the identity of a graph, which is kept so that no other one gets it
+        self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
+
+    def step(self, inputs: Values, rate: float) -> NativeTensor:
+        """Forward, `backward` and the optimizer's `step`."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.zero_grad(set_to_none=True)
+        values = {**self._values, **inputs}
+        (loss,) = self._forward(*(values[name] for name in self._taken))
+        loss.backward()
+        self._optimizer.step()
+        return loss.detach()
+
+    def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
+        """Torch's functions one after the other, without gradients."""
+        if id(graph) not in self._evaluations:
+            results = (*graph.outputs, graph.require_loss())
+            self._evaluations[id(graph)] = graph, *trace(graph, graph.nodes, results)
+        _, function, taken = self._evaluations[id(graph)]
+        values = {**self._values, **inputs}
+        with torch.no_grad():
+            return tuple(function(*(values[name] for name in taken)))
+
+    def parameters(self) -> dict[str, NativeTensor]:
+        """The leaves."""
+        return dict(self._leaves)
+
+
+def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+    return torch.optim.SGD(
+        leaves,
+        lr=numbers["lr"],
+        momentum=numbers["momentum"],
+        # torch refuses it without momentum, where it makes no difference
+        nesterov=bool(numbers["nesterov"] and numbers["momentum"]),
+        weight_decay=numbers["weight_decay"],
+    )
+
+
+def _adam(kind: Any) -> Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]:
+    def make(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+        made: torch.optim.Optimizer = kind(
+            leaves,
+            lr=numbers["lr"],
+            betas=(numbers["beta1"], numbers["beta2"]),
+            eps=numbers["epsilon"],
+            weight_decay=numbers["weight_decay"],
+        )
+        return made
+
+    return make
+
+
+def _adagrad(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+    return torch.optim.Adagrad(
+        leaves, lr=numbers["lr"], eps=numbers["epsilon"], weight_decay=numbers["weight_decay"]
+    )
+
+
+def _rmsprop(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+    return torch.optim.RMSprop(
+        leaves,
+        lr=numbers["lr"],
+        alpha=numbers["alpha"],
+        eps=numbers["epsilon"],
+        momentum=numbers["momentum"],
+        weight_decay=numbers["weight_decay"],
+    )
+
+
+OPTIMIZERS: dict[str, Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]] = {
+    "sgd": _sgd,
+    "adam": _adam(torch.optim.Adam),
+    "adamw": _adam(torch.optim.AdamW),
+    "adagrad": _adagrad,
+    "rmsprop": _rmsprop,
+}

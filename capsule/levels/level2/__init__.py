@@ -1,0 +1,246 @@
+"""One Level 2 trial: train a network by a recipe, and say how good it got, and how fast.
+
+Convergence and speed are apart: curves have the epoch as their step, and clocks with and without
+evaluation; `epoch_time` is that of the training alone, waiting for data included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from time import perf_counter
+from typing import Any, Callable
+
+from .. import networks
+from ..catalog import training
+from ..data import samplers
+from ..frameworks import Framework
+from ..frameworks.base import Trainer, require
+from ..graphs import values
+from ..graphs.graph import Graph
+from ..instruments import capacity
+from ..job import Recipe, Trial
+from ..optimizers.schedules import rate
+from ..report import Report
+from . import trajectory
+from .quality import Quality
+from .samples import Samples, read
+
+
+class TargetError(Exception):
+    """A training ended without the quality that it was to reach."""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A trial with everything made that it needs.
+
+    Attributes:
+        graph: Builds the network for a batch, once.
+        parameters: Numpy arrays by name, as they are before the first step.
+        quality: Name of the metric.
+        steps: Of an epoch.
+    """
+
+    framework: Framework
+    report: Report
+    graph: Callable[[int], Graph]
+    recipe: Recipe
+    dtype: str
+    seed: int
+    parameters: Mapping[str, Any]
+    train: Samples
+    test: Samples
+    quality: str
+    steps: int
+
+    def place(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Arrays as tensors on the device, by their names."""
+        return {
+            name: self.framework.from_numpy(array, self.dtype) for name, array in arrays.items()
+        }
+
+    def start(self, graph: Graph) -> Trainer:
+        """A training that has taken no step."""
+        networks = require(self.framework.networks, self.framework.name, "run networks")
+        trainer = require(networks.trainer, self.framework.name, "train")
+        return trainer(
+            graph, self.place(self.parameters), self.recipe.optimizer, self.recipe.numbers
+        )
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, from 0."""
+        recipe = self.recipe
+        return rate(
+            recipe.schedule,
+            recipe.schedule_numbers,
+            recipe.numbers["lr"],
+            step,
+            self.steps,
+            recipe.epochs,
+        )
+
+
+@dataclass
+class _Progress:
+    """What is known of a training that is under way."""
+
+    trained_seconds: float = 0.0
+    reached: tuple[int, float] | None = None
+    """Epoch and seconds of training at which the target was first met."""
+
+
+def measure(trial: Trial, framework: Framework, report: Report) -> None:
+    """Train, and report the metrics of `catalog.training.metrics` as soon as each is known.
+
+    Args:
+        trial: One with a recipe, and one dataset.
+        framework: Where it runs.
+        report: Where the values go.
+
+    Raises:
+        MemoryError: It would not fit.
+        TargetError: The recipe's target was not reached.
+        ValueError: The framework cannot train the network, or the dataset is another one's.
+    """
+    recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
+    if recipe is None or len(trial.datasets) != 1:
+        raise ValueError("a training has a recipe and one dataset")
+    if reason := training.refusal(trial.subject, framework.name):
+        raise ValueError(reason)
+    sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
+
+    @cache
+    def graph(batch: int) -> Graph:
+        return networks.build(trial.subject, {**sizes, "batch": batch})
+
+    train, test = read(trial.context.data[trial.datasets[0]], graph(1))
+    steps = train.count // recipe.batch
+    if not steps:
+        raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
+    judged = min(recipe.batch, trajectory.MOST_SAMPLES)
+    capacity.network_fits(graph(recipe.batch), graph(judged), dtype, framework, trains=True)
+    prepared = _Prepared(
+        framework=framework,
+        report=report,
+        graph=graph,
+        recipe=recipe,
+        dtype=dtype,
+        seed=seed,
+        parameters=values.parameters(graph(1), dtype, seed),
+        train=train,
+        test=test,
+        quality=training.QUALITY[trial.subject],
+        steps=steps,
+    )
+    with framework.arithmetic(dtype):
+        with report.pause():
+            _hold_to_reference(prepared, judged)
+        _train(prepared)
+
+
+def _hold_to_reference(trial: _Prepared, batch: int) -> None:
+    """The first steps beside those of the reference, from the same parameters."""
+    graph = trial.graph(batch)
+    order = samplers.shuffle(trial.train.count, trial.seed, 0)
+    batches = [
+        trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap"))
+        for step in range(training.JUDGED_STEPS)
+    ]
+    rates = [trial.rate(step) for step in range(len(batches))]
+    due = trajectory.follow(
+        graph, trial.parameters, batches, rates, trial.recipe.optimizer, trial.recipe.numbers
+    )
+    trainer = trial.start(graph)
+    for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
+        trainer.step(trial.place(inputs), at)
+        reached = {
+            name: trial.framework.to_numpy(tensor) for name, tensor in trainer.parameters().items()
+        }
+        error = trajectory.distance(reached, expected, trial.parameters)
+        trial.report.point("trajectory_error", step, error)
+
+
+def _train(trial: _Prepared) -> None:
+    report, recipe = trial.report, trial.recipe
+    trainer = trial.start(trial.graph(recipe.batch))
+    progress = _Progress()
+    qualities = []
+    for epoch in range(1, recipe.epochs + 1):
+        loss, seconds, waited = _epoch(trial, trainer, epoch)
+        progress.trained_seconds += seconds
+        report.point("train_loss", epoch, loss)
+        with report.pause():
+            test_loss, quality = _evaluate(trial, trainer)
+        report.point("loss", epoch, test_loss)
+        report.point(trial.quality, epoch, quality)
+        report.samples("epoch_time", [seconds])
+        report.samples("training_throughput", [trial.steps * recipe.batch / seconds])
+        report.samples("data_share", [waited / seconds])
+        qualities.append(quality)
+        if recipe.target and not progress.reached and _meets(trial, quality):
+            progress.reached = epoch, progress.trained_seconds
+            if recipe.target.stop:
+                break
+    best = min(qualities) if training.is_error(trial.quality) else max(qualities)
+    if not (recipe.target and recipe.target.stop):
+        last = qualities[-training.LAST :]
+        report.samples(f"final_{trial.quality}", [sum(last) / len(last)])
+        report.samples(f"best_{trial.quality}", [best])
+    trained = trial.graph(1).trainable
+    report.samples("parameters", [sum(prod(trial.parameters[name].shape) for name in trained)])
+    if recipe.target:
+        if progress.reached is None:
+            raise TargetError(
+                f"{trial.quality} {recipe.target.value:g} was not reached in {recipe.epochs}"
+                f" epochs; the best was {best:.6g}"
+            )
+        epoch, seconds = progress.reached
+        report.samples("epochs_to_target", [epoch])
+        report.samples("samples_to_target", [epoch * trial.steps * recipe.batch])
+        report.samples("time_to_target", [seconds])
+
+
+def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> tuple[float, float, float]:
+    """Train on every whole batch once: mean loss, seconds, and those of waiting for data."""
+    losses, waited = [], 0.0
+    batch, framework = trial.recipe.batch, trial.framework
+    began = perf_counter()
+    order = samplers.shuffle(trial.train.count, trial.seed, epoch - 1)
+    for step in range(trial.steps):
+        wait_began = perf_counter()
+        inputs = trial.place(trial.train.take(order[step * batch : (step + 1) * batch]))
+        waited += perf_counter() - wait_began
+        losses.append(trainer.step(inputs, trial.rate((epoch - 1) * trial.steps + step)))
+    if framework.synchronize:
+        framework.synchronize()
+    seconds = perf_counter() - began
+    total = sum(float(framework.to_numpy(loss)) for loss in losses)
+    return total / len(losses), seconds, waited
+
+
+def _evaluate(trial: _Prepared, trainer: Trainer) -> tuple[float, float]:
+    """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
+    quality = Quality(trial.quality)
+    total = 0.0
+    for indices in _batches(trial.test.count, trial.recipe.batch):
+        inputs = trial.test.take(indices)
+        *outputs, loss = trainer.evaluate(trial.graph(len(indices)), trial.place(inputs))
+        total += float(trial.framework.to_numpy(loss)) * len(indices)
+        quality.add(trial.framework.to_numpy(outputs[0]), inputs)
+    return total / trial.test.count, quality.value()
+
+
+def _batches(count: int, batch: int) -> Iterator[Any]:
+    import numpy
+
+    for start in range(0, count, batch):
+        yield numpy.arange(start, min(start + batch, count))
+
+
+def _meets(trial: _Prepared, quality: float) -> bool:
+    target = trial.recipe.target
+    assert target is not None
+    return quality <= target.value if training.is_error(trial.quality) else quality >= target.value

@@ -1,0 +1,128 @@
+"""What a benchmark measures: an operator, a network, its training, or a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """A Level 0 subject, measured by `levels`.
+
+    Attributes:
+        name: In the catalogue, or the path of the user's file.
+        source: Path below the inputs of the user's file that defines it, None for the catalogue's.
+        dtype: Element type of its tensors.
+        repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
+    """
+
+    level: ClassVar[int] = 0
+    name: str
+    source: str | None = None
+    dtype: str = "float32"
+    repetitions: int = 30
+    warmup: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A Level 1 subject, measured by `levels`.
+
+    Attributes:
+        trains: Whether its training is measured too, where the framework trains. The others are
+            those of `Operator`.
+    """
+
+    level: ClassVar[int] = 1
+    name: str
+    source: str | None = None
+    trains: bool = True
+    dtype: str = "float32"
+    repetitions: int = 30
+    warmup: int = 3
+
+
+class Target(NamedTuple):
+    """The quality that a training is to reach.
+
+    Attributes:
+        value: In the unit of the network's quality; at least it, or at most where less is better.
+        stop: Whether training ends when it is reached, and not after its last epoch.
+    """
+
+    value: float
+    stop: bool
+
+
+class Settings(NamedTuple):
+    """How one case of a recipe trains, nothing left to a default.
+
+    Attributes:
+        sizes: Options of the network that differ from its own.
+        batch: Samples of a step.
+        epochs: Passes over the training data.
+        optimizer: Its name in the catalogue.
+        numbers: All that the optimizer takes, the learning rate `lr` among them.
+        schedule: Its name in the catalogue.
+        schedule_numbers: All that the schedule takes.
+        target: None for none.
+    """
+
+    sizes: Mapping[str, int]
+    batch: int
+    epochs: int
+    optimizer: str
+    numbers: Mapping[str, float]
+    schedule: str
+    schedule_numbers: Mapping[str, float]
+    target: Target | None
+
+
+class Recipe(NamedTuple):
+    """A Level 2 subject: a network of the catalogue in training, measured by `levels`.
+
+    Attributes:
+        name: Of the network.
+        dtype: Element type of its tensors.
+        settings: By the name of the case.
+    """
+
+    name: str
+    dtype: str
+    settings: Mapping[str, Settings]
+
+    @property
+    def level(self) -> int:
+        """Of Deep500."""
+        return 2
+
+    @property
+    def source(self) -> None:
+        """No file of a user's defines it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Any program of the author's, one process (or one for each rank) a trial.
+
+    Attributes:
+        words: Argument list, run in the image; placeholders in braces as `templates` has them.
+        setup: Words of what is run before it in each process start, untimed; none for nothing.
+        environment: Variables that it gets besides those of every workload; placeholders likewise.
+        cwd: Where it starts, an input folder or one below; None for the folder that it may write.
+        stdin: What it reads as its standard input, an input file or one below; None for nothing.
+        injects_seed: Whether it is a Python program whose own seeds are replaced.
+    """
+
+    words: tuple[str, ...]
+    setup: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    stdin: str | None = None
+    injects_seed: bool = False
+
+
+Subject = Operator | Network | Recipe | Command
+"""What a benchmark measures. Whoever treats kinds differently asks by one `match`."""

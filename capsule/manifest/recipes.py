@@ -1,0 +1,257 @@
+"""Turn an entry of Level 2 into a benchmark: how a network is trained, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
+from capsule.manifest import commands
+from capsule.manifest.kinds import Recipe, Settings, Target
+from capsule.manifest.model import Benchmark, Case, Metric, Scalar
+from capsule.manifest.problems import Problems, instead, quote
+from capsule.schema import pointer
+
+Raw = Mapping[str, Any]
+_DTYPES = ("float32", "tf32")
+_OWN = ("batch", "epochs")
+_CONSTANT = {"name": "constant"}
+_COUNTS = {"batch": 2**31 - 1, "epochs": 1_000_000}
+
+
+def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
+    """One entry that fits the schema, or None after noting what is wrong with it.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        device: `cpu` or `cuda`, which decides what can be trained.
+        problems: Collects what is wrong.
+    """
+    network, dtype = raw["network"], raw.get("dtype", "float32")
+    if not _check_network(network, f"{here}/network", problems):
+        return None
+    for index, name in enumerate(raw["frameworks"]):
+        message = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
+        reason = training.refusal(network, name) if name in FRAMEWORKS else message
+        if reason:
+            problems.add(f"{here}/frameworks/{index}", reason)
+    if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
+        message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
+        problems.add(f"{here}/dtype", message)
+    target = _target(raw.get("target"), network, f"{here}/target", problems)
+    cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
+    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
+    _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
+    if problems.below(here):
+        return None
+    settings = {
+        case.name: made
+        for index, case in enumerate(cases)
+        if (made := _settings(raw, case, target, _place(raw, index, here), problems))
+    }
+    if problems.below(here):
+        return None
+    facts = training.metrics(
+        network, has_target=target is not None, stops=target is not None and target.stop
+    )
+    return _benchmark(raw, cases, settings, tuple(map(_metric, facts)))
+
+
+def restate(
+    raw: Raw,
+    here: str,
+    cases: tuple[Case, ...],
+    metrics: tuple[Metric, ...],
+    planned: Mapping[str, Raw],
+    problems: Problems,
+) -> Benchmark | None:
+    """As `read`, for what a plan says of it: how each case trains follows from the manifest.
+
+    So the default of a number never changes. One that a later version adds is not in older plans,
+    and has the default that makes no difference.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        cases: As the plan has them.
+        metrics: Likewise.
+        planned: What `to_json` gave for each case, by its name.
+        problems: Collects where the two contradict each other.
+    """
+    if not _check_network(raw["network"], f"{here}/network", problems):
+        return None
+    if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
+        problems.add(f"{here}/cases", "the plan has other cases")
+    settings = _all_settings(raw, cases, here, problems)
+    for name, made in settings.items():
+        if name not in planned:
+            problems.add(here, f"the plan does not say how {name} is trained")
+        elif not _is_part(planned[name], to_json(made)):
+            problems.add(here, f"the plan trains {name} otherwise")
+    return None if problems.below(here) else _benchmark(raw, cases, settings, metrics)
+
+
+def _is_part(planned: Any, whole: Any) -> bool:
+    """Whether all that a plan says stands in what was made anew, field by field."""
+    if not isinstance(planned, Mapping):
+        return bool(planned == whole)
+    return isinstance(whole, Mapping) and all(
+        name in whole and _is_part(value, whole[name]) for name, value in planned.items()
+    )
+
+
+def to_json(settings: Settings) -> dict[str, Any]:
+    """As a plan keeps them, and a job."""
+    target = settings.target
+    return {
+        "sizes": dict(settings.sizes),
+        "batch": settings.batch,
+        "epochs": settings.epochs,
+        "optimizer": {"name": settings.optimizer, **settings.numbers},
+        "schedule": {"name": settings.schedule, **settings.schedule_numbers},
+        **({"target": {"value": target.value, "stop": target.stop}} if target else {}),
+    }
+
+
+def _benchmark(
+    raw: Raw, cases: tuple[Case, ...], settings: Mapping[str, Settings], metrics: tuple[Metric, ...]
+) -> Benchmark:
+    return Benchmark(
+        id=raw["id"],
+        subject=Recipe(name=raw["network"], dtype=raw.get("dtype", "float32"), settings=settings),
+        cases=cases,
+        frameworks=tuple(raw["frameworks"]),
+        datasets=tuple(raw["datasets"]),
+        metrics=metrics,
+        lacking={name: frozenset[str]() for name in raw["frameworks"]},
+        isolation=raw.get("isolation", "trial"),
+    )
+
+
+def _metric(facts: MetricFacts) -> Metric:
+    return Metric(
+        name=facts.name,
+        unit=facts.unit,
+        direction=facts.direction,
+        kind=facts.kind,
+        resolution=facts.resolution,
+        per=facts.per,
+    )
+
+
+def _check_network(name: str, here: str, problems: Problems) -> bool:
+    if name not in NETWORKS:
+        message = f"unknown network {quote(name)}; {instead(name, training.QUALITY)}"
+        problems.add(here, message)
+    elif reason := training.refusal(name, ""):
+        problems.add(here, reason)
+    return not problems.below(here)
+
+
+def _check_names(
+    raw: Raw,
+    known: Mapping[str, tuple[training.Number, ...]],
+    what: str,
+    here: str,
+    problems: Problems,
+) -> None:
+    """Note a name that is unknown, and numbers that it does not take."""
+    name = raw["name"]
+    if name not in known:
+        problems.add(f"{here}/{what}/name", f"unknown {what} {quote(name)}; {instead(name, known)}")
+        return
+    names = [number.name for number in known[name]]
+    for field in raw.keys() - {"name", *names}:
+        message = f"{name} takes no {quote(field)}; {instead(field, names)}"
+        problems.add(here + pointer(what, field[:200]), message)
+
+
+def _target(raw: Raw | None, network: str, here: str, problems: Problems) -> Target | None:
+    if raw is None:
+        return None
+    quality = training.QUALITY[network]
+    if raw["metric"] != quality:
+        problems.add(f"{here}/metric", f"the quality of {network} is {quality}; take that")
+    wanted = "at_most" if training.is_error(quality) else "at_least"
+    if wanted not in raw:
+        problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
+        return None
+    return Target(value=raw[wanted], stop=raw.get("stop", False))
+
+
+def _better(quality: str) -> str:
+    return "lower it is" if training.is_error(quality) else "higher it is"
+
+
+def _all_settings(
+    raw: Raw, cases: Sequence[Case], here: str, problems: Problems
+) -> dict[str, Settings]:
+    """How each case trains, by its name; not all of them where something is wrong."""
+    target = _target(raw.get("target"), raw["network"], f"{here}/target", problems)
+    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
+    _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
+    if problems.below(here):
+        return {}
+    return {
+        case.name: made
+        for index, case in enumerate(cases)
+        if (made := _settings(raw, case, target, _place(raw, index, here), problems))
+    }
+
+
+def _settings(
+    raw: Raw, case: Case, target: Target | None, here: str, problems: Problems
+) -> Settings | None:
+    """What one case trains with: the entry's fields, and what the case says instead."""
+    network = NETWORKS[raw["network"]]
+    optimizer, schedule = raw["optimizer"], raw.get("schedule", _CONSTANT)
+    numbers = training.OPTIMIZERS[optimizer["name"]]
+    schedule_numbers = training.SCHEDULES[schedule["name"]]
+    options = {option.name for option in network.options} - {"limit_mib"}
+    known = (*_OWN, *sorted(options), *(one.name for one in (*numbers, *schedule_numbers)))
+    for name in case.parameters:
+        if name not in known:
+            message = f"{quote(name)} is nothing that a case varies; {instead(name, known)}"
+            problems.add(here + pointer(name[:200]), message)
+    if problems.below(here):
+        return None
+    whole = {**{name: raw[name] for name in _OWN}, **case.parameters}
+    # 14.0 is a JSON integer too
+    sizes = {
+        name: int(value) if isinstance(value, float) and value % 1 == 0 else value
+        for name, value in case.parameters.items()
+        if name in options
+    }
+    try:
+        for name in _OWN:
+            _require_count(name, whole[name])
+        complete = network.complete({**sizes, "batch": 1})
+        network_sizes = {name: complete[name] for name in sizes}
+        return Settings(
+            sizes=network_sizes,
+            batch=int(whole["batch"]),
+            epochs=int(whole["epochs"]),
+            optimizer=optimizer["name"],
+            numbers=training.complete(numbers, {**optimizer, **case.parameters}),
+            schedule=schedule["name"],
+            schedule_numbers=training.complete(schedule_numbers, {**schedule, **case.parameters}),
+            target=target,
+        )
+    except ValueError as error:
+        problems.add(here, str(error))
+        return None
+
+
+def _require_count(name: str, value: Scalar) -> None:
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+    if not whole or not 1 <= float(value) <= _COUNTS[name]:
+        raise ValueError(f"{name} is {value!r}, not a whole number from 1 to {_COUNTS[name]}")
+
+
+def _place(raw: Raw, index: int, here: str) -> str:
+    """Where a case stands that is the entry's `index`-th."""
+    cases = raw.get("cases")
+    if cases is None:
+        return here
+    return f"{here}/cases/{index}" if isinstance(cases, Sequence) else f"{here}/cases"

@@ -1,0 +1,86 @@
+"""Trainings through the whole product: sealed under one engine, verified under another."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule import api
+from tests.support.command import User
+from tests.support.documented import ROOT
+from tests.support.engines import engine_cache, torch_image
+
+
+@pytest.fixture
+def manifest(author: User) -> Path:
+    """The shipped one, with three seeds, and a margin that so few can confirm."""
+    shipped: dict[str, Any] = json.loads((ROOT / "manifests" / "level2.json").read_text())
+    del shipped["$schema"], shipped["claims"][0]["looks"]
+    shipped["claims"][0]["margin"] = {"absolute": 0.1}
+    path = author.folder / "level2.json"
+    path.write_text(json.dumps({**shipped, "seeds": [17, 18, 19]}))
+    return path
+
+
+@pytest.mark.engines
+def test_the_shipped_training_is_reproduced_under_another_engine(
+    author: User, stranger: User, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    ended = author.run(
+        *("run", manifest, "--frameworks", "torch", "--image", torch_image()),
+        *("--runtime", "apptainer", "--output", "published.capsule.zip"),
+    )
+    assert ended.returncode == 0, ended.stderr
+    published = author.folder / "published.capsule.zip"
+    verified = stranger.run("verify", published, "--runtime", "docker", "--trust")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert verified.stdout.startswith("REPRODUCED")
+    # the same seeds give the same curves under any engine
+    again = author.run(
+        *("run", manifest, "--frameworks", "torch", "--image", torch_image()),
+        *("--runtime", "docker", "--output", "again.capsule.zip"),
+    )
+    assert again.returncode == 0, again.stderr
+    curves = [read_curves(path) for path in (published, author.folder / "again.capsule.zip")]
+    assert len(curves[0]) == 3 * 3
+    assert curves[0] == curves[1]
+
+
+def read_curves(capsule: Path) -> dict[tuple[str, str], tuple[float, ...]]:
+    """The values of every trial's losses and quality."""
+    with api.open(capsule) as sealed:
+        return {
+            (line.trial, line.metric): tuple(line.values)
+            for line in sealed.record.samples
+            if line.metric.rpartition("/")[2] in ("train_loss", "loss", "accuracy")
+        }
+
+
+def test_a_training_elsewhere_is_different_where_its_rate_is_not_the_recipes(
+    author: User, manifest: Path
+) -> None:
+    raw = json.loads(manifest.read_text())
+    raw["benchmarks"][0] |= {"frameworks": ["numpy"], "epochs": 2, "target": None}
+    del raw["benchmarks"][0]["target"], raw["claims"][2]
+    manifest.write_text(json.dumps(raw))
+    right = author.run("run", manifest, "--runtime", "host", "--output", "right.capsule.zip")
+    assert right.returncode == 0, right.stderr
+    raw["benchmarks"][0]["optimizer"]["lr"] = 0.001
+    manifest.write_text(json.dumps(raw | {"seeds": [27, 28, 29]}))
+    wrong = author.run("run", manifest, "--runtime", "host", "--output", "wrong.capsule.zip")
+    assert wrong.returncode == 0, wrong.stderr
+    ended = author.run("diff", "right.capsule.zip", "wrong.capsule.zip")
+    assert ended.returncode != 0
+    assert "REPRODUCED" not in ended.stdout.splitlines()[0]
+
+
+def test_a_target_that_is_missed_is_an_outcome(author: User, manifest: Path) -> None:
+    raw = json.loads(manifest.read_text())
+    raw["benchmarks"][0] |= {"frameworks": ["numpy"], "epochs": 1}
+    raw["benchmarks"][0]["target"]["at_least"] = 1.1
+    manifest.write_text(json.dumps(raw))
+    ended = author.run("run", manifest, "--runtime", "host")
+    assert ended.returncode == 5
+    assert "accuracy 1.1 was not reached in 1 epochs; the best was" in ended.stderr

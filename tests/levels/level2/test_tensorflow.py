@@ -1,0 +1,53 @@
+"""Trainings in TensorFlow and XLA, through the real program; see `support.programs`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule.levels import frameworks
+from capsule.levels.catalog import training
+from capsule.levels.data import generators
+from tests.levels.level2.test_training import SMALL, measure
+from tests.support.programs import PROGRAMS, Program, run
+
+OPTIMIZERS: list[dict[str, Any]] = [
+    {"name": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": 1, "weight_decay": 0.001},
+    {"name": "sgd", "lr": 0.1},
+    {"name": "adam", "lr": 0.01},
+    {"name": "adamw", "lr": 0.01},
+    {"name": "adagrad", "lr": 0.01},
+    {"name": "rmsprop", "lr": 0.001, "momentum": 0.9},
+]
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_optimizer_goes_the_way_of_the_reference(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
+    assert {one["name"] for one in OPTIMIZERS} == training.OPTIMIZERS.keys()
+    folder = tmp_path / "glyphs"
+    folder.mkdir()
+    generators.write(generators.generate("glyphs", SMALL), folder)
+    recipe: dict[str, Any] = {"batch": 20, "epochs": 2, "schedule": {"name": "constant"}}
+    work = [
+        {
+            "id": str(index),
+            "level": 2,
+            "network": "lenet",
+            "parameters": {"side": 12, "classes": 3},
+            "datasets": ["glyphs"],
+            "recipe": {**recipe, "optimizer": optimizer},
+        }
+        for index, optimizer in enumerate(OPTIMIZERS)
+    ]
+    values, _ = run(program, tmp_path, framework, work, data={"glyphs": "glyphs"})
+    alone = frameworks.load("numpy", "cpu", 1, "default")
+    for index, optimizer in enumerate(OPTIMIZERS):
+        seen = values[str(index)]
+        assert seen["trajectory_error"][0] < 1e-3, optimizer
+        reference = measure(alone, folder, optimizer=optimizer)
+        for metric in ("train_loss", "loss"):
+            # the journal's last line has the last epoch's
+            assert seen[metric] == pytest.approx(reference[metric][-1:], rel=1e-3), optimizer

@@ -1,0 +1,381 @@
+"""Trainings: what they reach, what they are held to, and which faults that shows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from capsule.levels import frameworks, job, run
+from capsule.levels.catalog import training
+from capsule.levels.data import generators, samplers
+from capsule.levels.frameworks import Framework, FrameworkError
+from capsule.levels.frameworks.base import Trainer
+from capsule.levels.frameworks.numpy import Numpy
+from capsule.levels.frameworks.numpy.training import NumpyTrainer
+from capsule.levels.journal import Samples
+from capsule.levels.level2 import TargetError, samples
+from capsule.levels.level2.quality import Quality
+from capsule.levels.networks import build
+from capsule.levels.optimizers import Step
+from capsule.levels.report import Report
+from tests.support import trials
+from tests.support.compiler import needs_compiler
+from tests.support.jobs import needs_torch
+
+SGD: dict[str, Any] = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
+SMALL = {"samples": 90, "test_samples": 25, "side": 12, "classes": 3}
+Values = dict[str, tuple[float, ...]]
+
+
+@pytest.fixture(scope="module")
+def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("glyphs")
+    generators.write(generators.generate("glyphs", SMALL), folder)
+    return folder
+
+
+def trial(framework: str, folder: Path, seed: int, **recipe: Any) -> job.Trial:
+    entry = {
+        "id": "trial",
+        "benchmark": "benchmark",
+        "level": 2,
+        "network": "lenet",
+        "dtype": "float32",
+        "case": "default",
+        "parameters": {"side": 12, "classes": 3},
+        "datasets": ["glyphs"],
+        "recipe": {
+            "batch": 20,
+            "epochs": 2,
+            "optimizer": SGD,
+            "schedule": {"name": "constant"},
+            **recipe,
+        },
+    }
+    document = {
+        **trials.JOB,
+        "framework": framework,
+        "seed": seed,
+        "data": {"glyphs": str(folder)},
+        "trials": [entry],
+    }
+    (made,) = job.parse(document, {}).trials
+    return made
+
+
+def measure(framework: Framework, folder: Path, seed: int = 17, **recipe: Any) -> Values:
+    lines: list[Samples] = []
+    wanted = trial(framework.name, folder, seed, **recipe)
+    try:
+        run.LEVELS[2](wanted, framework, Report(lines.append))
+    finally:
+        values: Values = {}
+        for line in lines:
+            values[line.metric] = values.get(line.metric, ()) + line.values
+    return values
+
+
+def numpy_alone() -> Numpy:
+    loaded = frameworks.load("numpy", "cpu", 1, "default")
+    assert isinstance(loaded, Numpy)
+    return loaded
+
+
+def test_a_training_reports_what_is_due(glyphs: Path) -> None:
+    values = measure(numpy_alone(), glyphs, epochs=4)
+    due = training.metrics("lenet", has_target=False, stops=False)
+    assert set(values) == {facts.name for facts in due}
+    per_epoch = ("train_loss", "loss", "accuracy", "epoch_time", "training_throughput")
+    assert {len(values[name]) for name in per_epoch} == {4}
+    assert values["parameters"] == (len_parameters(),)
+    assert values["final_accuracy"] == pytest.approx((sum(values["accuracy"][1:]) / 3,))
+    assert values["best_accuracy"] == (max(values["accuracy"]),)
+    assert all(0 < share < 1 for share in values["data_share"])
+    assert values["train_loss"][-1] < values["train_loss"][0]
+    assert values["training_throughput"] == pytest.approx(
+        [80 / seconds for seconds in values["epoch_time"]]
+    )
+
+
+def len_parameters() -> int:
+    graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
+    return sum(int(numpy.prod(graph.parameters[name].shape)) for name in graph.trainable)
+
+
+def test_it_learns(glyphs: Path) -> None:
+    values = measure(numpy_alone(), glyphs, epochs=10)
+    assert values["best_accuracy"][0] > 0.6  # a third is chance
+    assert max(values["trajectory_error"]) < 1e-4
+
+
+@needs_torch
+@pytest.mark.parametrize("framework", ["torch", "numpy"])
+def test_the_same_seed_gives_the_same_curves(glyphs: Path, framework: str) -> None:
+    curves = ("train_loss", "loss", "accuracy", "trajectory_error")
+    once, again, other = (
+        measure(frameworks.load(framework, "cpu", 1, "strict"), glyphs, seed)
+        for seed in (17, 17, 18)
+    )
+    assert [once[name] for name in curves] == [again[name] for name in curves]
+    assert not any(once[name] == other[name] for name in ("train_loss", "loss"))
+
+
+@needs_torch
+@pytest.mark.parametrize("name", sorted(training.OPTIMIZERS))
+def test_torch_and_numpy_go_the_same_way(glyphs: Path, name: str) -> None:
+    optimizer = {"name": name, "lr": 0.01}
+    torch, reference = (
+        measure(frameworks.load(framework, "cpu", 1, "default"), glyphs, optimizer=optimizer)
+        for framework in ("torch", "numpy")
+    )
+    # at this rate RMSProp's steps are so large that differences of rounding grow
+    close = 1e-2 if name == "rmsprop" else 1e-4
+    for curve in ("train_loss", "loss"):
+        assert torch[curve] == pytest.approx(reference[curve], rel=close)
+    assert max(torch["trajectory_error"]) < 1e-3
+    assert max(reference["trajectory_error"]) < 1e-3
+
+
+@needs_compiler
+@needs_torch
+# torch's own compiler uses what torch calls deprecated
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_training_goes_that_way_too(glyphs: Path) -> None:
+    # the batch that is held to the reference, so that one shape is compiled
+    compiled, plain = (
+        measure(frameworks.load(name, "cpu", 1, "default"), glyphs, epochs=1, batch=4)
+        for name in ("torch-compile", "torch")
+    )
+    assert compiled["train_loss"] == pytest.approx(plain["train_loss"], rel=1e-3)
+    assert max(compiled["trajectory_error"]) < 1e-4
+
+
+def test_the_target_is_when_it_was_first_reached(glyphs: Path) -> None:
+    whole = measure(numpy_alone(), glyphs, epochs=5, target={"value": 0.6, "stop": False})
+    first = next(n for n, value in enumerate(whole["accuracy"], 1) if value >= 0.6)
+    assert whole["epochs_to_target"] == (first,)
+    assert whole["samples_to_target"] == (80 * first,)
+    assert whole["time_to_target"] == pytest.approx((sum(whole["epoch_time"][:first]),))
+    assert len(whole["accuracy"]) == 5
+    short = measure(numpy_alone(), glyphs, epochs=5, target={"value": 0.6, "stop": True})
+    assert short["accuracy"] == whole["accuracy"][:first]
+    assert not {"final_accuracy", "best_accuracy"} & set(short)
+
+
+def test_a_target_that_is_not_reached_fails_the_trial(glyphs: Path) -> None:
+    with pytest.raises(TargetError, match=r"accuracy 1\.5 was not reached in 2 epochs; the best"):
+        measure(numpy_alone(), glyphs, target={"value": 1.5, "stop": False})
+
+
+def test_a_divergence_is_seen(glyphs: Path) -> None:
+    with numpy.errstate(all="ignore"):
+        values = measure(numpy_alone(), glyphs, optimizer={"name": "sgd", "lr": 1e38})
+    assert not numpy.isfinite(values["train_loss"]).all()
+
+
+def test_a_batch_beyond_the_data_is_refused(glyphs: Path) -> None:
+    with pytest.raises(ValueError, match="a batch of 91 is more than the 90 samples"):
+        measure(numpy_alone(), glyphs, batch=91)
+    values = measure(numpy_alone(), glyphs, batch=90, epochs=1)
+    assert len(values["train_loss"]) == 1
+
+
+@pytest.mark.parametrize("framework", ["onnxruntime"])
+def test_what_does_not_train_says_so(glyphs: Path, framework: str) -> None:
+    alone = numpy_alone()
+    alone.name = framework
+    with pytest.raises(ValueError, match=f"{framework} does not train"):
+        measure(alone, glyphs)
+
+
+def test_a_framework_without_a_trainer_says_so(glyphs: Path) -> None:
+    alone = numpy_alone()
+
+    class Networks:
+        trainer = None
+
+    alone.networks = Networks()  # type: ignore[assignment]
+    with pytest.raises(FrameworkError, match="numpy does not train"):
+        measure(alone, glyphs)
+
+
+Fault = Callable[[type[NumpyTrainer]], type[NumpyTrainer]]
+
+
+def scaled_rate(factor: float) -> Fault:
+    def make(right: type[NumpyTrainer]) -> type[NumpyTrainer]:
+        class Wrong(right):  # type: ignore[valid-type, misc]
+            def step(self, inputs: Mapping[str, Any], rate: float) -> Any:
+                return super().step(inputs, rate * factor)
+
+        return Wrong
+
+    return make
+
+
+def gradients_kept(right: type[NumpyTrainer]) -> type[NumpyTrainer]:
+    """Never set back to zero."""
+
+    class Wrong(right):  # type: ignore[valid-type, misc]
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            inner: Any = vars(self)["_optimizer"]
+            total: dict[str, Any] = {}
+
+            class Adding:
+                def step(self, parameters: Any, gradients: Any, rate: float) -> Any:
+                    for name, gradient in gradients.items():
+                        total[name] = total.get(name, 0) + gradient
+                    return inner.step(parameters, dict(total), rate)
+
+            self._optimizer = Adding()
+
+    return Wrong
+
+
+def with_formula(change: Callable[..., Any]) -> Fault:
+    def make(right: type[NumpyTrainer]) -> type[NumpyTrainer]:
+        class Wrong(right):  # type: ignore[valid-type, misc]
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments)
+                formula = self._optimizer._formula
+                self._optimizer._formula = lambda *every: change(formula, *every)
+
+        return Wrong
+
+    return make
+
+
+def without_bias_correction(formula: Any, step: Step, *rest: Any) -> Any:
+    change, state = formula(step, *rest)
+    one, two = (1 - step.numbers[name] ** step.number for name in ("beta1", "beta2"))
+    return change * one / numpy.sqrt(two), state
+
+
+def with_coupled_decay(formula: Any, step: Step, state: Any, parameter: Any, gradient: Any) -> Any:
+    decayed = gradient + step.numbers["weight_decay"] * parameter
+    return without_decay(formula, step, state, parameter, decayed)
+
+
+def with_momentum_of_one_step(formula: Any, step: Step, state: Any, *rest: Any) -> Any:
+    return formula(step, tuple(0 * one for one in state), *rest)
+
+
+def without_decay(formula: Any, step: Step, *rest: Any) -> Any:
+    return formula(replace(step, numbers={**step.numbers, "weight_decay": 0.0}), *rest)
+
+
+def with_nesterov(formula: Any, step: Step, *rest: Any) -> Any:
+    return formula(replace(step, numbers={**step.numbers, "nesterov": 1}), *rest)
+
+
+DECAYING: dict[str, Any] = {"name": "adamw", "lr": 0.01, "weight_decay": 5.0}
+
+FAULTS: list[tuple[str, dict[str, Any], Fault]] = [
+    ("learning rate x 3", SGD, scaled_rate(3)),
+    ("learning rate not divided", SGD, scaled_rate(4)),
+    ("learning rate x 0.8", SGD, scaled_rate(0.8)),
+    ("learning rate negative", SGD, scaled_rate(-1)),
+    ("gradients kept", SGD, gradients_kept),
+    ("momentum of one step", SGD, with_formula(with_momentum_of_one_step)),
+    ("nesterov unasked", SGD, with_formula(with_nesterov)),
+    ("adam uncorrected", {"name": "adam", "lr": 0.01}, with_formula(without_bias_correction)),
+    ("decay coupled", DECAYING, with_formula(with_coupled_decay)),
+    ("decay left out", DECAYING, with_formula(without_decay)),
+]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "fault"), [one[1:] for one in FAULTS], ids=[one[0] for one in FAULTS]
+)
+def test_a_wrong_optimizer_leaves_the_reference(
+    glyphs: Path, optimizer: dict[str, Any], fault: Fault
+) -> None:
+    wrong = fault(NumpyTrainer)
+    alone = numpy_alone()
+
+    class Networks:
+        inference, alone, training = None, None, None
+
+        def trainer(self, *arguments: Any) -> Trainer:
+            return wrong(*arguments)
+
+    assert max(measure(alone, glyphs, optimizer=optimizer, epochs=1)["trajectory_error"]) < 1e-3
+    alone.networks = Networks()  # type: ignore[assignment]
+    values = measure(alone, glyphs, optimizer=optimizer, epochs=1)
+    assert max(values["trajectory_error"]) > 0.1
+
+
+def test_every_epoch_has_an_order_of_its_own_and_every_seed() -> None:
+    orders = [
+        tuple(samplers.shuffle(50, seed, epoch).tolist()) for seed in (1, 2) for epoch in (0, 1)
+    ]
+    assert len(set(orders)) == 4
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert samplers.shuffle(1, 3, 0).tolist() == [0]
+
+
+def test_samples_of_several_rows_stay_together(tmp_path: Path) -> None:
+    graph = build("transformer", {"batch": 1, "length": 4, "vocabulary": 30, "width": 8})
+    tokens = numpy.arange(24) % 30
+    generators.write(
+        {
+            "token": tokens,
+            "label": (tokens + 1) % 30,
+            "test_token": tokens[:8],
+            "test_label": tokens[:8],
+        },
+        tmp_path,
+    )
+    train, test = samples.read(tmp_path, graph)
+    assert (train.count, test.count) == (6, 2)
+    taken = train.take(numpy.array([5, 0]))
+    assert taken["token"].tolist() == [20, 21, 22, 23, 0, 1, 2, 3]
+    assert taken["label"].tolist() == [21, 22, 23, 24, 1, 2, 3, 4]
+
+
+IMAGE = numpy.zeros((2, 1, 12, 12), "float32")
+LABEL = numpy.zeros(2, "int64")
+RIGHT = {"image": IMAGE, "label": LABEL, "test_image": IMAGE, "test_label": LABEL}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"test_image": None},
+            r"lenet takes image, and the dataset has no test_image\.npy; it has",
+        ),
+        ({"image": IMAGE.astype("int64")}, r"image is int64 \(2, 1, 12, 12\), and lenet takes"),
+        ({"image": IMAGE[:, 0]}, r"image is float32 \(2, 12, 12\).*of shape \(N, 1, 12, 12\)"),
+        ({"label": LABEL.astype("float32")}, "label is float32.*takes whole numbers"),
+        ({"label": LABEL + 3}, "label holds numbers beyond 0 to 2"),
+        ({"test_label": LABEL - 1}, "test_label holds numbers beyond 0 to 2"),
+        ({"label": LABEL[:1]}, "training arrays have .*'image': 2, 'label': 1"),
+        ({"test_label": LABEL[:0], "test_image": IMAGE[:0]}, "test_ arrays have"),
+    ],
+)
+def test_a_dataset_of_something_else_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    arrays = {name: array for name, array in {**RIGHT, **changes}.items() if array is not None}
+    generators.write(arrays, tmp_path)
+    graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
+    with pytest.raises(ValueError, match=message):
+        samples.read(tmp_path, graph)
+
+
+def test_quality_is_counted_over_batches_of_any_size() -> None:
+    scores = numpy.array([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]], "float32")
+    accuracy = Quality("accuracy")
+    accuracy.add(scores[:2], {"label": numpy.array([1, 1])})
+    accuracy.add(scores[2:], {"label": numpy.array([0])})
+    assert accuracy.value() == 2 / 3  # of equal scores the first counts
+    distance = Quality("mean_absolute_error")
+    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[0.0, 4.0]])})
+    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[1.0, 2.0]])})
+    assert distance.value() == 0.75

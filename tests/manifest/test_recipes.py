@@ -1,0 +1,214 @@
+"""Entries of Level 2: what they become, what each mistake is told, and what a plan may say."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from capsule import manifest, plan
+from capsule.errors import ManifestError
+from capsule.manifest import Manifest, Recipe
+from capsule.manifest.kinds import Settings, Target
+
+ENTRY: dict[str, Any] = {
+    "id": "digits",
+    "level": 2,
+    "network": "lenet",
+    "datasets": ["glyphs"],
+    "frameworks": ["torch", "numpy"],
+    "batch": 20,
+    "epochs": 3,
+    "optimizer": {"name": "sgd", "lr": 0.1},
+}
+WHOLE: dict[str, Any] = {
+    "name": "digits",
+    "title": "LeNet on glyphs",
+    "authors": [{"name": "A"}],
+    "license": "CC0-1.0",
+    "seeds": [1, 2],
+    "datasets": {"glyphs": {"generator": "glyphs"}},
+}
+
+
+def source(**fields: Any) -> bytes:
+    entry = {name: value for name, value in {**ENTRY, **fields}.items() if value is not None}
+    return json.dumps({**WHOLE, "benchmarks": [entry]}).encode()
+
+
+def read(data: bytes, subjects: list[dict[str, Any]] | None = None) -> Manifest:
+    return manifest.read(data, where="manifest.json", folder=None, subjects=subjects)
+
+
+def settings(**fields: Any) -> dict[str, Settings]:
+    (benchmark,) = read(source(**fields)).benchmarks
+    assert isinstance(benchmark.subject, Recipe)
+    assert list(benchmark.subject.settings) == [case.name for case in benchmark.cases]
+    return dict(benchmark.subject.settings)
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert settings() == {
+        "default": Settings(
+            sizes={},
+            batch=20,
+            epochs=3,
+            optimizer="sgd",
+            numbers={"lr": 0.1, "momentum": 0.0, "nesterov": 0, "weight_decay": 0.0},
+            schedule="constant",
+            schedule_numbers={"warmup_epochs": 0.0},
+            target=None,
+        )
+    }
+
+
+def test_a_case_varies_network_optimizer_schedule_batch_and_epochs() -> None:
+    made = settings(
+        cases=[{"side": 14, "batch": 5, "epochs": 9, "lr": 0.5, "momentum": 0.9, "end": 0.1}],
+        schedule={"name": "cosine", "warmup_epochs": 1},
+    )
+    (name,) = made
+    assert name == "side14-batch5-epochs9-lr0.5-momentum0.9-end0.1"
+    assert (made[name].sizes, made[name].batch, made[name].epochs) == ({"side": 14}, 5, 9)
+    assert made[name].numbers["lr"] == 0.5
+    assert made[name].numbers["momentum"] == 0.9
+    assert made[name].schedule_numbers == {"warmup_epochs": 1, "end": 0.1}
+
+
+def test_a_grid_is_every_combination() -> None:
+    made = settings(cases={"lr": [0.1, 0.01], "batch": [10, 20]})
+    assert [(one.numbers["lr"], one.batch) for one in made.values()] == [
+        (0.1, 10),
+        (0.1, 20),
+        (0.01, 10),
+        (0.01, 20),
+    ]
+
+
+def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
+    def names(**target: Any) -> set[str]:
+        wanted = {"metric": "accuracy", "at_least": 0.9, **target}
+        (benchmark,) = read(source(target=wanted)).benchmarks
+        assert isinstance(benchmark.subject, Recipe)
+        assert benchmark.subject.settings["default"].target == Target(
+            value=0.9, stop=target.get("stop", False)
+        )
+        return {metric.name for metric in benchmark.metrics}
+
+    assert {"epochs_to_target", "time_to_target", "final_accuracy"} <= names()
+    assert names() - names(stop=True) == {"final_accuracy", "best_accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({"network": "lenett"}, "/network", "did you mean 'lenet'"),
+        ({"network": "resnet44"}, "/network", "keeps statistics of batches"),
+        ({"frameworks": ["onnxruntime"]}, "/frameworks/0", "does not train"),
+        ({"frameworks": ["toch"]}, "/frameworks/0", "did you mean 'torch'"),
+        ({"dtype": "float64"}, "/dtype", 'nothing is trained in "float64"'),
+        ({"dtype": "tf32"}, "/dtype", "on cpu"),
+        ({"optimizer": {"name": "sdg", "lr": 1}}, "/optimizer/name", "did you mean 'sgd'"),
+        ({"optimizer": {"name": "sgd", "lr": 1, "momentun": 1}}, "/optimizer/momentun", "momentum"),
+        ({"optimizer": {"name": "sgd", "lr": 1, "beta1": 1}}, "/optimizer/beta1", "takes no"),
+        ({"optimizer": {"name": "sgd", "lr": 0}}, "", "lr is 0"),
+        ({"optimizer": {"name": "sgd"}}, "/optimizer", "'lr' is missing"),
+        ({"optimizer": {"name": "adam", "lr": 1, "beta1": 1}}, "", "beta1 is 1"),
+        ({"schedule": {"name": "cosin"}}, "/schedule/name", "did you mean 'cosine'"),
+        ({"schedule": {"name": "cosine", "every": 1}}, "/schedule/every", "takes no"),
+        ({"schedule": {"name": "step"}}, "", "every is missing"),
+        ({"target": {"metric": "loss", "at_most": 1}}, "/target", "the quality of lenet is"),
+        ({"target": {"metric": "accuracy", "at_most": 1}}, "/target", "write at_least"),
+        ({"target": {"metric": "accuracy"}}, "/target", "exactly one of at_least and at_most"),
+        ({"batch": 0}, "/batch", "0"),
+        ({"epochs": 1.5}, "/epochs", "1.5"),
+        ({"cases": {"bacth": [1]}}, "/cases/bacth", "did you mean 'batch'"),
+        ({"cases": {"limit_mib": [1]}}, "/cases/limit_mib", "nothing that a case varies"),
+        ({"cases": {"batch": [1.5]}}, "/cases", "batch is 1.5"),
+        ({"cases": [{"lr": 0.1}, {"lr": -1}]}, "/cases/1", "lr is -1"),
+        ({"cases": {"side": [3]}}, "/cases", "side of lenet is 3"),
+        ({"datasets": ["glyps"]}, "/datasets/0", "did you mean 'glyphs'"),
+        ({"datasets": ["glyphs", "glyphs"]}, "/datasets", ""),
+        ({"datasets": None}, "", "'datasets' is missing"),
+        ({"repetitions": 3}, "/repetitions", "repetitions"),
+    ],
+)
+def test_a_mistake_is_told_where_it_stands(
+    fields: dict[str, Any], where: str, message: str
+) -> None:
+    with pytest.raises(ManifestError) as error:
+        read(source(**fields))
+    assert f"/benchmarks/0{where}" in str(error.value)
+    assert message in str(error.value)
+
+
+def planned(**fields: Any) -> tuple[bytes, list[dict[str, Any]]]:
+    data = source(**fields)
+    subjects = plan.to_json(plan.make(read(data)))["subjects"]
+    return data, json.loads(json.dumps(subjects))
+
+
+def test_a_plan_is_read_as_it_was_made() -> None:
+    target = {"metric": "accuracy", "at_least": 0.9}
+    data, subjects = planned(cases={"lr": [0.1, 0.01]}, target=target)
+    assert read(data, subjects=subjects) == read(data)
+
+
+def test_a_plan_of_before_a_number_was_there_is_read_as_it_was() -> None:
+    data, subjects = planned()
+    del subjects[0]["recipes"]["default"]["optimizer"]["nesterov"]
+    assert read(data, subjects=subjects) == read(data)
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    (made,) = settings(cases=[{"name": "a", "side": 14.0, "batch": 5.0}], epochs=3.0).values()
+    assert (made.sizes, made.batch, made.epochs) == ({"side": 14}, 5, 3)
+    assert [type(value) for value in (made.sizes["side"], made.batch, made.epochs)] == [int] * 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch": 21},
+        {"epochs": 4},
+        {"sizes": {"side": 20}},
+        {"optimizer": {"name": "adam", "lr": 0.1}},
+        {"optimizer": {"name": "sgd", "lr": 0.2}},
+        # of what the manifest leaves to its default
+        {"optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.5}},
+        {"optimizer": {"name": "sgd", "lr": 0.1, "beta1": 0.5}},
+        {"schedule": {"name": "constant", "warmup_epochs": 1}},
+        {"schedule": {"name": "cosine"}},
+        {"target": {"value": 0.5, "stop": False}},
+    ],
+)
+def test_a_plan_that_trains_otherwise_is_no_plan_of_the_manifest(change: dict[str, Any]) -> None:
+    data, subjects = planned()
+    wrong = deepcopy(subjects)
+    wrong[0]["recipes"]["default"].update(change)
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(data, subjects=wrong)
+
+
+def test_a_plan_without_the_recipe_is_refused() -> None:
+    data, subjects = planned()
+    del subjects[0]["recipes"]
+    with pytest.raises(ManifestError, match="does not say how default is trained"):
+        read(data, subjects=subjects)
+
+
+@pytest.mark.parametrize("cases", [None, {"lr": [0.1, 0.2]}, [{"name": "a", "lr": 0.1}]])
+def test_a_plan_with_other_cases_is_refused(cases: Any) -> None:
+    data, subjects = planned(cases=cases)
+    first = subjects[0]["cases"][0]
+    subjects[0]["cases"][0] = {**first, "parameters": {**first["parameters"], "batch": 7}}
+    with pytest.raises(ManifestError, match="the plan has other cases"):
+        read(data, subjects=subjects)
+
+
+@pytest.mark.parametrize("network", ["lenett", "resnet44"])
+def test_a_plan_of_a_network_that_is_not_trained_is_refused(network: str) -> None:
+    _, subjects = planned()
+    target = {"metric": "accuracy", "at_least": 0.9}
+    with pytest.raises(ManifestError, match=f"/benchmarks/0/network: .*{network}"):
+        read(source(network=network, target=target), subjects=subjects)
