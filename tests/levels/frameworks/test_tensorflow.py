@@ -55,8 +55,8 @@ def assert_right(checks: dict[str, Any]) -> None:
         assert results == {"shapes": shapes, "dtypes": ["float32"] * len(shapes)}
 
 
-# a minute and more each, as float64 is counted beside them; the other of the two is always run
-LONG = {("tensorflow", "resnet50"), ("tensorflow-xla", "resnet18")}
+# XLA compiles these for a minute and more each, in float64 too; the other of the two is always run
+LONG = {("tensorflow-xla", name) for name in ("resnet18", "resnet44", "resnet50")}
 PAIRS = [
     pytest.param(*pair, marks=[pytest.mark.long] if pair in LONG else [])
     for pair in itertools.product(FRAMEWORKS, catalog.NETWORKS)
