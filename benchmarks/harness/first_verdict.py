@@ -3,7 +3,7 @@
     python benchmarks/harness/first_verdict.py IMAGE [--before CHECKOUT] [--rounds N]
 
 IMAGE is in a registry on loopback and has python3. Each round takes a fresh home, cache and folder:
-a virtual environment, `pip install` of the checkout, `capsule run` of the quickstart in IMAGE, and
+a virtual environment, `pip install` of the checkout, `capsule run` of its quickstart in IMAGE, and
 `capsule verify` of what it sealed. With --before another commit's checkout does the same by turns.
 
 Printed are the seconds of each step, inside our commands those of each stage by itself: what pip,
@@ -123,8 +123,8 @@ def go(checkout: Path, image: str) -> dict[str, float]:
         python = folder / ".venv" / "bin" / "python"
         seconds["python3 -m venv"] = step("venv", sys.executable, "-m", "venv", ".venv")
         seconds["pip install"] = step("pip", python, "-m", "pip", "install", "-q", checkout)
-        shutil.copytree(HERE / "manifests" / "quickstart", folder / "quickstart")
-        shutil.copy(HERE / "manifests" / "quickstart.json", folder)
+        shutil.copytree(checkout / "manifests" / "quickstart", folder / "quickstart")
+        shutil.copy(checkout / "manifests" / "quickstart.json", folder)
         run = ("run", "quickstart.json", "--image", image, "--runtime", "apptainer")
         for verb in (
             (*run, "--output", "a.capsule.zip"),
