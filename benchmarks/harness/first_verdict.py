@@ -123,9 +123,8 @@ def go(checkout: Path, image: str) -> dict[str, float]:
         python = folder / ".venv" / "bin" / "python"
         seconds["python3 -m venv"] = step("venv", sys.executable, "-m", "venv", ".venv")
         seconds["pip install"] = step("pip", python, "-m", "pip", "install", "-q", checkout)
-        shutil.copytree(checkout / "manifests" / "quickstart", folder / "quickstart")
-        shutil.copy(checkout / "manifests" / "quickstart.json", folder)
-        run = ("run", "quickstart.json", "--image", image, "--runtime", "apptainer")
+        shutil.copytree(checkout / "manifests", folder / "manifests")
+        run = ("run", "manifests/quickstart.json", "--image", image, "--runtime", "apptainer")
         for verb in (
             (*run, "--output", "a.capsule.zip"),
             ("verify", "a.capsule.zip", "--runtime", "apptainer"),
