@@ -33,7 +33,7 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
         return None
     for index, name in enumerate(raw["frameworks"]):
         message = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
-        reason = training.refusal(network, name) if name in FRAMEWORKS else message
+        reason = training.refusal(name) if name in FRAMEWORKS else message
         if reason:
             problems.add(f"{here}/frameworks/{index}", reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
@@ -142,10 +142,8 @@ def _metric(facts: MetricFacts) -> Metric:
 
 def _check_network(name: str, here: str, problems: Problems) -> bool:
     if name not in NETWORKS:
-        message = f"unknown network {quote(name)}; {instead(name, training.QUALITY)}"
+        message = f"unknown network {quote(name)}; {instead(name, NETWORKS)}"
         problems.add(here, message)
-    elif reason := training.refusal(name, ""):
-        problems.add(here, reason)
     return not problems.below(here)
 
 

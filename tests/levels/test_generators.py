@@ -51,6 +51,21 @@ GOLDEN: list[tuple[str, dict[str, int], str]] = [
         "sha256:e0e1e3e090ff7b7ade9d7ffaf561ec6dd2fce25838f899fa1e0bee4dfeeebb39",
     ),
     (
+        "glyphs",
+        {"samples": 9, "test_samples": 5, "channels": 3, "side": 12, "seed": 4294967295},
+        "sha256:22afad8e5a5f784b10c10c34d695912f7d72297c0b928600606bb10dd15ed1c7",
+    ),
+    (
+        "storms",
+        {},
+        "sha256:49146485b05570fb9a9d65a4081e9c0d4d78ac7473ba50a3cdef61b7b4c2cc49",
+    ),
+    (
+        "storms",
+        {"samples": 9, "test_samples": 5, "height": 16, "width": 80, "seed": 4294967295},
+        "sha256:36e4c2e8e9d6486d2ba5c5eccb0d4c3e0a7481d3662252a92facb1c00a90401c",
+    ),
+    (
         "regression",
         {},
         "sha256:0da604cbaf0704010f10d99f1ac5b534d3cd90cec55d9b91a992021bbdee58e9",
@@ -162,7 +177,7 @@ def test_another_seed_makes_other_data(name: str) -> None:
         (
             "blobs",
             {},
-            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, regression",
+            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
         ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),

@@ -12,10 +12,12 @@ import numpy
 from numpy.typing import NDArray
 
 from capsule.levels import frameworks, networks
+from capsule.levels.catalog import training
 from capsule.levels.frameworks.base import NativeTensor, require
-from capsule.levels.graphs import bounds, reference, values
+from capsule.levels.graphs import bounds, reference, statistics, values
 from capsule.levels.graphs.graph import Input, Node
 from capsule.levels.instruments import errors, memory
+from capsule.levels.level2 import trajectory
 from capsule.levels.networks import Builder, Graph
 
 FRAMEWORK = frameworks.load(sys.argv[1], "cpu", 1, "default")
@@ -159,10 +161,38 @@ def compare_exchanged() -> dict[str, Any]:
     return compare(exchange.load(written, sizes), "float32")
 
 
+def follow_statistics() -> dict[str, float]:
+    """Errors of three steps and of an evaluation, where pictures are normalized by batch twice."""
+    g = Builder("normalized")
+    x = g.batch_norm(g.input("image", (4, 2, 6, 6)))
+    x = g.relu(g.batch_norm(g.conv2d(x, 5, 3, padding=1)))
+    x = g.linear(g.flat(g.global_average_pool(x)), 3)
+    graph = g.graph([x], loss=g.softmax_cross_entropy(x, g.labels("label", 4, 3)))
+    start = values.parameters(graph, "float32", 17)
+    batches = [values.inputs(graph, "float32", seed) for seed in range(4)]
+    rates = [0.1, 0.05, 0.1]
+    numbers = training.complete(training.OPTIMIZERS["sgd"], {"lr": 0.1, "momentum": 0.9})
+    due = trajectory.follow(graph, start, batches[:3], rates, "sgd", numbers)
+    begin = require(NETWORKS.trainer, FRAMEWORK.name, "train")
+    trainer = begin(graph, to_native(start, "float32"), "sgd", numbers)
+    for inputs, rate in zip(batches, rates, strict=False):
+        trainer.step(to_native(inputs, "float32"), rate)
+    moved = {name: FRAMEWORK.to_numpy(tensor) for name, tensor in trainer.parameters().items()}
+    evaluation = statistics.evaluation(graph)
+    judged = trainer.evaluate(evaluation, to_native(batches[3], "float32"))
+    expected = trajectory.evaluate(evaluation, {**start, **due[-1]}, batches[3])
+    return {
+        "steps": trajectory.distance(moved, due[-1], start, graph.trainable),
+        "moved": len(moved) - len(graph.trainable),
+        "evaluation": trajectory.deviation(list(map(FRAMEWORK.to_numpy, judged)), expected),
+    }
+
+
 DOES: dict[str, Callable[..., dict[str, Any]]] = {
     "everything": lambda dtype: compare(everything(), dtype),
     "peaks": peaks,
     "refused": refusals,
     "exchanged": compare_exchanged,
+    "statistics": follow_statistics,
 }
 print(json.dumps(DOES[sys.argv[2]](*sys.argv[3:])))

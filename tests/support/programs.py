@@ -3,6 +3,7 @@ installed, and always in the image of `images/tensorflow`."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -79,6 +80,15 @@ PROGRAMS = [
     ),
     pytest.param(Image(), id="image", marks=pytest.mark.engines),
 ]
+
+
+def execute_networks(program: Program, folder: Path, framework: str, *words: str) -> dict[str, Any]:
+    """What `execute_networks.py` prints."""
+    shutil.copy(Path(__file__).with_name("execute_networks.py"), folder)
+    done = program.python(folder, "execute_networks.py", framework, *words)
+    assert done.returncode == 0, done.stderr
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
 def run(

@@ -66,20 +66,24 @@ SCHEDULES: dict[str, tuple[Number, ...]] = {
 QUALITY = {
     "lenet": "accuracy",
     "alexnet": "accuracy",
+    "resnet18": "accuracy",
+    "resnet44": "accuracy",
+    "resnet50": "accuracy",
     "unet": "accuracy",
     "transformer": "accuracy",
     "cosmoflow": "mean_absolute_error",
+    "deepcam": "mean_iou",
 }
-"""By network what says how good it is on data that it was not trained on.
-
-A network that is not here keeps statistics of its training's batches, which no trainer does yet.
-"""
+"""By network what says how good it is on data that it was not trained on."""
 
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 
 JUDGED_STEPS = 3
 """Steps that are held to the reference."""
+
+EXACT = "float64"
+"""Dtype in which they are taken besides the trial's own: there rounding hides no wrong step."""
 
 TRAINERS = tuple(
     name for name, facts in FRAMEWORKS.items() if facts.networks and facts.differentiates
@@ -154,14 +158,13 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("data_share", "1", "lower", "machine", 0.0, "call"),
         MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
     )
 
 
-def refusal(network: str, framework: str) -> str | None:
-    """Why a framework cannot train a network of the catalogue; None where it can."""
-    if network not in QUALITY:
-        names = ", ".join(QUALITY)
-        return f"{network} keeps statistics of batches, which no trainer does yet; take {names}"
+def refusal(framework: str) -> str | None:
+    """Why a framework cannot train the networks of the catalogue; None where it can."""
     if framework in FRAMEWORKS and framework not in TRAINERS:
         return f"{framework} does not train; there are {', '.join(TRAINERS)}"
     return None

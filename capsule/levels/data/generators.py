@@ -195,7 +195,9 @@ def _regression(samples: int, features: int, seed: int) -> Arrays:
     return {"x": x.astype(numpy.float32), "y": y.astype(numpy.float32)}
 
 
-def _glyphs(samples: int, test_samples: int, side: int, classes: int, seed: int) -> Arrays:
+def _glyphs(
+    samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
+) -> Arrays:
     """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
 
     The noise is three times as strong as the picture, else no network of any size would err.
@@ -203,21 +205,24 @@ def _glyphs(samples: int, test_samples: int, side: int, classes: int, seed: int)
     import numpy
 
     label = f"capsule-glyphs-1\n{seed}\n"
-    coarse = normals(f"{label}pictures", classes * 36).reshape(classes, 6, 6)
-    pictures = _enlarge(coarse, side + 2 * _SHIFT)
+    coarse = normals(f"{label}pictures", classes * channels * 36).reshape(-1, 6, 6)
+    wide = side + 2 * _SHIFT
+    pictures = _enlarge(coarse, wide).reshape(classes, channels, wide, wide)
     arrays: Arrays = {}
     for prefix, count in (("", samples), ("test_", test_samples)):
         chosen = words(f"{label}{prefix}label", count) % numpy.uint64(classes)
         moves = words(f"{label}{prefix}shift", 2 * count).reshape(2, count)
         down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
         bright = 0.5 + fractions(f"{label}{prefix}bright", count, "float32")
-        noise = normals(f"{label}{prefix}noise", count * side * side)
-        rows = down[:, None, None] + numpy.arange(side)[None, :, None]
-        columns = right[:, None, None] + numpy.arange(side)[None, None, :]
+        noise = normals(f"{label}{prefix}noise", count * channels * side * side)
+        rows = down[:, None, None, None] + numpy.arange(side)[:, None]
+        columns = right[:, None, None, None] + numpy.arange(side)
         y = chosen.astype(numpy.int64)
-        shown = pictures[y[:, None, None], rows, columns] * bright[:, None, None]
-        image = shown + 3 * noise.reshape(count, side, side)
-        arrays[f"{prefix}image"] = image.astype(numpy.float32)[:, None]
+        every = numpy.arange(channels)[:, None, None]
+        shown = pictures[y[:, None, None, None], every, rows, columns]
+        shown = shown * bright[:, None, None, None]
+        image = shown + 3 * noise.reshape(count, channels, side, side)
+        arrays[f"{prefix}image"] = image.astype(numpy.float32)
         arrays[f"{prefix}label"] = y
     return arrays
 
@@ -261,6 +266,43 @@ def _universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
     return arrays
 
 
+def _storms(samples: int, test_samples: int, height: int, width: int, seed: int) -> Arrays:
+    """Maps of smooth noise with up to two discs and one band, each raised in channels of its own
+    and lowered in others: the shape of DeepCAM's task, with nothing of its weather. About 2 % of
+    the pixels are a disc's and 10 % the band's, so that most of a map is background.
+    """
+    import numpy
+
+    label = f"capsule-storms-1\n{seed}\n"
+    row, column = numpy.arange(height)[:, None], numpy.arange(width)
+    radius = max(2, min(height, width) // 10)
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), ("test_", test_samples)):
+        maps = numpy.empty((count, _CHANNELS, height, width), numpy.float32)
+        labels = numpy.full((count, height, width), 0, numpy.int64)
+        drawn = words(f"{label}{prefix}places", 7 * count).reshape(count, 7)
+        for index, places in enumerate((drawn >> numpy.uint64(11)).tolist()):
+            noise = normals(f"{label}{prefix}noise {index}", _CHANNELS * height * width)
+            field = noise.reshape(_CHANNELS, height, width)
+            field = (field + numpy.roll(field, 1, 1) + numpy.roll(field, 1, 2)) / 2
+            chosen = labels[index]
+            # from the left edge to the right one, rising or falling by at most half the height
+            middle = places[0] % height * (width - 1) + (places[1] % height - height // 2) * column
+            chosen[abs(row * (width - 1) - middle) < radius * (width - 1) // 2] = 2
+            for down, right in (places[2:4], places[4:6])[: places[6] % 3]:
+                apart = (row - down % height) ** 2 + (column - right % width) ** 2
+                chosen[apart < radius**2] = 1
+            for kind in (1, 2):
+                for channel in range(_CHANNELS):
+                    # strongest in the first channels of each kind, absent from the last
+                    strength = ((channel * kind) % 5 - 2) / 2
+                    field[channel] = field[channel] + strength * (chosen == kind)
+            maps[index] = field
+        arrays[f"{prefix}map"] = maps
+        arrays[f"{prefix}label"] = labels.reshape(-1)
+    return arrays
+
+
 def _smooth(field: Any) -> Any:
     """The mean of each element and its neighbours in a ring, along one axis after the other."""
     import numpy
@@ -271,6 +313,7 @@ def _smooth(field: Any) -> Any:
 
 
 _SHIFT = 2
+_CHANNELS = 16
 _SEED = Parameter("seed", 0, 0, 2**32 - 1)
 
 GENERATORS: dict[str, Generator] = {
@@ -289,13 +332,14 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "glyphs",
-            "images of shifted, noisy pictures, one for each class: image float32 (samples, 1,"
-            " side, side) and label int64, the same as test_image and test_label",
+            "images of shifted, noisy pictures, one for each class: image float32 (samples,"
+            " channels, side, side) and label int64, the same as test_image and test_label",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 500, 1, 2**24),
                 Parameter("side", 28, 12, 2**10),
                 Parameter("classes", 10, 2, 2**12),
+                Parameter("channels", 1, 1, 2**10),
                 _SEED,
             ),
             _glyphs,
@@ -311,6 +355,19 @@ GENERATORS: dict[str, Generator] = {
                 _SEED,
             ),
             _universe,
+        ),
+        Generator(
+            "storms",
+            "maps with discs and bands to be found: map float32 (samples, 16, height, width) and"
+            " label int64 of each pixel, the same as test_map and test_label",
+            (
+                Parameter("samples", 256, 1, 2**20),
+                Parameter("test_samples", 64, 1, 2**20),
+                Parameter("height", 32, 16, 2**12),
+                Parameter("width", 48, 16, 2**12),
+                _SEED,
+            ),
+            _storms,
         ),
         Generator(
             "regression",

@@ -147,12 +147,12 @@ class Trainer(Protocol):
         """The outputs and then the loss, of inference with the present parameters.
 
         Args:
-            graph: The network, for any batch size.
+            graph: What `graphs.statistics.evaluation` makes of the network, for any batch size.
             inputs: As of `step`.
         """
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones as they are now, by name."""
+        """The trained ones as they are now, by name, and the kept `graphs.statistics`."""
 
 
 class StartTraining(Protocol):

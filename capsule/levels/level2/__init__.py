@@ -18,7 +18,7 @@ from ..catalog import training
 from ..data import samplers
 from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
-from ..graphs import values
+from ..graphs import statistics, values
 from ..graphs.graph import Graph
 from ..instruments import capacity
 from ..job import Recipe, Trial
@@ -39,6 +39,7 @@ class _Prepared:
 
     Attributes:
         graph: Builds the network for a batch, once.
+        evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
         quality: Name of the metric.
         steps: Of an epoch.
@@ -47,6 +48,7 @@ class _Prepared:
     framework: Framework
     report: Report
     graph: Callable[[int], Graph]
+    evaluation: Callable[[int], Graph]
     recipe: Recipe
     dtype: str
     seed: int
@@ -56,19 +58,24 @@ class _Prepared:
     quality: str
     steps: int
 
-    def place(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Arrays as tensors on the device, by their names."""
+    def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
+        """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
         return {
-            name: self.framework.from_numpy(array, self.dtype) for name, array in arrays.items()
+            name: self.framework.from_numpy(array, dtype or self.dtype)
+            for name, array in arrays.items()
         }
 
-    def start(self, graph: Graph) -> Trainer:
-        """A training that has taken no step."""
+    def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
+        """A training that has taken no step, in the trial's dtype or another."""
         networks = require(self.framework.networks, self.framework.name, "run networks")
         trainer = require(networks.trainer, self.framework.name, "train")
         return trainer(
-            graph, self.place(self.parameters), self.recipe.optimizer, self.recipe.numbers
+            graph, self.place(self.parameters, dtype), self.recipe.optimizer, self.recipe.numbers
         )
+
+    def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """Tensors as arrays."""
+        return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, from 0."""
@@ -108,7 +115,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
-    if reason := training.refusal(trial.subject, framework.name):
+    if reason := training.refusal(framework.name):
         raise ValueError(reason)
     sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
 
@@ -126,6 +133,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         framework=framework,
         report=report,
         graph=graph,
+        evaluation=cache(lambda batch: statistics.evaluation(graph(batch))),
         recipe=recipe,
         dtype=dtype,
         seed=seed,
@@ -135,14 +143,14 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         quality=training.QUALITY[trial.subject],
         steps=steps,
     )
+    with report.pause():
+        _hold_to_reference(prepared, judged)
     with framework.arithmetic(dtype):
-        with report.pause():
-            _hold_to_reference(prepared, judged)
         _train(prepared)
 
 
 def _hold_to_reference(trial: _Prepared, batch: int) -> None:
-    """The first steps beside those of the reference, from the same parameters."""
+    """The first steps, and an evaluation after them, beside those of the reference."""
     graph = trial.graph(batch)
     order = samplers.shuffle(trial.train.count, trial.seed, 0)
     batches = [
@@ -153,14 +161,31 @@ def _hold_to_reference(trial: _Prepared, batch: int) -> None:
     due = trajectory.follow(
         graph, trial.parameters, batches, rates, trial.recipe.optimizer, trial.recipe.numbers
     )
-    trainer = trial.start(graph)
-    for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
-        trainer.step(trial.place(inputs), at)
-        reached = {
-            name: trial.framework.to_numpy(tensor) for name, tensor in trainer.parameters().items()
-        }
-        error = trajectory.distance(reached, expected, trial.parameters)
-        trial.report.point("trajectory_error", step, error)
+    for metric, dtype in (
+        ("exact_trajectory_error", training.EXACT),
+        ("trajectory_error", trial.dtype),
+    ):
+        with trial.framework.arithmetic(dtype):
+            trainer = trial.start(graph, dtype)
+            for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
+                trainer.step(trial.place(inputs, dtype), at)
+                reached = trial.fetch(trainer.parameters())
+                error = trajectory.distance(reached, expected, trial.parameters, graph.trainable)
+                trial.report.point(metric, step, error)
+            if dtype == training.EXACT:
+                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1]})
+
+
+def _hold_evaluation(
+    trial: _Prepared, batch: int, trainer: Trainer, parameters: Mapping[str, Any]
+) -> None:
+    """An evaluation in float64 beside that of the reference with its parameters."""
+    graph = trial.evaluation(batch)
+    inputs = trial.test.take([index % trial.test.count for index in range(batch)])
+    results = trainer.evaluate(graph, trial.place(inputs, training.EXACT))
+    due = trajectory.evaluate(graph, parameters, inputs)
+    error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)
+    trial.report.samples("evaluation_error", [error])
 
 
 def _train(trial: _Prepared) -> None:
@@ -227,7 +252,7 @@ def _evaluate(trial: _Prepared, trainer: Trainer) -> tuple[float, float]:
     total = 0.0
     for indices in _batches(trial.test.count, trial.recipe.batch):
         inputs = trial.test.take(indices)
-        *outputs, loss = trainer.evaluate(trial.graph(len(indices)), trial.place(inputs))
+        *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
         quality.add(trial.framework.to_numpy(outputs[0]), inputs)
     return total / trial.test.count, quality.value()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..catalog.training import Numbers
-from ..graphs import reference
+from ..graphs import reference, statistics
 from ..graphs.graph import Graph
 from ..optimizers import Optimizer
 
@@ -22,7 +22,7 @@ def follow(
     optimizer: str,
     numbers: Numbers,
 ) -> list[dict[str, Any]]:
-    """The trained parameters after each step, in float64.
+    """The trained parameters and kept statistics after each step, in float64.
 
     Args:
         graph: The network for the batches.
@@ -32,7 +32,8 @@ def follow(
         optimizer: Key of `catalog.training.OPTIMIZERS`.
         numbers: All that it takes.
     """
-    formulas = Optimizer(optimizer, numbers)
+    formulas, kept = Optimizer(optimizer, numbers), statistics.find(graph)
+    moved = (*graph.trainable, *(name for one in kept for name in one.names))
     present = _widen(parameters)
     steps = []
     for inputs, rate in zip(batches, rates):
@@ -40,29 +41,76 @@ def follow(
         results = reference.evaluate(graph.training, values)
         gradients = reference.differentiate(graph, values, results)
         present = formulas.step(present, gradients, rate)
-        steps.append({name: present[name] for name in graph.trainable})
+        present.update(statistics.follow(kept, values, results))
+        steps.append({name: present[name] for name in moved})
     return steps
 
 
+def evaluate(
+    graph: Graph,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+) -> list[Any]:
+    """Outputs and loss of an evaluation, in float64.
+
+    Args:
+        graph: What `graphs.statistics.evaluation` makes of the network.
+        parameters: All of them, numpy arrays by name.
+        inputs: Of the batch.
+    """
+    results = reference.evaluate(graph.nodes, _widen({**parameters, **inputs}))
+    return [results[name] for name in (*graph.outputs, graph.require_loss())]
+
+
+def deviation(reached: Sequence[Any], expected: Sequence[Any]) -> float:
+    """How far arrays are from the reference's: the L2 norm of the difference by that of the latter.
+
+    The largest of all. Where the reference is 0: 0 if the other is, else infinity.
+    """
+    errors = []
+    for one, other in zip(reached, expected):
+        apart, size = _norm([""], {"": one}, {"": other}), _norm([""], {"": other}, {"": 0 * other})
+        errors.append(_share(apart, size))
+    return max(errors)
+
+
 def distance(
-    reached: Mapping[str, Any], expected: Mapping[str, Any], before: Mapping[str, Any]
+    reached: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    before: Mapping[str, Any],
+    trainable: Collection[str],
 ) -> float:
     """How far parameters are from the reference's, in parts of the way that those have come.
 
-    The L2 norm of the difference over all parameters, by that of the reference's change since the
-    first step. Where the reference has not moved: 0 if nothing else has, else infinity.
+    The L2 norm of the difference over all trained parameters, by that of the reference's change
+    since the first step; the same of the kept statistics, which may move much more; the larger of
+    both. Where the reference has not moved: 0 if nothing else has, else infinity.
+
+    Args:
+        reached: Arrays by name.
+        expected: What `follow` says of the same step.
+        before: Both as they were before the first step, and more.
+        trainable: Names of the trained parameters; the others are statistics.
     """
-    apart = _norm(reached, expected)
-    way = _norm(expected, before)
-    return apart / way if way else float("inf") if apart else 0.0
+    groups: tuple[list[str], list[str]] = ([], [])
+    for name in expected:
+        groups[name in trainable].append(name)
+    errors = []
+    for names in groups:
+        errors.append(_share(_norm(names, reached, expected), _norm(names, expected, before)))
+    return max(errors)
 
 
-def _norm(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else float("inf") if part else 0.0
+
+
+def _norm(names: Sequence[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     import numpy
 
     squares = [
         numpy.square(one[name].astype("float64") - other[name].astype("float64")).sum()
-        for name in one
+        for name in names
     ]
     return float(numpy.sqrt(sum(squares)))
 

@@ -1,15 +1,13 @@
 """Networks in TensorFlow and in XLA, through the real program; see `support.programs`."""
 
 import itertools
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capsule.levels import catalog
-from tests.support.programs import PROGRAMS, Program, run
+from tests.support.programs import PROGRAMS, Program, execute_networks, run
 from tests.support.trials import Entry
 
 FRAMEWORKS = ("tensorflow", "tensorflow-xla")
@@ -35,15 +33,6 @@ def trial(framework: str, name: str, dtype: str = "float32") -> Entry:
         "repetitions": 2,
         "warmup": 1,
     }
-
-
-def execute(program: Program, folder: Path, framework: str, *words: str) -> dict[str, Any]:
-    """What `support/execute_networks.py` prints."""
-    shutil.copy(Path(__file__).parents[2] / "support" / "execute_networks.py", folder)
-    done = program.python(folder, "execute_networks.py", framework, *words)
-    assert done.returncode == 0, done.stderr
-    printed: dict[str, Any] = json.loads(done.stdout)
-    return printed
 
 
 def assert_right(checks: dict[str, Any]) -> None:
@@ -91,14 +80,14 @@ def test_other_dtypes_stay_within_their_bounds(program: Program, tmp_path: Path)
 def test_layouts_are_undone_wherever_the_order_of_axes_is_read(
     program: Program, framework: str, tmp_path: Path
 ) -> None:
-    assert_right(execute(program, tmp_path, framework, "everything", "float32"))
+    assert_right(execute_networks(program, tmp_path, framework, "everything", "float32"))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_network_that_was_an_onnx_file_runs(
     program: Program, framework: str, tmp_path: Path
 ) -> None:
-    assert_right(execute(program, tmp_path, framework, "exchanged"))
+    assert_right(execute_networks(program, tmp_path, framework, "exchanged"))
 
 
 FAULTS = {
@@ -132,7 +121,7 @@ def test_a_planted_fault_exceeds_its_bound(
 
 
 def test_what_is_not_there_is_refused_by_name(program: Program, tmp_path: Path) -> None:
-    messages = execute(program, tmp_path, "tensorflow", "refused")
+    messages = execute_networks(program, tmp_path, "tensorflow", "refused")
     assert messages == {
         "operator": "tensorflow has no operator spin for y",
         "dtype": "tensorflow runs networks in float64, float32, not in float16",
@@ -142,7 +131,7 @@ def test_what_is_not_there_is_refused_by_name(program: Program, tmp_path: Path) 
 def test_memory_is_that_of_living_activations_and_no_tape_stays(
     program: Program, tmp_path: Path
 ) -> None:
-    peaks = execute(program, tmp_path, "tensorflow", "peaks")
+    peaks = execute_networks(program, tmp_path, "tensorflow", "peaks")
     activation, kept = peaks["activation"], peaks["length"] * peaks["activation"]
     # one that is read, one that is made, and what the kernels use; none that was read before
     assert activation <= peaks["inference"] <= 6 * activation

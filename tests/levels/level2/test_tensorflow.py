@@ -8,8 +8,8 @@ import pytest
 from capsule.levels import frameworks
 from capsule.levels.catalog import training
 from capsule.levels.data import generators
-from tests.levels.level2.test_training import SMALL, measure
-from tests.support.programs import PROGRAMS, Program, run
+from tests.support.programs import PROGRAMS, Program, execute_networks, run
+from tests.support.trainings import SMALL, measure
 
 OPTIMIZERS: list[dict[str, Any]] = [
     {"name": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": 1, "weight_decay": 0.001},
@@ -47,7 +47,20 @@ def test_every_optimizer_goes_the_way_of_the_reference(
     for index, optimizer in enumerate(OPTIMIZERS):
         seen = values[str(index)]
         assert seen["trajectory_error"][0] < 1e-3, optimizer
+        assert seen["exact_trajectory_error"][0] < 1e-9, optimizer
+        assert seen["evaluation_error"][0] < 1e-9, optimizer
         reference = measure(alone, folder, optimizer=optimizer)
         for metric in ("train_loss", "loss"):
             # the journal's last line has the last epoch's
             assert seen[metric] == pytest.approx(reference[metric][-1:], rel=1e-3), optimizer
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_statistics_of_batches_go_the_way_of_the_reference(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
+    errors = execute_networks(program, tmp_path, framework, "statistics")
+    assert errors["moved"] == 4
+    assert 0 < errors["steps"] < 1e-5
+    assert 0 < errors["evaluation"] < 1e-5

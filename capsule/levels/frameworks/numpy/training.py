@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...catalog.training import Numbers
-from ...graphs import reference
+from ...graphs import reference, statistics
 from ...graphs.graph import Graph
 from ...optimizers import Optimizer
 
@@ -24,6 +24,7 @@ class NumpyTrainer:
         self._graph = graph
         self._values: dict[str, NDArray[Any]] = dict(values)
         self._optimizer = Optimizer(optimizer, numbers)
+        self._statistics = statistics.find(graph)
 
     def step(self, inputs: Values, rate: float) -> NDArray[Any]:
         """Forward, back, and the optimizer's formula."""
@@ -33,6 +34,7 @@ class NumpyTrainer:
         for name, array in self._optimizer.step(self._values, gradients, rate).items():
             # formulas of numbers and float32 arrays may yield more bits
             self._values[name] = array.astype(self._values[name].dtype, copy=False)
+        self._values.update(statistics.follow(self._statistics, values, results))
         loss: NDArray[Any] = results[self._graph.require_loss()]
         return loss
 
@@ -43,4 +45,5 @@ class NumpyTrainer:
 
     def parameters(self) -> dict[str, NDArray[Any]]:
         """The arrays."""
-        return {name: self._values[name] for name in self._graph.trainable}
+        moved = (name for one in self._statistics for name in one.names)
+        return {name: self._values[name] for name in (*self._graph.trainable, *moved)}

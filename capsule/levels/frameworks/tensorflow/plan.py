@@ -106,15 +106,15 @@ class Plan:
         return tuple(held[name] for name in self._results)
 
     def gradients(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
-        """The first result, and its gradients by the trained parameters, from a tape of its own."""
+        """The results, and the first one's gradients by the trained parameters, from a tape."""
         by = dict(zip(self.taken, operands))
         sources = [by[name] for name in self._trained]
         with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            (loss,) = self.forward(*operands)
+            loss, *others = self.forward(*operands)
         gradients = tape.gradient(loss, sources, unconnected_gradients="zero")
         # the gradient of a table comes as rows and their numbers
-        return (loss, *map(tensorflow.convert_to_tensor, gradients))
+        return (loss, *others, *map(tensorflow.convert_to_tensor, gradients))
 
     def in_order(self, results: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
         """Results, and gradients behind them, to be read in the graph's order of axes."""

@@ -13,6 +13,7 @@ from typing import Any, Callable
 import tensorflow
 
 from ...catalog.training import Numbers
+from ...graphs import statistics
 from ...graphs.graph import Graph
 from ...optimizers import FORMULAS, State, Step, slots
 from ..base import NativeTensor
@@ -28,8 +29,12 @@ class TensorFlowTrainer:
     def __init__(
         self, graph: Graph, values: Values, optimizer: str, numbers: Numbers, *, compiled: bool
     ) -> None:
+        self._kept = statistics.find(graph)
         self._constants = {name: values[name] for name in graph.parameters}
         self._leaves = {name: self._constants.pop(name) for name in graph.trainable}
+        self._statistics = {
+            name: self._constants.pop(name) for one in self._kept for name in one.names
+        }
         self._states: dict[str, State] = {
             name: (tensorflow.zeros_like(leaf),) * slots(optimizer, numbers)
             for name, leaf in self._leaves.items()
@@ -39,8 +44,8 @@ class TensorFlowTrainer:
         self._optimizer = optimizer
         self._numbers = numbers
         self._compiled = compiled
-        loss = (graph.require_loss(),)
-        self._plan = Plan(graph, graph.training, loss, graph.trainable, compiled=compiled)
+        results = (graph.require_loss(), *(one.source for one in self._kept))
+        self._plan = Plan(graph, graph.training, results, graph.trainable, compiled=compiled)
         self._function = self._wrap(self._step)
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any]]] = {}
@@ -51,8 +56,8 @@ class TensorFlowTrainer:
         dtype = next(iter(self._leaves.values())).dtype
         # as tensors, for numbers would make a function each
         numbers = (tensorflow.constant(number, dtype) for number in (rate, self._number))
-        loss, self._leaves, self._states = self._function(
-            self._leaves, self._states, dict(inputs), *numbers
+        loss, self._leaves, self._states, self._statistics = self._function(
+            self._leaves, self._states, self._statistics, dict(inputs), *numbers
         )
         return loss
 
@@ -63,11 +68,11 @@ class TensorFlowTrainer:
             plan = Plan(graph, graph.nodes, results, (), compiled=self._compiled)
             self._evaluations[id(graph)] = graph, self._wrap(partial(_run, plan, plan.forward))
         _, function = self._evaluations[id(graph)]
-        return tuple(function({**self._constants, **self._leaves, **inputs}))
+        return tuple(function({**self._constants, **self.parameters(), **inputs}))
 
     def parameters(self) -> dict[str, NativeTensor]:
         """The tensors."""
-        return dict(self._leaves)
+        return {**self._leaves, **self._statistics}
 
     def _wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = tensorflow.function(
@@ -79,19 +84,27 @@ class TensorFlowTrainer:
         self,
         leaves: dict[str, NativeTensor],
         states: dict[str, State],
+        before: dict[str, NativeTensor],
         inputs: dict[str, NativeTensor],
         rate: NativeTensor,
         number: NativeTensor,
-    ) -> tuple[NativeTensor, dict[str, NativeTensor], dict[str, State]]:
+    ) -> tuple[NativeTensor, dict[str, NativeTensor], dict[str, State], dict[str, NativeTensor]]:
         values = {**self._constants, **leaves, **inputs}
-        loss, *gradients = _run(self._plan, self._plan.gradients, values)
+        loss, *rest = _run(self._plan, self._plan.gradients, values)
+        sources, gradients = rest[: len(self._kept)], rest[len(self._kept) :]
         step = Step(self._numbers, rate, number, tensorflow.sqrt)
         moved, kept = {}, {}
         for name, gradient in zip(self._trainable, gradients):
             leaf = leaves[name]
             change, kept[name] = FORMULAS[self._optimizer](step, states[name], leaf, gradient)
             moved[name] = leaf + change
-        return loss, moved, kept
+        followed: dict[str, NativeTensor] = {}
+        for one, x in zip(self._kept, sources):
+            of_batch = tensorflow.nn.moments(x, statistics.AXES)
+            count = x.shape.num_elements() // x.shape[1]
+            after = statistics.move([before[name] for name in one.names], of_batch, count)
+            followed.update(zip(one.names, after))
+        return loss, moved, kept, followed
 
 
 def _run(

@@ -11,6 +11,8 @@ from torch.nn import functional
 
 from ...catalog.training import Numbers
 from ...graphs.graph import Graph, Node
+from ...graphs.statistics import SHARE, Kept
+from ...operators.normalization import EPSILON
 from ..base import Call, FrameworkError, NativeTensor, Trainer
 from . import operators
 
@@ -76,14 +78,19 @@ def make_training(graph: Graph, values: Values, compiler: Compile | None = None)
 
 
 def trace(
-    graph: Graph, nodes: tuple[Node, ...], outputs: tuple[str, ...]
+    graph: Graph,
+    nodes: tuple[Node, ...],
+    outputs: tuple[str, ...],
+    kept: Iterable[Kept] = (),
 ) -> tuple[Callable[..., Any], list[str]]:
     """One Python function with a line per call of torch, and the names of what it takes.
 
     Running such a line costs tens of nanoseconds less than a loop over nodes does, and the compiler
-    can read it.
+    can read it. The tensors of statistics in `kept` are changed by each call.
     """
-    read = {name for node in nodes for name in node.inputs} | set(outputs)
+    moved = {one.node: one.names for one in kept}
+    read = {name for node in nodes for name in (*node.inputs, *moved.get(node.name, ()))}
+    read |= set(outputs)
     taken = [name for name in (*graph.inputs, *graph.parameters) if name in read]
     recorded = fx.Graph()
     tracer = fx.proxy.GraphAppendingTracer(recorded)
@@ -97,6 +104,10 @@ def trace(
         function, operands = OPERATIONS[node.operator](
             node.sizes, *(proxies[name] for name in node.inputs)
         )
+        if node.name in moved:
+            x, w, b = (proxies[name] for name in node.inputs)
+            statistics = (proxies[name] for name in moved[node.name])
+            operands = (x, *statistics, w, b, True, SHARE, EPSILON)
         proxies[node.name] = function(*operands)
     recorded.output(tuple(proxies[name].node for name in outputs))
     return fx.GraphModule({}, recorded).forward, taken

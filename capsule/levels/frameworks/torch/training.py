@@ -8,6 +8,7 @@ from typing import Any, Callable
 import torch
 
 from ...catalog.training import Numbers
+from ...graphs import statistics
 from ...graphs.graph import Graph
 from ..base import NativeTensor
 from .networks import Compile, trace
@@ -29,8 +30,10 @@ class TorchTrainer:
         self._leaves = {
             name: values[name].detach().clone().requires_grad_() for name in graph.trainable
         }
-        self._values = {**values, **self._leaves}
-        forward, self._taken = trace(graph, graph.training, (graph.require_loss(),))
+        kept = statistics.find(graph)
+        self._statistics = {name: values[name].clone() for one in kept for name in one.names}
+        self._values = {**values, **self._leaves, **self._statistics}
+        forward, self._taken = trace(graph, graph.training, (graph.require_loss(),), kept)
         self._forward = compiler(forward) if compiler else forward
         self._optimizer = OPTIMIZERS[optimizer](self._leaves.values(), numbers)
         # by the identity of a graph, which is kept so that no other one gets it
@@ -58,8 +61,8 @@ class TorchTrainer:
             return tuple(function(*(values[name] for name in taken)))
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The leaves."""
-        return dict(self._leaves)
+        """The leaves, and what calls have changed."""
+        return {**self._leaves, **self._statistics}
 
 
 def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:

@@ -1,0 +1,119 @@
+"""What a network that normalizes by batch keeps of its training's batches, and inference by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .graph import Graph
+
+Values = Mapping[str, Any]
+
+SHARE = 0.1
+"""Of a batch's statistics in what is kept after its step, as in PyTorch (its `momentum`)."""
+
+AXES = (0, 2, 3)
+"""Of (n, c, h, w), that the statistics are taken over."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The statistics of one normalization.
+
+    Attributes:
+        node: Name of the `batch_norm`.
+        source: Name of the value that it normalizes.
+        mean: Name of the parameter that keeps the mean of each channel.
+        variance: Name of that which keeps the variance.
+    """
+
+    node: str
+    source: str
+    mean: str
+    variance: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of both parameters."""
+        return self.mean, self.variance
+
+
+def find(graph: Graph) -> tuple[Kept, ...]:
+    """The statistics that training moves, in the order of its nodes.
+
+    Raises:
+        ValueError: A normalization by batch has no form for inference.
+    """
+    nodes = {node.name: node for node in graph.nodes}
+    every = []
+    for node in graph.training:
+        if node.operator == "batch_norm":
+            twin = nodes.get(f"{node.name}.inference")
+            if twin is None:
+                raise ValueError(f"{node.name} of {graph.name} is not there for inference")
+            every.append(Kept(node.name, node.inputs[0], *twin.inputs[3:5]))
+    return tuple(every)
+
+
+def evaluation(graph: Graph) -> Graph:
+    """The network with a loss that is taken as outputs are: by kept statistics.
+
+    Raises:
+        ValueError: See `find`.
+    """
+    twins = {one.node: f"{one.node}.inference" for one in find(graph)}
+    nodes = {node.name: node for node in graph.inference}
+    known = {node.name: node for node in graph.nodes}
+    for node in graph.training:
+        twin = f"{node.name}.inference"
+        inputs = tuple(twins.get(name, name) for name in node.inputs)
+        if node.name in twins:
+            nodes.setdefault(twin, known[twin])
+        elif inputs == node.inputs:
+            nodes.setdefault(node.name, node)
+        else:
+            twins[node.name] = twin
+            nodes.setdefault(twin, replace(node, name=twin, inputs=inputs))
+    loss = graph.require_loss()
+    return replace(graph, nodes=tuple(nodes.values()), loss=twins.get(loss, loss))
+
+
+def follow(kept: Iterable[Kept], values: Values, results: Values) -> dict[str, Any]:
+    """What is kept after a step of numpy's, arrays by name, in the dtype that each was kept in.
+
+    Args:
+        kept: Of the network.
+        values: Inputs and parameters of the step, by name.
+        results: The value of each node.
+
+    Raises:
+        ValueError: See `move`.
+    """
+    moved = {}
+    for one in kept:
+        x = results[one.source] if one.source in results else values[one.source]
+        before = [values[name] for name in one.names]
+        after = move(before, (x.mean(AXES), x.var(AXES)), x.size // x.shape[1])
+        for name, array, old in zip(one.names, after, before):
+            moved[name] = array.astype(old.dtype, copy=False)
+    return moved
+
+
+def move(before: Sequence[Any], of_batch: Sequence[Any], count: int) -> tuple[Any, Any]:
+    """Kept statistics after a step, arrays of any kind.
+
+    Args:
+        before: Mean and variance as they were kept.
+        of_batch: Those of the batch, the variance over `count`.
+        count: Elements of the batch in each channel; what is kept is the variance over one less.
+
+    Raises:
+        ValueError: One element has no variance.
+    """
+    if count < 2:
+        raise ValueError("one value in a channel has no variance: take a larger batch")
+    mean, variance = before
+    batch_mean, batch_variance = of_batch
+    unbiased = batch_variance * (count / (count - 1))
+    return mean + SHARE * (batch_mean - mean), variance + SHARE * (unbiased - variance)
