@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 
 from capsule.levels import streams as words
-from capsule.levels.data import generators
+from capsule.levels.data import generators, tasks
 from tests.support.properties import examples
 
 GOLDEN: list[tuple[str, dict[str, int], str]] = [
@@ -66,6 +66,16 @@ GOLDEN: list[tuple[str, dict[str, int], str]] = [
         "sha256:36e4c2e8e9d6486d2ba5c5eccb0d4c3e0a7481d3662252a92facb1c00a90401c",
     ),
     (
+        "markov",
+        {},
+        "sha256:b295db8c255b8b00a41b87c34205440662de5f75df579d67f84ee42ef027edfd",
+    ),
+    (
+        "markov",
+        {"samples": 9, "test_samples": 5, "length": 7, "vocabulary": 5, "seed": 4294967295},
+        "sha256:93df40ad62b4e27e784e58d5581298c0474175c59ca53f0608a6e2ed252ddf5f",
+    ),
+    (
         "regression",
         {},
         "sha256:0da604cbaf0704010f10d99f1ac5b534d3cd90cec55d9b91a992021bbdee58e9",
@@ -96,7 +106,7 @@ except ImportError:
 if sys.argv[1] == "features":
     print(",".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)))
 else:
-    from capsule.levels.data import generators
+    from capsule.levels.data import generators, tasks
     left = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
     print(json.dumps([left, [
         generators.digest(generators.generate(name, parameters))
@@ -125,9 +135,9 @@ def test_the_same_bytes_without_the_vector_instructions_of_this_cpu() -> None:
 
 def test_generators_use_only_what_every_cpu_computes_alike() -> None:
     # these move elements, or compute with whole numbers
-    allowed = {"arange", "asarray", "empty", "full", "load", "minimum", "random", "roll"}
+    allowed = {"arange", "asarray", "empty", "full", "load", "minimum", "random", "roll", "where"}
     allowed |= {"float32", "float64", "int64", "uint64"}
-    for path in map(inspect.getfile, (generators, words)):
+    for path in map(inspect.getfile, (generators, tasks, words)):
         for node in ast.walk(ast.parse(Path(path).read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 if node.value.id == "numpy":
@@ -177,7 +187,7 @@ def test_another_seed_makes_other_data(name: str) -> None:
         (
             "blobs",
             {},
-            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, regression",
+            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, markov, regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
         ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),
@@ -266,3 +276,32 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     numpy.save(tmp_path / "x.npy", numpy.array([{}]), allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle"):
         generators.read(tmp_path)
+
+
+def test_two_tokens_before_say_more_than_one() -> None:
+    made = generators.generate("markov", {"samples": 400, "length": 50, "vocabulary": 8})
+    token, label = (made[name].reshape(400, 50) for name in ("token", "label"))
+    assert (token[:, 1:] == label[:, :-1]).all()
+    shares = []
+    for code in (8 * token[:, :-1] + token[:, 1:], token[:, 1:]):
+        counts = numpy.zeros((64, 8))
+        numpy.add.at(counts, (code.ravel(), label[:, 1:].ravel()), 1)
+        shares.append(counts.max(axis=1).sum() / counts.sum())
+    # 3 of 4, and where the rest is the same token by chance
+    assert 0.74 < shares[0] < 0.82
+    assert shares[1] < 0.6
+
+
+def test_storms_stand_out_of_their_background() -> None:
+    made = generators.generate("storms", {"samples": 60, "test_samples": 1})
+    maps, labels = made["map"], made["label"].reshape(60, 32, 48)
+    assert set(labels.ravel()) == {0, 1, 2}
+    assert 0.85 < (labels == 0).mean() < 0.95
+    means = numpy.array(
+        [maps.transpose(1, 0, 2, 3)[:, labels == kind].mean(1) for kind in range(3)]
+    )
+    assert abs(means[0]).max() < 0.1
+    due = numpy.array(
+        [[((channel * kind) % 5 - 2) / 2 for channel in range(16)] for kind in (1, 2)]
+    )
+    numpy.testing.assert_allclose(means[1:], due, atol=0.15)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..streams import fractions, normals, words
-
-Arrays = dict[str, Any]
+from . import tasks
+from .tasks import Arrays
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -195,125 +195,6 @@ def _regression(samples: int, features: int, seed: int) -> Arrays:
     return {"x": x.astype(numpy.float32), "y": y.astype(numpy.float32)}
 
 
-def _glyphs(
-    samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
-) -> Arrays:
-    """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
-
-    The noise is three times as strong as the picture, else no network of any size would err.
-    """
-    import numpy
-
-    label = f"capsule-glyphs-1\n{seed}\n"
-    coarse = normals(f"{label}pictures", classes * channels * 36).reshape(-1, 6, 6)
-    wide = side + 2 * _SHIFT
-    pictures = _enlarge(coarse, wide).reshape(classes, channels, wide, wide)
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        chosen = words(f"{label}{prefix}label", count) % numpy.uint64(classes)
-        moves = words(f"{label}{prefix}shift", 2 * count).reshape(2, count)
-        down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
-        bright = 0.5 + fractions(f"{label}{prefix}bright", count, "float32")
-        noise = normals(f"{label}{prefix}noise", count * channels * side * side)
-        rows = down[:, None, None, None] + numpy.arange(side)[:, None]
-        columns = right[:, None, None, None] + numpy.arange(side)
-        y = chosen.astype(numpy.int64)
-        every = numpy.arange(channels)[:, None, None]
-        shown = pictures[y[:, None, None, None], every, rows, columns]
-        shown = shown * bright[:, None, None, None]
-        image = shown + 3 * noise.reshape(count, channels, side, side)
-        arrays[f"{prefix}image"] = image.astype(numpy.float32)
-        arrays[f"{prefix}label"] = y
-    return arrays
-
-
-def _enlarge(coarse: Any, side: int) -> Any:
-    """Squares of (n, k, k) as (n, side, side), straight lines between their points."""
-    import numpy
-
-    last = coarse.shape[-1] - 1
-    for axis in (1, 2):
-        # in whole numbers, of which every quotient is rounded once
-        place = numpy.arange(side) * last
-        low = numpy.minimum(place // (side - 1), last - 1)
-        part = (place - low * (side - 1)) / (side - 1)
-        part = part[:, None] if axis == 1 else part
-        coarse = coarse.take(low, axis) * (1 - part) + coarse.take(low + 1, axis) * part
-    return coarse
-
-
-def _universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
-    """Noise fields whose strength, smoothness, skewness and growth from channel to channel are to
-    be told from them: the shape of CosmoFlow's task, with nothing of its physics.
-    """
-    import numpy
-
-    label = f"capsule-universe-1\n{seed}\n"
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        target = 2 * fractions(f"{label}{prefix}target", 4 * count, "float32").reshape(count, 4) - 1
-        volume = numpy.empty((count, 4, side, side, side), numpy.float32)
-        for index, (strength, smoothness, skewness, growth) in enumerate(target):
-            noise = normals(f"{label}{prefix}noise {index}", side**3).reshape((side,) * 3)
-            part = (1 + smoothness) / 2
-            field = (1 - part) * noise + part * 4 * _smooth(noise)
-            field = (1 + strength / 2) * field
-            field = field + (1 + skewness) / 4 * field * field
-            for channel in range(4):
-                volume[index, channel] = field * (1 + growth * channel / 4)
-        arrays[f"{prefix}volume"] = volume
-        arrays[f"{prefix}target"] = target.astype(numpy.float32)
-    return arrays
-
-
-def _storms(samples: int, test_samples: int, height: int, width: int, seed: int) -> Arrays:
-    """Maps of smooth noise with up to two discs and one band, each raised in channels of its own
-    and lowered in others: the shape of DeepCAM's task, with nothing of its weather. About 2 % of
-    the pixels are a disc's and 10 % the band's, so that most of a map is background.
-    """
-    import numpy
-
-    label = f"capsule-storms-1\n{seed}\n"
-    row, column = numpy.arange(height)[:, None], numpy.arange(width)
-    radius = max(2, min(height, width) // 10)
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        maps = numpy.empty((count, _CHANNELS, height, width), numpy.float32)
-        labels = numpy.full((count, height, width), 0, numpy.int64)
-        drawn = words(f"{label}{prefix}places", 7 * count).reshape(count, 7)
-        for index, places in enumerate((drawn >> numpy.uint64(11)).tolist()):
-            noise = normals(f"{label}{prefix}noise {index}", _CHANNELS * height * width)
-            field = noise.reshape(_CHANNELS, height, width)
-            field = (field + numpy.roll(field, 1, 1) + numpy.roll(field, 1, 2)) / 2
-            chosen = labels[index]
-            # from the left edge to the right one, rising or falling by at most half the height
-            middle = places[0] % height * (width - 1) + (places[1] % height - height // 2) * column
-            chosen[abs(row * (width - 1) - middle) < radius * (width - 1) // 2] = 2
-            for down, right in (places[2:4], places[4:6])[: places[6] % 3]:
-                apart = (row - down % height) ** 2 + (column - right % width) ** 2
-                chosen[apart < radius**2] = 1
-            for kind in (1, 2):
-                for channel in range(_CHANNELS):
-                    # strongest in the first channels of each kind, absent from the last
-                    strength = ((channel * kind) % 5 - 2) / 2
-                    field[channel] = field[channel] + strength * (chosen == kind)
-            maps[index] = field
-        arrays[f"{prefix}map"] = maps
-        arrays[f"{prefix}label"] = labels.reshape(-1)
-    return arrays
-
-
-def _smooth(field: Any) -> Any:
-    """The mean of each element and its neighbours in a ring, along one axis after the other."""
-    import numpy
-
-    for axis in range(field.ndim):
-        field = field + numpy.roll(field, 1, axis) + numpy.roll(field, -1, axis)
-    return field / 27
-
-
-_SHIFT = 2
-_CHANNELS = 16
 _SEED = Parameter("seed", 0, 0, 2**32 - 1)
 
 GENERATORS: dict[str, Generator] = {
@@ -342,7 +223,7 @@ GENERATORS: dict[str, Generator] = {
                 Parameter("channels", 1, 1, 2**10),
                 _SEED,
             ),
-            _glyphs,
+            tasks.glyphs,
         ),
         Generator(
             "universe",
@@ -354,7 +235,7 @@ GENERATORS: dict[str, Generator] = {
                 Parameter("side", 32, 8, 2**8),
                 _SEED,
             ),
-            _universe,
+            tasks.universe,
         ),
         Generator(
             "storms",
@@ -367,7 +248,20 @@ GENERATORS: dict[str, Generator] = {
                 Parameter("width", 48, 16, 2**12),
                 _SEED,
             ),
-            _storms,
+            tasks.storms,
+        ),
+        Generator(
+            "markov",
+            "sequences of tokens: token int64 (samples * length) and label, the next one of each,"
+            " the same as test_token and test_label",
+            (
+                Parameter("samples", 1_000, 1, 2**24),
+                Parameter("test_samples", 200, 1, 2**24),
+                Parameter("length", 32, 2, 2**16),
+                Parameter("vocabulary", 16, 2, 2**12),
+                _SEED,
+            ),
+            tasks.markov,
         ),
         Generator(
             "regression",
