@@ -187,7 +187,8 @@ def test_another_seed_makes_other_data(name: str) -> None:
         (
             "blobs",
             {},
-            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, markov, regression",
+            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, markov,"
+            " regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
         ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),
