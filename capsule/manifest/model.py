@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.manifest.kinds import Subject
+from capsule.manifest.kinds import Recipe, Subject
 
 if TYPE_CHECKING:
     from capsule.manifest.sources import Source
@@ -317,6 +317,11 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+
+    @property
+    def trains(self) -> bool:
+        """Whether a recipe is trained."""
+        return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_texts(self) -> bool:

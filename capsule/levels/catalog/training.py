@@ -79,6 +79,9 @@ QUALITY = {
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 
+ORDERED_EPOCHS = 2
+"""Epochs of which the order of samples is told, or as many as there are."""
+
 JUDGED_STEPS = 3
 """Steps that are held to the reference."""
 
@@ -157,6 +160,9 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call"),
         MetricFacts("data_share", "1", "lower", "machine", 0.0, "call"),
         MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
+        MetricFacts("training_samples", "1", "none", "portable", 1.0, "trial"),
+        MetricFacts("order_fingerprint", "1", "none", "portable", 1.0, "trial"),
+        MetricFacts("test_fingerprint", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
         MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
         MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),

@@ -7,7 +7,7 @@ evaluation; `epoch_time` is that of the training alone, waiting for data include
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from time import perf_counter
@@ -95,6 +95,10 @@ class _Progress:
     """What is known of a training that is under way."""
 
     trained_seconds: float = 0.0
+    order: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
+    """Of the numbers of the samples, as they were taken in the first epochs."""
+    test: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
+    """Of what the first evaluation was made with."""
     reached: tuple[int, float] | None = None
     """Epoch and seconds of training at which the target was first met."""
 
@@ -194,11 +198,13 @@ def _train(trial: _Prepared) -> None:
     progress = _Progress()
     qualities = []
     for epoch in range(1, recipe.epochs + 1):
-        loss, seconds, waited = _epoch(trial, trainer, epoch)
+        loss, seconds, waited, order = _epoch(trial, trainer, epoch)
+        if epoch <= training.ORDERED_EPOCHS:
+            progress.order.add("order", order)
         progress.trained_seconds += seconds
         report.point("train_loss", epoch, loss)
         with report.pause():
-            test_loss, quality = _evaluate(trial, trainer)
+            test_loss, quality = _evaluate(trial, trainer, progress.test if epoch == 1 else None)
         report.point("loss", epoch, test_loss)
         report.point(trial.quality, epoch, quality)
         report.samples("epoch_time", [seconds])
@@ -215,6 +221,9 @@ def _train(trial: _Prepared) -> None:
         report.samples(f"final_{trial.quality}", [sum(last) / len(last)])
         report.samples(f"best_{trial.quality}", [best])
     trained = trial.graph(1).trainable
+    report.samples("training_samples", [trial.train.count])
+    report.samples("order_fingerprint", [progress.order.value()])
+    report.samples("test_fingerprint", [progress.test.value()])
     report.samples("parameters", [sum(prod(trial.parameters[name].shape) for name in trained)])
     if recipe.target:
         if progress.reached is None:
@@ -228,26 +237,40 @@ def _train(trial: _Prepared) -> None:
         report.samples("time_to_target", [seconds])
 
 
-def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> tuple[float, float, float]:
-    """Train on every whole batch once: mean loss, seconds, and those of waiting for data."""
-    losses, waited = [], 0.0
+def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> tuple[float, float, float, Any]:
+    """Train on every whole batch once.
+
+    Returns:
+        The mean loss, seconds, those of waiting for data, and the numbers of the samples in the
+        order in which they were taken.
+    """
+    import numpy
+
+    losses, waited, taken = [], 0.0, []
     batch, framework = trial.recipe.batch, trial.framework
     began = perf_counter()
     order = samplers.shuffle(trial.train.count, trial.seed, epoch - 1)
     for step in range(trial.steps):
         wait_began = perf_counter()
-        inputs = trial.place(trial.train.take(order[step * batch : (step + 1) * batch]))
+        indices = order[step * batch : (step + 1) * batch]
+        inputs = trial.place(trial.train.take(indices))
+        taken.append(indices)
         waited += perf_counter() - wait_began
         losses.append(trainer.step(inputs, trial.rate((epoch - 1) * trial.steps + step)))
     if framework.synchronize:
         framework.synchronize()
     seconds = perf_counter() - began
     total = sum(float(framework.to_numpy(loss)) for loss in losses)
-    return total / len(losses), seconds, waited
+    return total / len(losses), seconds, waited, numpy.concatenate(taken)
 
 
-def _evaluate(trial: _Prepared, trainer: Trainer) -> tuple[float, float]:
-    """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
+def _evaluate(
+    trial: _Prepared, trainer: Trainer, fingerprint: samplers.Fingerprint | None
+) -> tuple[float, float]:
+    """Loss and quality over all test data; a rest that fills no batch counts as what it is.
+
+    What was judged by is added to the fingerprint.
+    """
     quality = Quality(trial.quality)
     total = 0.0
     for indices in _batches(trial.test.count, trial.recipe.batch):
@@ -255,6 +278,9 @@ def _evaluate(trial: _Prepared, trainer: Trainer) -> tuple[float, float]:
         *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
         quality.add(trial.framework.to_numpy(outputs[0]), inputs)
+        if fingerprint is not None:
+            for name, array in inputs.items():
+                fingerprint.add(name, array)
     return total / trial.test.count, quality.value()
 
 

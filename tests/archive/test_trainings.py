@@ -1,0 +1,146 @@
+"""Capsules of trainings: what their ends are held to, whatever hashes say."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule import archive
+from capsule.archive import trainings
+from capsule.errors import DamagedError
+from capsule.levels.data import samplers
+from capsule.record import Record, Samples
+from tests.support.capsules import carry, forge
+from tests.support.command import User
+
+RECIPE: dict[str, Any] = {
+    "id": "digits",
+    "level": 2,
+    "network": "lenet",
+    "datasets": ["glyphs"],
+    "frameworks": ["numpy"],
+    "batch": 20,
+    "epochs": 5,
+    "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
+    "target": {"metric": "accuracy", "at_least": 0.4},
+    "cases": [{"side": 12, "classes": 3}],
+}
+MANIFEST: dict[str, Any] = {
+    "name": "small",
+    "title": "A small training",
+    "authors": [{"name": "Ada Author"}],
+    "license": "CC0-1.0",
+    "seeds": [1, 2],
+    "datasets": {
+        "glyphs": {
+            "generator": "glyphs",
+            "samples": 90,
+            "test_samples": 30,
+            "side": 12,
+            "classes": 3,
+        }
+    },
+}
+
+
+def train(folder: Path, **fields: Any) -> Path:
+    user = User.make(folder)
+    manifest = {**MANIFEST, "benchmarks": [{**RECIPE, **fields}]}
+    (user.folder / "small.json").write_text(json.dumps(manifest))
+    ended = user.run("run", "small.json", "--runtime", "host", "--output", "small.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    return user.folder / "small.capsule.zip"
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("small"))
+
+
+def with_values(name: str, change: Callable[[list[float]], list[float]]) -> Any:
+    """Other values of one metric in the first trial."""
+
+    def forged(record: Record) -> Record:
+        samples: list[Samples] = list(record.samples)
+        place = next(
+            number for number, line in enumerate(samples) if line.metric.endswith(f"/{name}")
+        )
+        changed = change(list(samples[place].values))
+        line = replace(samples[place], values=tuple(changed))
+        if line.steps is not None and len(changed) < len(line.steps):
+            parts = {part: getattr(line, part) for part in ("steps", "wall", "active")}
+            line = replace(line, **{part: values[: len(changed)] for part, values in parts.items()})
+        samples[place] = line
+        return replace(record, samples=tuple(samples))
+
+    return forged
+
+
+def test_an_honest_training_says_what_follows(sealed: Path) -> None:
+    with archive.read(sealed) as capsule:
+        assert list(trainings.faults(capsule.record)) == []
+        assert trainings.count(capsule.record) == 2
+        assert any("for 2 of them the order of samples" in fact for fact in capsule.facts())
+
+
+FORGED = [
+    ("final_accuracy", lambda values: [values[0] + 0.01], "final_accuracy is .* follows from its"),
+    ("best_accuracy", lambda values: [1.0], "best_accuracy is 1, and"),
+    ("accuracy", lambda values: [*values[:-1], 0.99], "final_accuracy is"),
+    ("accuracy", lambda values: values[:-1], "completed with 4 of 5 epochs"),
+    ("epochs_to_target", lambda values: [values[0] + 1], "epochs_to_target is"),
+    ("samples_to_target", lambda values: [values[0] + 20], "samples_to_target is"),
+    ("time_to_target", lambda values: [values[0] / 2], "time_to_target is"),
+    ("accuracy", lambda values: [0.1] * len(values), "has not reached its target"),
+    ("training_samples", lambda values: [80.0], "training_samples is 80, and 90 is what its gen"),
+    ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), FORGED)
+def test_what_does_not_follow_is_damage(
+    sealed: Path, tmp_path: Path, name: str, change: Any, message: str
+) -> None:
+    path = tmp_path / "forged.capsule.zip"
+    with archive.read(sealed) as capsule:
+        forge(with_values(name, change)(capsule.record), carry(capsule), path)
+    with pytest.raises(DamagedError) as refusal:
+        archive.read(path).close()
+    assert re.search(message, " ".join(str(refusal.value).split()))
+
+
+def test_a_training_that_stops_ends_where_it_says(tmp_path: Path) -> None:
+    target = {"metric": "accuracy", "at_least": 0.4, "stop": True}
+    sealed = train(tmp_path, target=target)
+    with archive.read(sealed) as capsule:
+        for one in trainings.read(capsule.record):
+            assert one.series["accuracy"].values[-1] >= 0.4
+            assert one.series["epochs_to_target"].values == (len(one.series["accuracy"].values),)
+        longer = with_values("accuracy", lambda values: [0.9, *values[1:]])(capsule.record)
+    if any(len(one.series["accuracy"].values) > 1 for one in trainings.read(longer)):
+        assert any("went on behind its target" in fault for fault in trainings.faults(longer))
+
+
+def test_an_unshuffled_order_is_found(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy
+
+    with archive.read(sealed) as capsule:
+        record = capsule.record
+    monkeypatch.setattr(samplers, "shuffle", lambda count, seed, epoch: numpy.arange(count))
+    faults = list(trainings.faults(record))
+    assert len(faults) == 2
+    assert all("order_fingerprint" in fault for fault in faults)
+
+
+def test_more_orders_than_can_be_afforded_are_not_made_again(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with archive.read(sealed) as capsule:
+        record = capsule.record
+    monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
+    assert trainings.count(record) == 1
+    assert list(trainings.faults(record)) == []
