@@ -53,8 +53,10 @@ def faults(
     differences: list[str | None] = [consistency.levels_fault(record, payload)]
     differences += islice(consistency.dataset_faults(record, payload, sizes), _SHOWN)
     evidence = list(consistency.evidence_faults(record, payload))
-    differences += evidence or islice(_text_faults(record, load), _SHOWN)
-    differences += islice(_training_faults(record), _SHOWN)
+    differences += evidence or [
+        *islice(_text_faults(record, load), _SHOWN),
+        *islice(_training_faults(record, load), _SHOWN),
+    ]
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:
@@ -82,11 +84,11 @@ def _text_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> Iter
         yield from texts.faults(record, load)
 
 
-def _training_faults(record: Record) -> Iterator[str]:
+def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> Iterator[str]:
     if record.manifest.trains:
         from capsule.archive import trainings
 
-        yield from trainings.faults(record)
+        yield from trainings.faults(record, load)
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:

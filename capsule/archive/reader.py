@@ -104,10 +104,7 @@ class Capsule:
         if record.manifest.trains:
             from capsule.archive import trainings
 
-            facts.append(
-                "what trainings ended with follows from their curves, and for"
-                f" {trainings.count(record)} of them the order of samples from the seed"
-            )
+            facts.append(trainings.fact(record))
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:

@@ -1,25 +1,33 @@
 """What a training's samples say of themselves: final quality and targets from the curves they end,
-the order of samples from the seed. Made again, and compared.
+the ends of curves from what was predicted, the order of samples from the seed. Made again, and
+compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import isnan
+from math import isclose, isnan, prod
 
-from capsule.levels.catalog import training
-from capsule.levels.data import generators, samplers
+from capsule.levels.catalog import NETWORKS, training
+from capsule.levels.data import generators, predictions, samplers
 from capsule.manifest import Recipe
 from capsule.manifest.kinds import Settings
-from capsule.record import Record, Samples
+from capsule.manifest.sources import OUT
+from capsule.record import Attempt, Record, Samples
 
 MOST_ORDERED = 5_000_000
 """Samples of which the order is made again, a second's work."""
 
 Series = Mapping[str, Samples]
 """Of one attempt, by the name of the metric."""
+
+Load = Callable[[str], Iterable[bytes]]
+"""Gives the pieces of a file below `data/`."""
+
+_ROUNDING = 1e-9
+"""Share of a quality that sums in another order may differ by."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +40,11 @@ class Training:
         completed: Whether the attempt ended well.
         quality: Name of the metric that is the network's quality.
         settings: How it trains.
-        made: Samples for training that the manifest's generator makes; None for other data.
+        made: Samples for training and for testing that the manifest's generator makes; None for
+            other data.
+        choices: Predictions of one sample that are judged.
         series: What was reported.
+        predictions: Path below `data/` of what its last evaluations chose, None where not kept.
     """
 
     where: str
@@ -41,8 +52,10 @@ class Training:
     completed: bool
     quality: str
     settings: Settings
-    made: int | None
+    made: tuple[int, int] | None
+    choices: int
     series: Series
+    predictions: str | None
 
 
 def read(record: Record) -> Iterator[Training]:
@@ -59,42 +72,59 @@ def read(record: Record) -> Iterator[Training]:
         if line.metric.partition("/")[0] in recipes:
             key = line.trial, line.attempt, line.rank
             series.setdefault(key, {})[line.metric.rpartition("/")[2]] = line
-    completed = {(one.trial, one.attempt) for one in record.attempts if one.outcome == "completed"}
+    attempts = {(one.trial, one.attempt): one for one in record.attempts}
     made = {one.name: one for one in record.manifest.datasets}
     for (trial, attempt, _), lines in series.items():
         name, case, *_ = trial.split("/")
         benchmark, recipe = recipes[name]
         data = made[benchmark.datasets[0]]
-        count = None
+        counts = None
         if data.generator is not None:
-            count = generators.complete(data.generator, data.parameters)["samples"]
+            numbers = generators.complete(data.generator, data.parameters)
+            counts = numbers["samples"], numbers.get("test_samples", 0)
+        settings = recipe.settings[case]
+        sizes = NETWORKS[recipe.name].complete({**settings.sizes, "batch": 1})
         yield Training(
             where=f"{trial}, attempt {attempt}",
             seed=next(iter(lines.values())).seed,
-            completed=(trial, attempt) in completed,
+            completed=attempts[trial, attempt].outcome == "completed",
             quality=training.QUALITY[recipe.name],
-            settings=recipe.settings[case],
-            made=count,
+            settings=settings,
+            made=counts,
+            choices=training.choices(recipe.name, sizes),
             series=lines,
+            predictions=_predictions(attempts[trial, attempt]),
         )
 
 
-def faults(record: Record) -> Iterator[str]:
-    """Where what is told of a training is not what its own curves and its seed give."""
+def _predictions(attempt: Attempt) -> str | None:
+    name = OUT + predictions.path(*attempt.trial.split("/")[:2])
+    return next((one.path for one in attempt.evidence if one.name == name), None)
+
+
+def faults(record: Record, load: Load) -> Iterator[str]:
+    """Where what is told of a training is not what its predictions, curves and seed give."""
     budget = MOST_ORDERED
     for one in read(record):
         yield from _curve_faults(one)
         yield from _target_faults(one)
         yield from _count_faults(one)
+        yield from _prediction_faults(one, load)
         budget -= _order_cost(one)
         if budget >= 0:
             yield from _order_faults(one)
 
 
-def count(record: Record) -> int:
-    """Of how many trainings the order of samples was made again."""
-    costs = accumulate(map(_order_cost, read(record)))
-    return sum(cost <= MOST_ORDERED for cost in costs)
+def fact(record: Record) -> str:
+    """What reading has shown to hold of a record without faults."""
+    trainings = list(read(record))
+    ordered = sum(cost <= MOST_ORDERED for cost in accumulate(map(_order_cost, trainings)))
+    judged = sum(one.predictions is not None for one in trainings)
+    return (
+        f"what {len(trainings)} trainings ended with follows from their curves, for {judged} of"
+        f" them the last qualities from what was predicted, and for {ordered} the order of samples"
+        " from the seed"
+    )
 
 
 def _curve_faults(one: Training) -> Iterator[str]:
@@ -148,7 +178,33 @@ def _target_faults(one: Training) -> Iterator[str]:
 def _count_faults(one: Training) -> Iterator[str]:
     if one.made is not None:
         how = "is what its generator makes"
-        yield from _differs(one, "training_samples", float(one.made), how)
+        yield from _differs(one, "training_samples", float(one.made[0]), how)
+
+
+def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
+    from capsule import extraction
+
+    curve = one.series.get(one.quality)
+    if curve is None:
+        return
+    last = curve.values[-training.LAST :]
+    shape = (1 + len(last), one.made[1], one.choices) if one.made else None
+    if one.predictions is None:
+        if one.completed and shape and prod(shape) <= predictions.MOST_VALUES:
+            yield f"{one.where} completed, and what it predicted is not there"
+        return
+    try:
+        array = predictions.decode(extraction.take(load(one.predictions)))
+        due = predictions.qualities(one.quality, array)
+    except ValueError as error:
+        yield f"{one.where}: {one.predictions} cannot be judged: {error}"
+        return
+    if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
+        yield f"{one.where}: {one.predictions} is {array.shape}, not of its last evaluations"
+    for value, other in zip(last, due, strict=False):
+        # sums over batches and over all are rounded otherwise
+        if not isclose(value, other, rel_tol=_ROUNDING):
+            yield f"{one.where}: {one.quality} is {value:.9g}, and its predictions give {other:.9g}"
 
 
 def _order_faults(one: Training) -> Iterator[str]:

@@ -109,7 +109,7 @@ class Gatherer:
                 effective[group.framework] = {**journal.environment, **known}
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
-                (begun.number, trial): replace(one, evidence=_evidence(begun, journal))
+                (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
                 for trial, one in own.items()
             }
             samples += _samples(journal, own, group)
@@ -151,10 +151,11 @@ def _log_path(begun: Begun, rank: int, name: str) -> str:
     return f"logs/{prefix}{name}"
 
 
-def _evidence(begun: Begun, journal: Journal) -> tuple[Evidence, ...]:
+def _evidence(begun: Begun, journal: Journal, trial: str) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(path=_evidence_path(begun, text), name=text.name, rank=text.rank)
         for text in journal.texts
+        if text.trial in (None, trial)
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from capsule import leavings
 from capsule.execute import journal, reports
 from capsule.execute.log import cannot_write
-from capsule.execute.reports import Journal
+from capsule.execute.reports import Journal, Text
 from capsule.execute.workload import (
     INPUTS,
     Setting,
@@ -21,7 +23,9 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
+from capsule.levels.data import predictions
 from capsule.manifest import Command, Network, Operator, Recipe, recipes
+from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount
 
@@ -116,7 +120,14 @@ class LevelsWorkload:
             journal.read(files.journal, group.trials, rank=rank, ranks=group.ranks)
             for rank, files in enumerate(start.rank_files())
         ]
-        return reports.merge(journals, group.trials)
+        merged = reports.merge(journals, group.trials)
+        ended = {report.trial for report in merged.reports if report.outcome is not None}
+        trained = [
+            trial
+            for trial in group.trials
+            if trial.id in ended and isinstance(trial.benchmark.subject, Recipe)
+        ]
+        return replace(merged, texts=tuple(_find_predictions(start.rank(0), trained)))
 
 
 class Lines:
@@ -148,6 +159,18 @@ class Lines:
         with stream:
             stream.seek(self._offset)
             return stream.read(_LOOK_BYTES)
+
+
+def _find_predictions(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Text]:
+    """What trainings left of their last evaluations, for the reader to judge."""
+    for trial in trials:
+        name = predictions.path(trial.benchmark.id, trial.case.name)
+        stream = leavings.open_below(files.out, name)
+        if stream is not None:
+            with stream:
+                size_bytes = stream.seek(0, os.SEEK_END)
+            if size_bytes <= predictions.MOST_BYTES:
+                yield Text(name=f"{OUT}{name}", rank=0, path=files.out / name, trial=trial.id)
 
 
 def _trial_of_begin(line: bytes) -> str:

@@ -68,11 +68,13 @@ class Text:
         name: `stdout`, `stderr`, or `out/` and its path below the rank's out folder.
         rank: Whose.
         path: Where it lies.
+        trial: Id of the trial whose it is; None where it is that of every trial of the start.
     """
 
     name: str
     rank: int
     path: Path
+    trial: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic_ns
 
 from .journal import Samples
@@ -28,14 +29,19 @@ class Report:
     """
 
     def __init__(
-        self, write: Callable[[Samples], None], clock: Callable[[], int] = monotonic_ns
+        self,
+        write: Callable[[Samples], None],
+        clock: Callable[[], int] = monotonic_ns,
+        folder: Path | None = None,
     ) -> None:
         """Start the clocks.
 
         Args:
             write: Where values go.
             clock: Nanoseconds that never go back.
+            folder: Where files go; None where none is kept.
         """
+        self._folder = folder
         self._write = write
         self._clock = clock
         self._began = clock()
@@ -90,6 +96,21 @@ class Report:
         if place <= last:
             raise ValueError(f"{metric} was reported at step {place:g}, after step {last:g}")
         self._hand_on(Samples(metric, (float(value),), 0, (place,), (wall,), (active,)), place)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Leave a file behind as evidence of the trial.
+
+        Args:
+            name: Relative path, its parts separated by `/`.
+            data: What it holds.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        if self._folder is not None:
+            path = self._folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
 
     @contextmanager
     def pause(self) -> Iterator[None]:

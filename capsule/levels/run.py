@@ -47,7 +47,7 @@ def main(job_path: Path, journal_path: Path) -> int:
     try:
         job = read(job_path, os.environ)
         with Journal(journal_path) as journal:
-            _run(job, journal)
+            _run(job, journal, journal_path.parent)
     except (JobError, JournalError) as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, JobError) else 1
@@ -61,7 +61,7 @@ def _end_on_terminate() -> None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
 
 
-def _run(job: Job, journal: Journal) -> None:
+def _run(job: Job, journal: Journal, folder: Path) -> None:
     context = job.context
     # a framework's hundred thousands of objects stay, with a few thousand that nobody needs: no
     # collection looks at them, not while they come and not later
@@ -90,7 +90,7 @@ def _run(job: Job, journal: Journal) -> None:
             }
         )
         for trial in job.trials:
-            _run_trial(trial, framework, journal)
+            _run_trial(trial, framework, journal, folder)
     journal.bye()
 
 
@@ -104,9 +104,11 @@ def _environment(context: Context) -> dict[str, object]:
     }
 
 
-def _run_trial(trial: Trial, framework: frameworks.Framework, journal: Journal) -> None:
+def _run_trial(
+    trial: Trial, framework: frameworks.Framework, journal: Journal, folder: Path
+) -> None:
     journal.begin(trial.id)
-    report = Report(partial(journal.samples, trial.id))
+    report = Report(partial(journal.samples, trial.id), folder=folder)
     started = perf_counter()
     reason: str | None = None
     message = ""

@@ -12,10 +12,12 @@ import pytest
 from capsule import archive
 from capsule.archive import trainings
 from capsule.errors import DamagedError
-from capsule.levels.data import samplers
-from capsule.record import Record, Samples
+from capsule.levels.data import generators, predictions, samplers
+from capsule.record import File, Record, Samples
 from tests.support.capsules import carry, forge
 from tests.support.command import User
+
+Change = Callable[[Any], Any]
 
 RECIPE: dict[str, Any] = {
     "id": "digits",
@@ -61,6 +63,15 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("small"))
 
 
+def nothing(_: str) -> list[bytes]:
+    """Files in which there is nothing."""
+    return []
+
+
+def loader(capsule: archive.Capsule) -> trainings.Load:
+    return lambda path: [capsule.open(path)]
+
+
 def with_values(name: str, change: Callable[[list[float]], list[float]]) -> Any:
     """Other values of one metric in the first trial."""
 
@@ -82,9 +93,10 @@ def with_values(name: str, change: Callable[[list[float]], list[float]]) -> Any:
 
 def test_an_honest_training_says_what_follows(sealed: Path) -> None:
     with archive.read(sealed) as capsule:
-        assert list(trainings.faults(capsule.record)) == []
-        assert trainings.count(capsule.record) == 2
-        assert any("for 2 of them the order of samples" in fact for fact in capsule.facts())
+        assert list(trainings.faults(capsule.record, loader(capsule))) == []
+        words = " ".join(capsule.facts())
+    assert "for 2 of them the last qualities from what was predicted" in words
+    assert "for 2 the order of samples" in words
 
 
 FORGED = [
@@ -122,25 +134,80 @@ def test_a_training_that_stops_ends_where_it_says(tmp_path: Path) -> None:
             assert one.series["epochs_to_target"].values == (len(one.series["accuracy"].values),)
         longer = with_values("accuracy", lambda values: [0.9, *values[1:]])(capsule.record)
     if any(len(one.series["accuracy"].values) > 1 for one in trainings.read(longer)):
-        assert any("went on behind its target" in fault for fault in trainings.faults(longer))
+        faults = trainings.faults(longer, nothing)
+        assert any("went on behind its target" in fault for fault in faults)
+
+
+def with_predictions(path: Path, capsule: archive.Capsule, change: Change | None) -> None:
+    """The same capsule with other predictions of its first trial, or without them."""
+    name = next(one.path for one in capsule.record.attempts[0].evidence)
+    files = [one for one in carry(capsule) if one.path != name]
+    record = capsule.record
+    if change is None:
+        first, *others = record.attempts
+        record = replace(record, attempts=(replace(first, evidence=()), *others))
+    else:
+        changed = change(predictions.decode(capsule.open(name)).copy())
+        data = changed if isinstance(changed, bytes) else encode(changed)
+        files.append(File(path=name, source=data))
+    forge(record, files, path)
+
+
+def encode(array: Any) -> bytes:
+    return generators.npy_header(array.dtype.str, array.shape) + bytes(array.tobytes())
+
+
+def choose_rightly(array: Any) -> Any:
+    array[-1] = array[0]
+    return array
+
+
+def expect_what_was_chosen(array: Any) -> Any:
+    array[0] = array[-1]
+    return array
+
+
+PREDICTIONS: list[tuple[Change | None, str]] = [
+    (None, "completed, and what it predicted is not there"),
+    (choose_rightly, "accuracy is .*, and its predictions give 1"),
+    (expect_what_was_chosen, "accuracy is .*, and its predictions give 1"),
+    (lambda array: array[:-1], "not of its last evaluations"),
+    (lambda array: array[:, :-1], "not of its last evaluations"),
+    (lambda array: array.reshape(len(array), -1, 2), "not of its last evaluations"),
+    (lambda array: array.astype("<f4"), "it holds float32, and no accuracy"),
+    (lambda array: array.astype("<i8"), "it is not the file that a training keeps"),
+    (lambda array: encode(array)[:-1], "its length is not what its shape says"),
+    (lambda array: encode(array) + b"\0", "its length is not what its shape says"),
+    (lambda array: b"", "it is not the file that a training keeps"),
+    (lambda array: bytes(10_000_000), "it is not the file that a training keeps"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), PREDICTIONS)
+def test_a_quality_that_its_predictions_do_not_give_is_damage(
+    sealed: Path, tmp_path: Path, change: Change | None, message: str
+) -> None:
+    path = tmp_path / "forged.capsule.zip"
+    with archive.read(sealed) as capsule:
+        with_predictions(path, capsule, change)
+    with pytest.raises(DamagedError) as refusal:
+        archive.read(path).close()
+    assert re.search(message, " ".join(str(refusal.value).split()))
 
 
 def test_an_unshuffled_order_is_found(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy
 
-    with archive.read(sealed) as capsule:
-        record = capsule.record
     monkeypatch.setattr(samplers, "shuffle", lambda count, seed, epoch: numpy.arange(count))
-    faults = list(trainings.faults(record))
+    with pytest.raises(DamagedError) as refusal:
+        archive.read(sealed).close()
+    faults = re.findall("order_fingerprint is", str(refusal.value))
     assert len(faults) == 2
-    assert all("order_fingerprint" in fault for fault in faults)
 
 
 def test_more_orders_than_can_be_afforded_are_not_made_again(
     sealed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with archive.read(sealed) as capsule:
-        record = capsule.record
     monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
-    assert trainings.count(record) == 1
-    assert list(trainings.faults(record)) == []
+    with archive.read(sealed) as capsule:
+        assert "for 1 the order of samples" in trainings.fact(capsule.record)

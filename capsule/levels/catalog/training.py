@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Callable, Literal
 
 from .frameworks import FRAMEWORKS
 from .metrics import MetricFacts
@@ -76,6 +76,13 @@ QUALITY = {
 }
 """By network what says how good it is on data that it was not trained on."""
 
+_CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
+    "cosmoflow": lambda _: 4,
+    "deepcam": lambda sizes: sizes["height"] * sizes["width"],
+    "transformer": lambda sizes: sizes["length"],
+    "unet": lambda sizes: sizes["side"] ** 2,
+}
+
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 
@@ -129,6 +136,16 @@ def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[
 def is_error(quality: str) -> bool:
     """Whether less of a quality is better."""
     return quality == "mean_absolute_error"
+
+
+def choices(network: str, sizes: Mapping[str, int]) -> int:
+    """How many predictions of one sample are judged: pixels, tokens, numbers, or one class.
+
+    Args:
+        network: Key of `QUALITY`.
+        sizes: All of its options.
+    """
+    return _CHOICES[network](sizes) if network in _CHOICES else 1
 
 
 def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts, ...]:

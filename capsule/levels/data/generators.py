@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,21 +127,30 @@ def digest(arrays: Mapping[str, Any]) -> str:
 def write(arrays: Mapping[str, Any], folder: Path) -> None:
     """Write each array to `<name>.npy` in an existing folder, the same bytes everywhere.
 
-    The header is written here, in version 1.0 of the format: numpy has changed its padding.
-
     Raises:
         ValueError: As `digest`.
         OSError: A file cannot be written.
     """
     for name in sorted(arrays):
         array = _plain(name, arrays[name])
-        shape = f"({array.shape[0]},)" if array.ndim == 1 else str(tuple(array.shape))
-        header = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-        # magic, length and header together fill whole blocks of 64 bytes, the last byte a newline
-        text = header.encode("ascii").ljust(-(len(header) + 11) % 64 + len(header)) + b"\n"
         with (folder / f"{name}.npy").open("wb") as file:
-            file.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+            file.write(npy_header(array.dtype.str, array.shape))
             file.write(array.data)
+
+
+def npy_header(kind: str, shape: Sequence[int]) -> bytes:
+    """What stands before the elements of a C-ordered array in version 1.0 of NumPy's format.
+
+    It is made here, for numpy has changed its padding.
+
+    Args:
+        kind: NumPy's type string.
+        shape: Lengths of the axes.
+    """
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    # magic, length and header together fill whole blocks of 64 bytes, the last byte a newline
+    text = header.encode("ascii").ljust(-(len(header) + 11) % 64 + len(header)) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
 def read(folder: Path) -> Arrays:

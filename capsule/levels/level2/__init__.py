@@ -6,6 +6,7 @@ evaluation; `epoch_time` is that of the training alone, waiting for data include
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +16,7 @@ from typing import Any, Callable
 
 from .. import networks
 from ..catalog import training
-from ..data import samplers
+from ..data import predictions, samplers
 from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
 from ..graphs import statistics, values
@@ -25,7 +26,6 @@ from ..job import Recipe, Trial
 from ..optimizers.schedules import rate
 from ..report import Report
 from . import trajectory
-from .quality import Quality
 from .samples import Samples, read
 
 
@@ -43,6 +43,7 @@ class _Prepared:
         parameters: Numpy arrays by name, as they are before the first step.
         quality: Name of the metric.
         steps: Of an epoch.
+        kept: Path of the file that keeps what the last evaluations chose.
     """
 
     framework: Framework
@@ -57,6 +58,7 @@ class _Prepared:
     test: Samples
     quality: str
     steps: int
+    kept: str
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
         """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
@@ -99,6 +101,10 @@ class _Progress:
     """Of the numbers of the samples, as they were taken in the first epochs."""
     test: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
     """Of what the first evaluation was made with."""
+    evaluations: deque[predictions.Evaluation] = field(
+        default_factory=lambda: deque(maxlen=training.LAST)
+    )
+    """The last ones."""
     reached: tuple[int, float] | None = None
     """Epoch and seconds of training at which the target was first met."""
 
@@ -146,6 +152,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         test=test,
         quality=training.QUALITY[trial.subject],
         steps=steps,
+        kept=predictions.path(trial.benchmark, trial.case),
     )
     with report.pause():
         _hold_to_reference(prepared, judged)
@@ -204,7 +211,7 @@ def _train(trial: _Prepared) -> None:
         progress.trained_seconds += seconds
         report.point("train_loss", epoch, loss)
         with report.pause():
-            test_loss, quality = _evaluate(trial, trainer, progress.test if epoch == 1 else None)
+            test_loss, quality = _evaluate(trial, trainer, progress, first=epoch == 1)
         report.point("loss", epoch, test_loss)
         report.point(trial.quality, epoch, quality)
         report.samples("epoch_time", [seconds])
@@ -220,6 +227,9 @@ def _train(trial: _Prepared) -> None:
         last = qualities[-training.LAST :]
         report.samples(f"final_{trial.quality}", [sum(last) / len(last)])
         report.samples(f"best_{trial.quality}", [best])
+    chosen = predictions.encode(progress.evaluations)
+    if chosen is not None:
+        report.keep(trial.kept, chosen)
     trained = trial.graph(1).trainable
     report.samples("training_samples", [trial.train.count])
     report.samples("order_fingerprint", [progress.order.value()])
@@ -265,23 +275,21 @@ def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> tuple[float, float
 
 
 def _evaluate(
-    trial: _Prepared, trainer: Trainer, fingerprint: samplers.Fingerprint | None
+    trial: _Prepared, trainer: Trainer, progress: _Progress, *, first: bool
 ) -> tuple[float, float]:
-    """Loss and quality over all test data; a rest that fills no batch counts as what it is.
-
-    What was judged by is added to the fingerprint.
-    """
-    quality = Quality(trial.quality)
+    """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
+    evaluation = predictions.Evaluation(trial.quality)
+    progress.evaluations.append(evaluation)
     total = 0.0
     for indices in _batches(trial.test.count, trial.recipe.batch):
         inputs = trial.test.take(indices)
         *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
-        quality.add(trial.framework.to_numpy(outputs[0]), inputs)
-        if fingerprint is not None:
+        evaluation.add(trial.framework.to_numpy(outputs[0]), inputs, len(indices))
+        if first:
             for name, array in inputs.items():
-                fingerprint.add(name, array)
-    return total / trial.test.count, quality.value()
+                progress.test.add(name, array)
+    return total / trial.test.count, evaluation.value()
 
 
 def _batches(count: int, batch: int) -> Iterator[Any]:

@@ -9,9 +9,9 @@ import pytest
 from capsule.levels import frameworks
 from capsule.levels.catalog import training
 from capsule.levels.data import generators, samplers
+from capsule.levels.data.predictions import Evaluation
 from capsule.levels.frameworks import FrameworkError
 from capsule.levels.level2 import TargetError, samples
-from capsule.levels.level2.quality import Quality
 from capsule.levels.networks import build
 from tests.support.compiler import needs_compiler
 from tests.support.jobs import needs_torch
@@ -234,24 +234,23 @@ def test_overlaps_are_averaged_over_classes_and_then_over_samples() -> None:
     labels = numpy.array([0, 0, 1, 2, 0, 0, 0, 1])
     chosen = numpy.array([0, 1, 1, 2, 0, 0, 1, 1])
     scores = numpy.eye(3, dtype="float32")[chosen]
-    maps = numpy.zeros((2, 16, 2, 2), "float32")
     first, second = (1 / 2 + 1 / 2 + 1) / 3, (2 / 3 + 1 / 2 + 1) / 3
-    overlap = Quality("mean_iou")
-    overlap.add(scores, {"map": maps, "label": labels})
+    overlap = Evaluation("mean_iou")
+    overlap.add(scores, {"label": labels}, 2)
     assert overlap.value() == pytest.approx((first + second) / 2)
-    apart = Quality("mean_iou")
+    apart = Evaluation("mean_iou")
     for half in (slice(0, 4), slice(4, 8)):
-        apart.add(scores[half], {"map": maps[:1], "label": labels[half]})
+        apart.add(scores[half], {"label": labels[half]}, 1)
     assert apart.value() == pytest.approx(overlap.value())
 
 
 def test_quality_is_counted_over_batches_of_any_size() -> None:
     scores = numpy.array([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]], "float32")
-    accuracy = Quality("accuracy")
-    accuracy.add(scores[:2], {"label": numpy.array([1, 1])})
-    accuracy.add(scores[2:], {"label": numpy.array([0])})
+    accuracy = Evaluation("accuracy")
+    accuracy.add(scores[:2], {"label": numpy.array([1, 1])}, 2)
+    accuracy.add(scores[2:], {"label": numpy.array([0])}, 1)
     assert accuracy.value() == 2 / 3  # of equal scores the first counts
-    distance = Quality("mean_absolute_error")
-    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[0.0, 4.0]])})
-    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[1.0, 2.0]])})
+    distance = Evaluation("mean_absolute_error")
+    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[0.0, 4.0]])}, 1)
+    distance.add(numpy.array([[1.0, 2.0]], "float32"), {"target": numpy.array([[1.0, 2.0]])}, 1)
     assert distance.value() == 0.75
