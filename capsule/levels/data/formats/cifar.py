@@ -1,0 +1,63 @@
+"""The binary version of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features
+from Tiny Images", 2009): records of one length, the bytes of the labels and then those of the
+picture, its red, green and blue planes of 32 rows of 32 pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import files
+from .files import FormatError
+
+CLASSES = {"cifar10": (10,), "cifar100": (20, 100)}
+"""How many classes each byte of labels tells apart: CIFAR-100's are the coarse and the fine one."""
+SIDE = 32
+_IMAGE_BYTES = 3 * SIDE * SIDE
+
+
+def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
+    """The pictures of a file.
+
+    Args:
+        path: Of the file.
+        classes: For each byte of labels, a value of `CLASSES`.
+
+    Returns:
+        Images, uint8 (samples, 3, 32, 32), and labels, uint8 (samples, len(classes)).
+
+    Raises:
+        FormatError: It holds no whole records, or a label that is none.
+        OSError: It cannot be read.
+    """
+    import numpy
+
+    data, length = files.read(path), len(classes) + _IMAGE_BYTES
+    if not data or len(data) % length:
+        raise FormatError(path, f"has {len(data)} bytes, which are no whole records of {length}")
+    table = numpy.frombuffer(data, numpy.uint8).reshape(-1, length)
+    labels, images = table[:, : len(classes)], table[:, len(classes) :]
+    for index, count in enumerate(classes):
+        most = int(labels[:, index].max())
+        if most >= count:
+            raise FormatError(path, f"has the label {most}, and {count} classes from 0 on")
+    return images.reshape(-1, 3, SIDE, SIDE), labels
+
+
+def write(images: Any, labels: Any, path: Path) -> None:
+    """Write what `read` reads.
+
+    Args:
+        images: uint8 (samples, 3, 32, 32).
+        labels: uint8 (samples, bytes of labels).
+        path: Of the file.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    import numpy
+
+    table = numpy.concatenate([labels, images.reshape(len(images), _IMAGE_BYTES)], axis=1)
+    path.write_bytes(table.tobytes())

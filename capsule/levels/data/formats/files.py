@@ -1,0 +1,102 @@
+"""Bytes of a dataset's files, which are somebody else's: nothing that they claim is believed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+GZIP = b"\x1f\x8b\x08"
+"""What a file that gzip wrote begins with (RFC 1952, section 2.3)."""
+MOST_GROWTH = 100
+"""How many times the length of its file an array may have; counts and pictures shrink tenfold."""
+SLACK_BYTES = 1 << 20
+"""What it may have besides, so that a small file of equal bytes is read."""
+_CHUNK_BYTES = 1 << 20
+_NUMBER = re.compile(r"[0-9]+")
+
+
+class FormatError(ValueError):
+    """A file is not what its format says; one sentence that begins with its name."""
+
+    def __init__(self, path: Path, fault: str) -> None:
+        # its folder too, where several have files of one name
+        super().__init__(f"{path.parent.name}/{path.name} {fault}")
+
+
+def read(path: Path) -> bytes:
+    """All bytes of a file.
+
+    Raises:
+        FormatError: There is no such file.
+        OSError: It cannot be read.
+    """
+    if not path.is_file():
+        raise FormatError(path, "is not there, or no file")
+    return path.read_bytes()
+
+
+def read_either(path: Path) -> bytes | bytearray:
+    """All bytes of a file, or of PATH.gz without its compression where that is there alone.
+
+    Raises:
+        FormatError: There is neither, or one that gzip did not write.
+        OSError: It cannot be read.
+    """
+    packed = path.with_name(f"{path.name}.gz")
+    if path.exists() or not packed.exists():
+        return read(path)
+    data = read(packed)
+    if data[:3] != GZIP:
+        raise FormatError(packed, "is not what gzip writes")
+    return unpack(data, packed)
+
+
+def unpack(data: bytes, path: Path) -> bytearray:
+    """What gzip compressed, its own checksums held against it.
+
+    Args:
+        data: All bytes of a file.
+        path: Its name, for messages.
+
+    Raises:
+        FormatError: It is broken, or grows beyond `most_bytes`.
+    """
+    whole, most = bytearray(), most_bytes(len(data))
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                whole += chunk
+                if len(whole) > most:
+                    raise FormatError(path, f"unpacks to more than {MOST_GROWTH} times its length")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(path, f"is broken as gzip writes it: {error}") from None
+    return whole
+
+
+def most_bytes(length: int) -> int:
+    """How long an array may be that comes from a file of so many bytes."""
+    return MOST_GROWTH * length + SLACK_BYTES
+
+
+def find(folder: Path, ending: str) -> list[Path]:
+    """The files of a folder with an ending, by name, numbers in names by their value.
+
+    Raises:
+        FormatError: There is none.
+        OSError: The folder cannot be read.
+    """
+    if not folder.is_dir():
+        raise FormatError(folder, "is not there, or no folder")
+    paths = [path for path in folder.iterdir() if path.name.endswith(ending) and path.is_file()]
+    if not paths:
+        raise FormatError(folder, f"has no file *{ending}")
+    return sorted(paths, key=_order)
+
+
+def _order(path: Path) -> tuple[Any, ...]:
+    numbers = [int(digits) for digits in _NUMBER.findall(path.name)]
+    return (_NUMBER.sub("0", path.name), numbers, path.name)

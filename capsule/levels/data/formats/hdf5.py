@@ -1,0 +1,102 @@
+"""HDF5 as DeepCAM's data is in it (Kurth et al., SC 2018): one file for each sample, its group
+`climate` with the dataset `data`, (height, width, 16), and the mask `labels_0`, (height, width).
+
+What a dataset is read from must be its own file: HDF5 also knows links to others, and datasets
+whose bytes lie in them, by which a file could have any other one of the machine read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import files
+from .files import FormatError
+
+GROUP = "climate"
+
+
+def read(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Some datasets of the group `climate` of a file.
+
+    Returns:
+        Arrays of integers or floats by name, in the file's own types and shapes.
+
+    Raises:
+        FormatError: It is no HDF5 file, has no such dataset, or one that is not plain numbers in
+            the file itself, or claims more than `files.most_bytes`.
+        ModuleNotFoundError: h5py is not installed.
+        OSError: It cannot be read.
+    """
+    h5py = _import()
+    if not path.is_file():
+        raise FormatError(path, "is not there, or no file")
+    most = files.most_bytes(path.stat().st_size)
+    try:
+        # a file that is only read needs no lock, which some parallel file systems refuse
+        with h5py.File(path, "r", locking=False) as file:
+            return {name: _read(h5py, file, name, path, most) for name in names}
+    except FormatError:
+        raise
+    except Exception as error:  # whatever HDF5 ends by on bytes that are not its own
+        raise FormatError(path, f"cannot be read as HDF5: {_say(error)}") from None
+
+
+def _read(h5py: Any, file: Any, name: str, path: Path, most: int) -> Any:
+    where = f"{GROUP}/{name}"
+    holder = file
+    for part in (GROUP, name):
+        if not isinstance(holder, h5py.Group) or part not in holder:
+            raise FormatError(path, f"has no dataset {where}")
+        if not isinstance(holder.get(part, getlink=True), h5py.HardLink):
+            raise FormatError(path, f"has a link for {where}, and what it leads to is not read")
+        holder = holder[part]
+    if not isinstance(holder, h5py.Dataset):
+        raise FormatError(path, f"has no dataset {where}")
+    if holder.is_virtual or holder.external:
+        raise FormatError(path, f"has {where} in other files, which are not read")
+    if holder.dtype.kind not in "iuf" or holder.shape is None or not holder.size:
+        raise FormatError(
+            path, f"has {where} of {holder.dtype} {holder.shape}, and numbers are due"
+        )
+    for shape in filter(None, (holder.shape, holder.chunks)):
+        claim = holder.dtype.itemsize
+        for length in shape:
+            claim *= int(length)
+        if claim > most:
+            raise FormatError(
+                path,
+                f"claims {claim} bytes for {where}: more than {files.MOST_GROWTH} times its own",
+            )
+    return holder[...]
+
+
+def write(arrays: Mapping[str, Any], path: Path) -> None:
+    """Write what `read` reads.
+
+    Raises:
+        ModuleNotFoundError: h5py is not installed.
+        OSError: It cannot be written.
+    """
+    h5py = _import()
+    with h5py.File(path, "w") as file:
+        for name in sorted(arrays):
+            file.create_dataset(f"{GROUP}/{name}", data=arrays[name], track_times=False)
+
+
+def _import() -> Any:
+    try:
+        import h5py
+    except ModuleNotFoundError as error:
+        if error.name != "h5py":
+            raise
+        message = (
+            "HDF5 is read and written with h5py, which is not installed here: pip install h5py"
+        )
+        raise ModuleNotFoundError(message, name="h5py") from None
+    return h5py
+
+
+def _say(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,68 @@
+"""IDX, the format of MNIST and of those after it (LeCun, Cortes and Burges, "The MNIST database").
+
+Two zero bytes, one for the type of an element, one for the number of axes; the length of each axis
+as four bytes; then the elements in C order. Everything is big-endian.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from . import files
+from .files import FormatError
+
+TYPES = {0x08: "|u1", 0x09: "|i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+"""Numpy's type of an element, by the third byte."""
+_MOST_AXES = 8
+
+
+def read(path: Path) -> Any:
+    """The array of a file, or of PATH.gz.
+
+    Returns:
+        Of one to eight axes, none of them of length 0, in the file's own type and byte order.
+
+    Raises:
+        FormatError: It is not IDX, or shorter or longer than its head says.
+        OSError: It cannot be read.
+    """
+    import numpy
+
+    data = files.read_either(path)
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
+        raise FormatError(path, f"begins with {data[:4].hex() or 'nothing'}, as no IDX file does")
+    kind, axes = numpy.dtype(TYPES[data[2]]), data[3]
+    start = 4 + 4 * axes
+    if not 1 <= axes <= _MOST_AXES:
+        raise FormatError(path, f"has {axes} axes, and 1 to {_MOST_AXES} are read")
+    if len(data) < start:
+        raise FormatError(path, "ends within its head")
+    shape = [int.from_bytes(data[at : at + 4], "big") for at in range(4, start, 4)]
+    due = prod(shape) * kind.itemsize
+    if len(data) - start != due or not due:
+        raise FormatError(
+            path, f"has {len(data) - start} bytes of elements, and its head, {shape}, says {due}"
+        )
+    return numpy.frombuffer(data, kind, offset=start).reshape(shape)
+
+
+def write(array: Any, path: Path) -> None:
+    """Write what `read` reads.
+
+    Args:
+        array: Of one to eight axes of 1 to 2**32 - 1 elements, of a type of `TYPES`.
+        path: Of the file.
+
+    Raises:
+        ValueError: It is another array.
+        OSError: It cannot be written.
+    """
+    kinds = {kind[1:]: number for number, kind in TYPES.items()}
+    kind = kinds.get(array.dtype.str[1:])
+    if kind is None or not 1 <= array.ndim <= _MOST_AXES or not array.size:
+        raise ValueError(f"IDX takes no array of {array.dtype} {array.shape}")
+    lengths = b"".join(length.to_bytes(4, "big") for length in array.shape)
+    elements = array.astype(array.dtype.newbyteorder(">"), order="C")
+    path.write_bytes(bytes((0, 0, kind, array.ndim)) + lengths + elements.tobytes())

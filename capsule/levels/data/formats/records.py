@@ -1,0 +1,215 @@
+"""TFRecord, TensorFlow's files of records, and the message `tf.train.Example` in them.
+
+A record is its length as eight bytes, their checksum, the bytes, and theirs, all little-endian; the
+checksums are masked CRC32C (tensorflow.org, "TFRecord and tf.train.Example"). The message has the
+wire format of Protocol Buffers (protobuf.dev, "Encoding") and the fields of `feature.proto`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from . import files
+from .checksums import crc32c, mask
+from .files import FormatError
+
+_HEAD, _LENGTH_BYTES, _CRC_BYTES = struct.Struct("<QI"), 8, 4
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LONGEST_VARINT, _WORD = 10, (1 << 64) - 1
+_KINDS = {1: "bytes", 2: "float", 3: "int64"}
+
+Example = Mapping[str, Union[list[bytes], Any]]
+"""By the name of a feature: bytes, or an array float32 (n,) or int64 (n,)."""
+
+
+def read(path: Path) -> list[memoryview]:
+    """The records of a file, compressed by gzip or not; each checksum is held against it.
+
+    Raises:
+        FormatError: A record is cut off or has another checksum, or there is none.
+        OSError: It cannot be read.
+    """
+    data = files.read(path)
+    # a first record of 559903 bytes begins as gzip does, and only a checksum tells
+    is_packed = data[:3] == files.GZIP and not _has_length(data)
+    view, at, records = memoryview(files.unpack(data, path) if is_packed else data), 0, []
+    while at < len(view):
+        if not _has_length(view[at : at + _HEAD.size]):
+            raise FormatError(path, f"has no record at byte {at}: the checksum of its length fails")
+        start = at + _HEAD.size
+        end = start + _HEAD.unpack_from(view, at)[0]
+        at = end + _CRC_BYTES
+        if at > len(view):
+            raise FormatError(path, f"has {len(view)} bytes, and a record of it ends at {at}")
+        if mask(crc32c(view[start:end])) != int.from_bytes(view[end:at], "little"):
+            raise FormatError(path, f"has another checksum for the record that ends at byte {at}")
+        records.append(view[start:end])
+    if not records:
+        raise FormatError(path, "has no record")
+    return records
+
+
+def _has_length(head: Any) -> bool:
+    """Whether a length is there, with its checksum."""
+    if len(head) < _HEAD.size:
+        return False
+    return bool(mask(crc32c(head[:_LENGTH_BYTES])) == _HEAD.unpack_from(head)[1])
+
+
+def parse(record: memoryview, path: Path) -> Example:
+    """The features of a `tf.train.Example`; of two with one name the last, as TensorFlow takes it.
+
+    Args:
+        record: One of `read`.
+        path: Its file, for messages.
+
+    Raises:
+        FormatError: It is no such message.
+    """
+    try:
+        features = [value for number, value in _fields(record) if number == 1]
+        example = {}
+        for part in features:
+            for number, entry in _fields(_require_message(part)):
+                if number == 1:
+                    name, feature = _entry(_require_message(entry))
+                    example[name] = feature
+    except _BrokenError as error:
+        raise FormatError(path, f"has a record that is no tf.train.Example: {error}") from None
+    return example
+
+
+def write(records: list[bytes], path: Path) -> None:
+    """Write what `read` reads, uncompressed.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with path.open("wb") as file:
+        for record in records:
+            length = len(record).to_bytes(_LENGTH_BYTES, "little")
+            file.write(length + _guard(length) + record + _guard(record))
+
+
+def _guard(data: bytes) -> bytes:
+    return mask(crc32c(data)).to_bytes(_CRC_BYTES, "little")
+
+
+def serialize(example: Example) -> bytes:
+    """What `parse` parses, the features sorted by name and numbers packed."""
+    features = b""
+    for name in sorted(example):
+        feature = example[name]
+        if isinstance(feature, list):
+            number, content = 1, b"".join(_message(1, value) for value in feature)
+        elif feature.dtype.kind == "f":
+            number, content = 2, _message(1, feature.astype("<f4").tobytes())
+        else:
+            packed = b"".join(_pack_varint(value & _WORD) for value in feature.tolist())
+            number, content = 3, _message(1, packed)
+        entry = _message(1, name.encode()) + _message(2, _message(number, content))
+        features += _message(1, entry)
+    return _message(1, features)
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _pack_varint(number << 3 | _BYTES) + _pack_varint(len(content)) + content
+
+
+def _pack_varint(value: int) -> bytes:
+    packed = bytearray()
+    while value > 127:
+        packed.append(value & 127 | 128)
+        value >>= 7
+    packed.append(value)
+    return bytes(packed)
+
+
+class _BrokenError(Exception):
+    """Bytes that are no message."""
+
+
+def _entry(entry: memoryview) -> tuple[str, Any]:
+    """Name and values of one entry of the map of features."""
+    name, feature = "", memoryview(b"")
+    for number, value in _fields(entry):
+        if number == 1:
+            try:
+                name = str(_require_message(value), "utf-8")
+            except UnicodeDecodeError:
+                raise _BrokenError("a name is not UTF-8") from None
+        elif number == 2:
+            feature = _require_message(value)
+    kind = "bytes"
+    parts: list[memoryview] = []
+    for number, value in _fields(feature):
+        if number in _KINDS:
+            # one of the three: what came before of another kind is void
+            parts = parts if kind == _KINDS[number] else []
+            kind = _KINDS[number]
+            parts.append(_require_message(value))
+    values = [value for part in parts for number, value in _fields(part) if number == 1]
+    return name, _values(kind, values)
+
+
+def _values(kind: str, values: list[memoryview | int]) -> Any:
+    import numpy
+
+    if kind == "bytes":
+        return [bytes(_require_message(value)) for value in values]
+    if kind == "float":
+        joined = b"".join(map(_require_message, values))
+        if len(joined) % 4:
+            raise _BrokenError("a list of floats ends within one")
+        return numpy.frombuffer(joined, "<f4")
+    numbers: list[int] = []
+    for value in values:
+        if isinstance(value, int):
+            numbers.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            number, at = _varint(value, at)
+            numbers.append(number)
+    return numpy.array(numbers, numpy.uint64).astype(numpy.int64)
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    """The fields of a message in their order: an integer for a varint, else the bytes."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == _VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(message, at)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise _BrokenError(f"a field has the wire type {kind}, which is none")
+        if length > len(message) - at:
+            raise _BrokenError("it ends within a field")
+        yield number, message[at : at + length]
+        at += length
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """An integer of at most 64 bits, and the place behind it."""
+    value = 0
+    for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
+        value |= (byte & 127) << (7 * place)
+        if byte < 128:
+            return value & _WORD, at + place + 1
+    raise _BrokenError("it ends within an integer, or has one of more than 64 bits")
+
+
+def _require_message(value: memoryview | int) -> memoryview:
+    if isinstance(value, int):
+        raise _BrokenError("an integer stands where a message is due")
+    return value
