@@ -292,6 +292,7 @@ def _first_start(
         image=image,
         launcher=resolved.launcher,
         data=resolved.data,
+        formats=manifest.formats,
         threads=resolved.threads,
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,

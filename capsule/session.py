@@ -360,6 +360,7 @@ def _session(
         prepared=resolved.prepared,
         launcher=resolved.launcher,
         data={**resolved.data, **payload.place_datasets(workspace, setup.datasets, resolved.data)},
+        formats=plan.manifest.formats,
         threads=setup.threads,
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from capsule import leavings
@@ -53,6 +53,7 @@ class LevelsWorkload:
             "threads": setting.threads,
             "ranks": group.ranks,
             "data": data,
+            **_formats(data, setting),
             "trials": [_trial(trial, inputs) for trial in group.trials],
         }
         try:
@@ -181,6 +182,12 @@ def _trial_of_begin(line: bytes) -> str:
         return str(json.loads(line).get("trial"))
     except (ValueError, AttributeError, RecursionError):
         return ""
+
+
+def _formats(data: Mapping[str, str], setting: Setting) -> JsonObject:
+    """What the files of the datasets are; nothing where that is left to the program's default."""
+    formats: JsonObject = {name: form for name, form in setting.formats.items() if name in data}
+    return {"formats": formats} if formats else {}
 
 
 def _trial(trial: Trial, inputs: str) -> dict[str, Json]:

@@ -30,6 +30,7 @@ class Setting:
         prepared: The image, ready to start.
         launcher: What starts the ranks.
         data: Where each dataset lies on the host.
+        formats: What the files of a dataset are, where the manifest says it.
         threads: Threads that each rank may use.
         device: `cpu` or `cuda`.
         devices: Names of the devices that each rank gets, by rank.
@@ -46,6 +47,7 @@ class Setting:
     prepared: Prepared
     launcher: Launcher
     data: Mapping[str, Path]
+    formats: Mapping[str, str]
     threads: int
     device: str
     devices: tuple[tuple[str, ...], ...]

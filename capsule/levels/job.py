@@ -45,6 +45,8 @@ class Context:
         rank: Which of the processes of the job this one is, from 0.
         ranks: How many processes run the job together.
         data: Where each dataset lies, by name.
+        formats: What the files of a dataset are, by name, a key of `data.formats.layouts.FORMATS`;
+            one that is not here has an array in each file.
     """
 
     framework: str
@@ -55,6 +57,7 @@ class Context:
     rank: int
     ranks: int
     data: Mapping[str, Path]
+    formats: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,7 @@ def _context(fields: _Fields, variables: Mapping[str, str]) -> Context:
         rank=_rank(variables.get(RANK, "0"), ranks),
         ranks=ranks,
         data={name: Path(path) for name, path in fields.texts("data").items()},
+        formats=fields.texts("formats") if fields.has("formats") else {},
     )
 
 

@@ -97,6 +97,8 @@ class DatasetSpec:
     Attributes:
         name: Of it in the manifest.
         digest: Which bytes it must be.
+        format: What its files are, a key of `levels.data.formats.layouts.FORMATS`; None where each
+            holds one array, or a command reads it.
         generator: What makes it.
         parameters: Of the generator.
         path: Where it lies beside the manifest.
@@ -110,6 +112,7 @@ class DatasetSpec:
 
     name: str
     digest: str | None = None
+    format: str | None = None
     generator: str | None = None
     parameters: Mapping[str, Scalar]
     path: str | None = None
@@ -317,6 +320,11 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+
+    @property
+    def formats(self) -> Mapping[str, str]:
+        """What the files of a dataset are, by its name, where that is said."""
+        return {one.name: one.format for one in self.datasets if one.format is not None}
 
     @property
     def trains(self) -> bool:

@@ -18,6 +18,7 @@ def variables(image: Image | None) -> dict[str, str]:
         prepared=Prepared(handle=""),
         launcher=launch.choose(1),
         data={},
+        formats={},
         threads=1,
         device="cpu",
         devices=((),),

@@ -121,6 +121,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         MemoryError: It would not fit.
         TargetError: The recipe's target was not reached.
         ValueError: The framework cannot train the network, or the dataset is another one's.
+        ModuleNotFoundError: The dataset's format needs a package that is not installed.
     """
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
@@ -133,7 +134,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     def graph(batch: int) -> Graph:
         return networks.build(trial.subject, {**sizes, "batch": batch})
 
-    train, test = read(trial.context.data[trial.datasets[0]], graph(1))
+    (dataset,), context = trial.datasets, trial.context
+    train, test = read(context.data[dataset], graph(1), context.formats.get(dataset))
     steps = train.count // recipe.batch
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")

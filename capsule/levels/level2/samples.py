@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..data import generators
+from ..data.formats import layouts
+from ..data.formats.layouts import TEST, Columns, Stored
 from ..graphs.graph import Graph
-
-TEST = "test_"
-"""What the names of arrays begin with that nothing is trained on."""
 
 
 @dataclass(frozen=True)
@@ -24,56 +22,68 @@ class Samples:
         count: How many samples there are.
     """
 
-    arrays: Mapping[str, Any]
+    arrays: Mapping[str, Stored]
     rows: Mapping[str, int]
     count: int
 
     def take(self, indices: Any) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies."""
-        return {
-            name: array.reshape(self.count, rows, *array.shape[1:])[indices].reshape(
-                -1, *array.shape[1:]
-            )
-            for (name, array), rows in zip(self.arrays.items(), self.rows.values())
-        }
+        """Some samples, in this order, as C-ordered copies of what the network takes."""
+        import numpy
+
+        taken = {}
+        for name, stored in self.arrays.items():
+            rest = stored.array.shape[1:]
+            rows = stored.array.reshape(self.count, self.rows[name], *rest)[indices]
+            taken[name] = numpy.ascontiguousarray(stored.decode(rows.reshape(-1, *rest)))
+        return taken
 
 
-def read(folder: Path, graph: Graph) -> tuple[Samples, Samples]:
+def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, Samples]:
     """Those for training, and those for testing.
 
     Args:
-        folder: One file NAME.npy for each input of the graph, and one test_NAME.npy.
+        folder: Where the files lie.
         graph: The network for a batch of 1.
+        form: Key of `layouts.FORMATS`; None for one file NAME.npy for each input of the graph, and
+            one test_NAME.npy.
 
     Raises:
-        ValueError: An array is not there, or not what the graph takes.
+        ValueError: There is no such format, a file is not what the format says, an array is not
+            there, or not what the graph takes.
+        ModuleNotFoundError: The format needs a package that is not installed.
         OSError: A file cannot be read.
     """
-    arrays = generators.read(folder)
-    return _choose(arrays, "", graph), _choose(arrays, TEST, graph)
+    if form is not None and form not in layouts.FORMATS:
+        raise ValueError(f"no format {form!r}; there are {', '.join(layouts.FORMATS)}")
+    arrays = layouts.FORMATS[form](folder) if form else layouts.read_arrays(folder)
+    return _choose(arrays, "", graph, form), _choose(arrays, TEST, graph, form)
 
 
-def _choose(arrays: Mapping[str, Any], prefix: str, graph: Graph) -> Samples:
+def _choose(arrays: Columns, prefix: str, graph: Graph, form: str | None) -> Samples:
     chosen, rows, counts = {}, {}, {}
     for name, wanted in graph.inputs.items():
         if prefix + name not in arrays:
             there = ", ".join(sorted(arrays)) or "nothing"
+            file = prefix + name + ("" if form else ".npy")
             raise ValueError(
-                f"{graph.name} takes {name}, and the dataset has no {prefix}{name}.npy; it has"
-                f" {there}"
+                f"{graph.name} takes {name}, and the dataset has no {file}; it has {there}"
             )
-        array = arrays[prefix + name]
+        stored = arrays[prefix + name]
         first, *rest = wanted.shape
+        if stored.is_stream:
+            end = len(stored.array) // first * first
+            stored = replace(stored, array=stored.array[:end])
+        array, dtype = stored.array, stored.decode(stored.array[:0]).dtype
         kind = "f" if wanted.below is None else "iu"
-        if array.dtype.kind not in kind or list(array.shape[1:]) != rest or len(array) % first:
+        if dtype.kind not in kind or list(array.shape[1:]) != rest or len(array) % first:
             raise ValueError(
-                f"{prefix}{name} is {array.dtype} {array.shape}, and {graph.name} takes"
+                f"{prefix}{name} is {dtype} {array.shape}, and {graph.name} takes"
                 f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
             )
         if wanted.below is not None and not _is_within(array, wanted.below):
             raise ValueError(f"{prefix}{name} holds numbers beyond 0 to {wanted.below - 1}")
-        chosen[name], rows[name], counts[name] = array, first, len(array) // first
+        chosen[name], rows[name], counts[name] = stored, first, len(array) // first
     if len(set(counts.values())) != 1 or not min(counts.values()):
         raise ValueError(f"{prefix or 'training'} arrays have {counts} samples")
     return Samples(chosen, rows, next(iter(counts.values())))

@@ -1,9 +1,12 @@
 """Datasets in the files in which others publish them, read with numpy alone.
 
-files           what all have in common: no size is believed that a file claims of itself
-idx             MNIST and its like
-cifar           CIFAR-10 and CIFAR-100, binary version
-tokens          nanoGPT's files of tokens
-records         TFRecord with tf.train.Example, as CosmoFlow's; `checksums` guards them
-hdf5            HDF5, as DeepCAM's
+Files are others': no size is believed that one claims of itself, and each fault ends by one error.
+
+    files           what the formats have in common
+    idx             MNIST and its like
+    cifar           CIFAR-10 and CIFAR-100, binary version
+    tokens          nanoGPT's files of tokens
+    records         TFRecord with tf.train.Example, as CosmoFlow's; `checksums` guards them
+    hdf5            HDF5, as DeepCAM's
+    layouts         which files of a folder make a dataset, by the name of its format
 """

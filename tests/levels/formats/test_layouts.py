@@ -1,0 +1,250 @@
+"""Which files of a folder are a dataset of a format, and what a network gets of them."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from capsule import schema
+from capsule.levels.data.formats import cifar, hdf5, idx, layouts, records, tokens
+from capsule.levels.data.formats.files import FormatError
+from capsule.levels.level2 import samples
+from capsule.levels.networks import build
+
+RANDOM = numpy.random.default_rng(7)
+needs_h5py = pytest.mark.skipif(util.find_spec("h5py") is None, reason="h5py is not installed here")
+
+
+def draw(most: int, *shape: int, kind: str = "uint8") -> Any:
+    return RANDOM.integers(0, most, shape).astype(kind)
+
+
+def write_idx(folder: Path) -> None:
+    for name, count in (("train", 6), ("t10k", 3)):
+        idx.write(draw(256, count, 12, 12), folder / f"{name}-images-idx3-ubyte")
+        idx.write(draw(3, count), folder / f"{name}-labels-idx1-ubyte")
+
+
+def write_cifar10(folder: Path) -> None:
+    for name, count in (("data_batch_1", 4), ("data_batch_2", 2), ("test_batch", 3)):
+        cifar.write(draw(256, count, 3, 32, 32), draw(10, count, 1), folder / f"{name}.bin")
+
+
+def write_cifar100(folder: Path) -> None:
+    for name, count in (("train", 6), ("test", 3)):
+        cifar.write(draw(256, count, 3, 32, 32), draw(20, count, 2), folder / f"{name}.bin")
+
+
+def write_tokens(folder: Path) -> None:
+    tokens.write(draw(9, 6 * 4 + 3), folder / "train.bin", "uint16")
+    tokens.write(draw(9, 3 * 4 + 1), folder / "val.bin", "uint16")
+
+
+def write_cosmoflow(folder: Path) -> None:
+    for name, counts in (("train", (4, 2)), ("validation", (3,))):
+        (folder / name).mkdir()
+        for number, count in enumerate(counts):
+            path = folder / name / f"part-{number}.tfrecord"
+            cubes = [draw(90, 8, 8, 8, 4, kind="<i2") for _ in range(count)]
+            write_universes(path, cubes, RANDOM.normal(size=(count, 4)))
+
+
+def write_universes(path: Path, cubes: Any, targets: Any) -> None:
+    examples: list[dict[str, Any]] = [
+        {"x": [cube.tobytes()], "y": numpy.asarray(target, "float32")}
+        for cube, target in zip(cubes, targets, strict=True)
+    ]
+    records.write([records.serialize(one) for one in examples], path)
+
+
+def write_deepcam(folder: Path) -> None:
+    low, high = numpy.arange(16.0), numpy.arange(16.0) * 2 + 1
+    hdf5.write({"minval": low, "maxval": high}, folder / "stats.h5")
+    for name, count in (("train", 6), ("validation", 3)):
+        (folder / name).mkdir()
+        for number in range(count):
+            data = RANDOM.normal(size=(16, 32, 16)).astype("float32")
+            labels = draw(3, 16, 32, kind="int64")
+            hdf5.write({"data": data, "labels_0": labels}, folder / name / f"data-{number}.h5")
+
+
+Write = Callable[[Path], None]
+LAYOUTS: list[Any] = [
+    ("idx", write_idx, "lenet", {"side": 12, "classes": 3}),
+    ("cifar10", write_cifar10, "resnet44", {}),
+    ("cifar100", write_cifar100, "resnet44", {"classes": 100}),
+    ("tokens-uint16", write_tokens, "transformer", {"length": 4, "vocabulary": 9}),
+    ("cosmoflow-tfrecord", write_cosmoflow, "cosmoflow", {"side": 8, "width": 1}),
+    pytest.param(
+        *("deepcam-hdf5", write_deepcam, "deepcam"),
+        {"height": 16, "width": 32, "divisor": 32, "middle": 1},
+        marks=needs_h5py,
+    ),
+]
+
+
+def test_the_manifest_knows_every_format() -> None:
+    (listed,) = find_enums(json.loads(schema.text("manifest-1")), "format")
+    assert listed == list(layouts.FORMATS)
+    assert {one.values[0] if hasattr(one, "values") else one[0] for one in LAYOUTS} <= set(listed)
+
+
+def find_enums(node: Any, name: str) -> list[Any]:
+    if isinstance(node, list):
+        return [one for part in node for one in find_enums(part, name)]
+    if not isinstance(node, dict):
+        return []
+    own = node.get(name)
+    here = [own["enum"]] if isinstance(own, dict) and "enum" in own else []
+    return here + [one for part in node.values() for one in find_enums(part, name)]
+
+
+@pytest.mark.parametrize(("form", "write", "network", "sizes"), LAYOUTS)
+def test_a_network_gets_what_it_takes(
+    tmp_path: Path, form: str, write: Write, network: str, sizes: dict[str, int]
+) -> None:
+    write(tmp_path)
+    graph = build(network, {"batch": 2, **sizes})
+    train, test = samples.read(tmp_path, build(network, {"batch": 1, **sizes}), form)
+    assert (train.count, test.count) == (6, 3)
+    taken = train.take(numpy.array([5, 0]))
+    for name, wanted in graph.inputs.items():
+        assert taken[name].shape == tuple(wanted.shape)
+        assert taken[name].dtype == ("float32" if wanted.below is None else "int64")
+        assert taken[name].flags.c_contiguous
+    ordered = [train.take(numpy.array([number])) for number in (5, 0)]
+    for name, array in taken.items():
+        numpy.testing.assert_array_equal(array, numpy.concatenate([one[name] for one in ordered]))
+
+
+def test_pictures_are_shares_of_255(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    train, _ = samples.read(tmp_path, build("lenet", {"batch": 1, "side": 12, "classes": 3}), "idx")
+    raw = idx.read(tmp_path / "train-images-idx3-ubyte")
+    taken = train.take(numpy.arange(6))
+    numpy.testing.assert_array_equal(taken["image"][:, 0] * numpy.float32(255), raw)
+    assert (taken["label"] == idx.read(tmp_path / "train-labels-idx1-ubyte")).all()
+
+
+def test_a_token_is_followed_by_the_next(tmp_path: Path) -> None:
+    write_tokens(tmp_path)
+    graph = build("transformer", {"batch": 1, "length": 4, "vocabulary": 9})
+    train, _ = samples.read(tmp_path, graph, "tokens-uint16")
+    text = tokens.read(tmp_path / "train.bin", "uint16")
+    taken = train.take(numpy.arange(6))
+    assert (taken["token"] == text[:24]).all()
+    assert (taken["label"] == text[1:25]).all()
+
+
+@needs_h5py
+def test_channels_go_from_their_least_to_their_most(tmp_path: Path) -> None:
+    write_deepcam(tmp_path)
+    sizes = {"batch": 1, "height": 16, "width": 32, "divisor": 32, "middle": 1}
+    train, _ = samples.read(tmp_path, build("deepcam", sizes), "deepcam-hdf5")
+    raw = hdf5.read(tmp_path / "train" / "data-5.h5", ("data", "labels_0"))
+    low, high = numpy.arange(16.0), numpy.arange(16.0) * 2 + 1
+    due = ((raw["data"] - low) / (high - low)).transpose(2, 0, 1)
+    taken = train.take(numpy.array([5]))
+    numpy.testing.assert_allclose(taken["map"][0], due, rtol=1e-5, atol=1e-5)
+    assert (taken["label"] == raw["labels_0"].reshape(-1)).all()
+
+
+def test_counts_become_logarithms(tmp_path: Path) -> None:
+    write_cosmoflow(tmp_path)
+    graph = build("cosmoflow", {"batch": 1, "side": 8, "width": 1})
+    train, _ = samples.read(tmp_path, graph, "cosmoflow-tfrecord")
+    path = tmp_path / "train" / "part-1.tfrecord"
+    last = [records.parse(record, path) for record in records.read(path)][-1]
+    x, y = last["x"], last["y"]
+    assert isinstance(x, list)
+    counts = numpy.frombuffer(x[0], "<i2").reshape(8, 8, 8, 4).transpose(3, 0, 1, 2)
+    taken = train.take(numpy.array([5]))
+    numpy.testing.assert_allclose(taken["volume"][0], numpy.log1p(counts), rtol=1e-6)
+    assert (taken["target"][0] == y).all()
+
+
+def remove(name: str) -> Write:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut(name: str) -> Write:
+    def write(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-1])
+
+    return write
+
+
+def put(name: str, array: Any) -> Write:
+    return lambda folder: idx.write(array, folder / name)
+
+
+def empty(folder: Path) -> None:
+    (folder / "train" / "part-1.tfrecord").unlink()
+    (folder / "train" / "part-0.tfrecord").write_bytes(b"")
+
+
+def replace_part(number: int, cube: Any, target: Any) -> Write:
+    def write(folder: Path) -> None:
+        write_universes(folder / "train" / f"part-{number}.tfrecord", [cube], [target])
+
+    return write
+
+
+CUBE = numpy.zeros((8, 8, 8, 4), "<i2")
+count_less_than_nothing = replace_part(0, CUBE - 1, numpy.zeros(4))
+tell_three = replace_part(0, CUBE, numpy.zeros(3))
+mix_sizes = replace_part(1, CUBE[:4, :4, :4], numpy.zeros(4))
+
+WRONG: list[tuple[str, Write, Write, str]] = [
+    ("idx", write_idx, remove("t10k-labels-idx1-ubyte"), "t10k-labels-idx1-ubyte is not there"),
+    ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements, and its head"),
+    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(3, 5)), "a byte for each of 6 is due"),
+    ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6)), "bytes of pictures are due"),
+    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "beyond 0 to 2"),
+    ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet takes"),
+    ("cifar10", write_cifar10, remove("data_batch_1.bin"), "data_batch_1.bin is not there"),
+    ("cifar10", write_cifar10, remove("test_batch.bin"), "test_batch.bin is not there"),
+    ("cifar10", write_cifar10, cut("data_batch_2.bin"), "no whole records"),
+    ("cifar100", write_cifar100, cut("test.bin"), "no whole records"),
+    ("tokens-uint16", write_tokens, cut("val.bin"), "no whole tokens"),
+    ("tokens-uint16", write_tokens, remove("val.bin"), "val.bin is not there"),
+    ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
+    ("cosmoflow-tfrecord", write_cosmoflow, count_less_than_nothing, "has the count -1"),
+    ("cosmoflow-tfrecord", write_cosmoflow, tell_three, "four floats are due"),
+    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has a cube of 4, others of 8"),
+]
+SIZES: dict[str, tuple[str, dict[str, int]]] = {
+    one[0]: (one[2], one[3]) for one in LAYOUTS if isinstance(one, tuple) and len(one) == 4
+}
+
+
+@pytest.mark.parametrize(("form", "write", "spoil", "message"), WRONG)
+def test_what_is_wrong_with_a_folder_is_said(
+    tmp_path: Path, form: str, write: Write, spoil: Write, message: str
+) -> None:
+    write(tmp_path)
+    spoil(tmp_path)
+    network, sizes = SIZES[form]
+    with pytest.raises((FormatError, ValueError), match=message):
+        samples.read(tmp_path, build(network, {"batch": 1, **sizes}), form)
+
+
+def test_packed_files_are_the_same_data(tmp_path: Path) -> None:
+    write_idx(tmp_path)
+    graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
+    plain, _ = samples.read(tmp_path, graph, "idx")
+    first = plain.take(numpy.arange(6))
+    for path in list(tmp_path.iterdir()):
+        with path.open("rb") as source, gzip.open(f"{path}.gz", "wb") as target:
+            shutil.copyfileobj(source, target)
+        path.unlink()
+    packed, _ = samples.read(tmp_path, graph, "idx")
+    for name, array in packed.take(numpy.arange(6)).items():
+        numpy.testing.assert_array_equal(array, first[name])
