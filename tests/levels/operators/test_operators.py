@@ -151,6 +151,7 @@ def test_levels_import_only_themselves_numpy_and_their_framework() -> None:
         "tensorflow",
         "onnx",
         "google",  # protobuf, in which onnx is written
+        "h5py",  # for one format of data, imported where it is read
         "onnxruntime",
         "levels",
     }

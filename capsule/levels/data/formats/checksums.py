@@ -50,7 +50,7 @@ def mask(crc: int) -> int:
     """As TFRecord stores a checksum: one of data that holds its own would be no good.
 
     >>> hex(mask(0xE3069283))
-    '0xc78a0cec'
+    '0xc78ab0e5'
     """
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & _ONES
 
