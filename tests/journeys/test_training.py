@@ -1,6 +1,7 @@
 """Trainings through the whole product: sealed under one engine, verified under another."""
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,15 @@ def test_a_target_that_is_missed_is_an_outcome(author: User, manifest: Path) -> 
     ended = author.run("run", manifest, "--runtime", "host")
     assert ended.returncode == 5
     assert "accuracy 1.1 was not reached in 1 epochs; the best was" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "manifests" / "minis").glob("*.json")), ids=attrgetter("stem")
+)
+def test_a_mini_is_a_whole_recipe(author: User, path: Path) -> None:
+    ended = author.run("lint", path)
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(path.read_text())
+    (benchmark,) = document["benchmarks"]
+    assert (len(document["seeds"]), benchmark["level"]) == (10, 2)
+    assert document["claims"][0]["metric"].endswith(f"/final_{benchmark['target']['metric']}")
