@@ -12,14 +12,7 @@ from capsule.digest import Digest
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
 from capsule.notes import Note
-from capsule.origin import (
-    JUDGE_RULE,
-    Added,
-    Origin,
-    Verification,
-    image_override,
-    original_id,
-)
+from capsule.origin import JUDGE_RULE, Added, Origin, Verification, image_override, original_id
 from capsule.plan import Plan, SeedSource, to_json
 from capsule.predecessor import Predecessor
 
@@ -45,7 +38,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """A text that a trial left behind and the capsule keeps: its numbers were read from it.
+    """A file that a trial left behind and the capsule keeps: its numbers follow from it.
 
     Attributes:
         path: Below `data/`, in `logs/` or `evidence/`.
@@ -226,11 +219,13 @@ class File:
         path: Below `data/`.
         source: Where its bytes are now: a `pathlib.Path`, or the bytes.
         digest: Which bytes it must have, None for those that are there.
+        binary: Whether it holds numbers, in which nothing is replaced and no words are looked for.
     """
 
     path: str
     source: Any
     digest: Digest | None = None
+    binary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

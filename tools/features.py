@@ -154,7 +154,11 @@ ROWS = (
          "levels/level2/test_training::test_torch_and_numpy_go_the_same_way",
          "levels/level2/test_tensorflow::test_every_optimizer_goes_the_way_of_the_reference")),
     Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
-        "average loss divides by N + 1", "not there yet"),
+        "average loss divides by N + 1", "curves of loss and quality, seconds of an epoch, "
+        "throughput, share of time spent waiting for data; the last qualities are made again "
+        "from predictions; time of a step and bias are not there yet",
+        ("levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
+         "archive/test_trainings::test_a_quality_that_its_predictions_do_not_give_is_damage")),
     Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",
         "epochs, samples and seconds to a target; constant, step, cosine and polynomial rates with "
         "a warm-up",

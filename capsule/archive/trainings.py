@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import isclose, isnan, prod
 
 from capsule.levels.catalog import NETWORKS, training
 from capsule.levels.data import generators, predictions, samplers
-from capsule.manifest import Recipe
+from capsule.manifest import Manifest, Recipe
 from capsule.manifest.kinds import Settings
 from capsule.manifest.sources import OUT
 from capsule.record import Attempt, Record, Samples
@@ -35,7 +35,8 @@ class Training:
     """One attempt at a trial of a recipe, as one rank told it.
 
     Attributes:
-        where: For messages.
+        trial: Id of the trial.
+        attempt: From 1.
         seed: Of the trial.
         completed: Whether the attempt ended well.
         quality: Name of the metric that is the network's quality.
@@ -47,7 +48,8 @@ class Training:
         predictions: Path below `data/` of what its last evaluations chose, None where not kept.
     """
 
-    where: str
+    trial: str
+    attempt: int
     seed: int
     completed: bool
     quality: str
@@ -57,24 +59,28 @@ class Training:
     series: Series
     predictions: str | None
 
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"{self.trial}, attempt {self.attempt}"
 
-def read(record: Record) -> Iterator[Training]:
-    """Every attempt at a training that has samples."""
+
+def read(
+    manifest: Manifest, attempts: Iterable[Attempt], samples: Iterable[Samples]
+) -> Iterator[Training]:
+    """Every attempt at a training that has samples, but those that failed for what they told."""
     recipes = {
-        one.id: (one, one.subject)
-        for one in record.manifest.benchmarks
-        if isinstance(one.subject, Recipe)
+        one.id: (one, one.subject) for one in manifest.benchmarks if isinstance(one.subject, Recipe)
     }
-    if not recipes:
-        return
+    by_try = {(one.trial, one.attempt): one for one in attempts if one.reason != "bad-result"}
     series: dict[tuple[str, int, int], dict[str, Samples]] = {}
-    for line in record.samples:
-        if line.metric.partition("/")[0] in recipes:
+    for line in samples:
+        if (line.trial, line.attempt) in by_try and line.metric.partition("/")[0] in recipes:
             key = line.trial, line.attempt, line.rank
             series.setdefault(key, {})[line.metric.rpartition("/")[2]] = line
-    attempts = {(one.trial, one.attempt): one for one in record.attempts}
-    made = {one.name: one for one in record.manifest.datasets}
-    for (trial, attempt, _), lines in series.items():
+    made = {one.name: one for one in manifest.datasets}
+    for (trial, number, _), lines in series.items():
+        attempt = by_try[trial, number]
         name, case, *_ = trial.split("/")
         benchmark, recipe = recipes[name]
         data = made[benchmark.datasets[0]]
@@ -85,15 +91,16 @@ def read(record: Record) -> Iterator[Training]:
         settings = recipe.settings[case]
         sizes = NETWORKS[recipe.name].complete({**settings.sizes, "batch": 1})
         yield Training(
-            where=f"{trial}, attempt {attempt}",
-            seed=next(iter(lines.values())).seed,
-            completed=attempts[trial, attempt].outcome == "completed",
+            trial=trial,
+            attempt=number,
+            seed=attempt.seed,
+            completed=attempt.outcome == "completed",
             quality=training.QUALITY[recipe.name],
             settings=settings,
             made=counts,
             choices=training.choices(recipe.name, sizes),
             series=lines,
-            predictions=_predictions(attempts[trial, attempt]),
+            predictions=_predictions(attempt),
         )
 
 
@@ -102,22 +109,30 @@ def _predictions(attempt: Attempt) -> str | None:
     return next((one.path for one in attempt.evidence if one.name == name), None)
 
 
-def faults(record: Record, load: Load) -> Iterator[str]:
+def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training, str]]:
     """Where what is told of a training is not what its predictions, curves and seed give."""
     budget = MOST_ORDERED
-    for one in read(record):
-        yield from _curve_faults(one)
-        yield from _target_faults(one)
-        yield from _count_faults(one)
-        yield from _prediction_faults(one, load)
+    for one in trainings:
         budget -= _order_cost(one)
-        if budget >= 0:
-            yield from _order_faults(one)
+        for fault in chain(
+            _curve_faults(one),
+            _target_faults(one),
+            _count_faults(one),
+            _prediction_faults(one, load),
+            _order_faults(one) if budget >= 0 else (),
+        ):
+            yield one, f"{one.where}: {fault}"
+
+
+def faults(record: Record, load: Load) -> Iterator[str]:
+    """Where a record's trainings are not what follows, as sentences."""
+    for _, fault in judge(read(record.manifest, record.attempts, record.samples), load):
+        yield fault
 
 
 def fact(record: Record) -> str:
     """What reading has shown to hold of a record without faults."""
-    trainings = list(read(record))
+    trainings = list(read(record.manifest, record.attempts, record.samples))
     ordered = sum(cost <= MOST_ORDERED for cost in accumulate(map(_order_cost, trainings)))
     judged = sum(one.predictions is not None for one in trainings)
     return (
@@ -133,10 +148,10 @@ def _curve_faults(one: Training) -> Iterator[str]:
         return
     values, steps = curve.values, curve.steps or ()
     if list(steps) != list(range(1, len(values) + 1)):
-        yield f"{one.where}: {one.quality} is not there for every epoch from the first"
+        yield f"{one.quality} is not there for every epoch from the first"
     target = one.settings.target
     if one.completed and not (target and target.stop) and len(values) != one.settings.epochs:
-        yield f"{one.where} completed with {len(values)} of {one.settings.epochs} epochs"
+        yield f"it completed with {len(values)} of {one.settings.epochs} epochs"
     last = values[-training.LAST :]
     yield from _differs(one, f"final_{one.quality}", sum(last) / len(last))
     best = min(values) if training.is_error(one.quality) else max(values)
@@ -158,10 +173,10 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield f"{one.where} has not reached its target, and is not said to have failed for it"
+            yield "it has not reached its target, and is not said to have failed for it"
         return
     if target.stop and len(curve.values) != reached:
-        yield f"{one.where} went on behind its target"
+        yield "it went on behind its target"
     yield from _differs(one, "epochs_to_target", float(reached))
     total = _number(one, "training_samples")
     if total is not None:
@@ -191,20 +206,20 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
     shape = (1 + len(last), one.made[1], one.choices) if one.made else None
     if one.predictions is None:
         if one.completed and shape and prod(shape) <= predictions.MOST_VALUES:
-            yield f"{one.where} completed, and what it predicted is not there"
+            yield "it completed, and what it predicted is not there"
         return
     try:
         array = predictions.decode(extraction.take(load(one.predictions)))
         due = predictions.qualities(one.quality, array)
     except ValueError as error:
-        yield f"{one.where}: {one.predictions} cannot be judged: {error}"
+        yield f"{one.predictions} cannot be judged: {error}"
         return
     if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
-        yield f"{one.where}: {one.predictions} is {array.shape}, not of its last evaluations"
+        yield f"{one.predictions} is {array.shape}, not of its last evaluations"
     for value, other in zip(last, due, strict=False):
         # sums over batches and over all are rounded otherwise
         if not isclose(value, other, rel_tol=_ROUNDING):
-            yield f"{one.where}: {one.quality} is {value:.9g}, and its predictions give {other:.9g}"
+            yield f"{one.quality} is {value:.9g}, and its predictions give {other:.9g}"
 
 
 def _order_faults(one: Training) -> Iterator[str]:
@@ -235,7 +250,7 @@ def _differs(
 ) -> Iterator[str]:
     line = one.series.get(metric)
     if line is not None and not _are(line.values, due):
-        yield f"{one.where}: {metric} is {line.values[0]:.17g}, and {due:.17g} {how}"
+        yield f"{metric} is {line.values[0]:.17g}, and {due:.17g} {how}"
 
 
 def _are(values: Sequence[float], due: float) -> bool:

@@ -14,10 +14,12 @@ from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
 from capsule.execute.loop import part_of, tail
-from capsule.execute.reports import Journal, Text
+from capsule.execute.reports import MAX_MESSAGE, Journal, Text
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Workspace
 from capsule.jsons import Json, JsonObject
+from capsule.levels.data import predictions
+from capsule.manifest import Manifest
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Evidence, Execution, File, Samples
@@ -113,12 +115,15 @@ class Gatherer:
                 for trial, one in own.items()
             }
             samples += _samples(journal, own, group)
+        settled = [
+            changed.get((number, attempt.trial), attempt)
+            for number, attempt in log.attempts
+            if attempt.group in groups
+        ]
+        if plan.manifest.trains:
+            settled = _hold_trainings(plan.manifest, settled, samples, logs)
         return Execution(
-            attempts=tuple(
-                changed.get((number, attempt.trial), attempt)
-                for number, attempt in log.attempts
-                if attempt.group in groups
-            ),
+            attempts=tuple(settled),
             samples=tuple(samples),
             software=software,
             effective=effective,
@@ -162,7 +167,7 @@ def _evidence(begun: Begun, journal: Journal, trial: str) -> tuple[Evidence, ...
 def _files(begun: Begun, journal: Journal) -> list[File]:
     """Evidence that is none of the logs, which are carried anyway."""
     return [
-        File(path=_evidence_path(begun, text), source=text.path)
+        File(path=_evidence_path(begun, text), source=text.path, binary=text.binary)
         for text in journal.texts
         if text.name.startswith(OUT)
     ]
@@ -199,6 +204,45 @@ def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Att
         for attempt in attempts.values()
         if attempt.outcome == "completed" and attempt.trial not in complete
     ]
+
+
+def _hold_trainings(
+    manifest: Manifest,
+    attempts: Sequence[Attempt],
+    samples: Sequence[Samples],
+    files: Sequence[File],
+) -> list[Attempt]:
+    """The same attempts, as failed ones where readers would find what they told to be no outcome.
+
+    A program that measures may be a stranger's.
+    """
+    from capsule.archive import trainings
+
+    sources = {file.path: file.source for file in files}
+    reported = trainings.read(manifest, attempts, samples)
+    faults: dict[tuple[str, int], str] = {}
+    for training, fault in trainings.judge(reported, lambda path: [_read(sources[path])]):
+        faults.setdefault((training.trial, training.attempt), fault)
+    return [
+        replace(
+            one,
+            outcome="failed",
+            reason="bad-result",
+            message=faults[one.trial, one.attempt][:MAX_MESSAGE],
+        )
+        if (one.trial, one.attempt) in faults
+        else one
+        for one in attempts
+    ]
+
+
+def _read(path: Path) -> bytes:
+    """A file that was small enough to be kept; nothing where it is gone."""
+    stream = leavings.open_file(path)
+    if stream is None:
+        return b""
+    with stream:
+        return stream.read(predictions.MOST_BYTES + 1)
 
 
 def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Sequence[Samples]:

@@ -171,7 +171,8 @@ def _find_predictions(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Tex
             with stream:
                 size_bytes = stream.seek(0, os.SEEK_END)
             if size_bytes <= predictions.MOST_BYTES:
-                yield Text(name=f"{OUT}{name}", rank=0, path=files.out / name, trial=trial.id)
+                path = files.out / name
+                yield Text(name=f"{OUT}{name}", rank=0, path=path, trial=trial.id, binary=True)
 
 
 def _trial_of_begin(line: bytes) -> str:

@@ -62,19 +62,21 @@ class TrialReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text that a rank left behind, and that the capsule keeps as evidence.
+    """What a rank left behind, and the capsule keeps as evidence: a text, if not said otherwise.
 
     Attributes:
         name: `stdout`, `stderr`, or `out/` and its path below the rank's out folder.
         rank: Whose.
         path: Where it lies.
         trial: Id of the trial whose it is; None where it is that of every trial of the start.
+        binary: Whether it holds numbers.
     """
 
     name: str
     rank: int
     path: Path
     trial: str | None = None
+    binary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

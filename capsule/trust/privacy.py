@@ -129,7 +129,7 @@ class Privacy:
         clean: list[File] = []
         findings: list[Finding] = []
         for file in files:
-            path = self._clean_file(file, folder, findings)
+            path = file.source if file.binary else self._clean_file(file, folder, findings)
             clean.append(replace(file, source=path))
         return clean, findings[:_MOST]
 

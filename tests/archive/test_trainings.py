@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.capsules import carry, forge
 from tests.support.command import User
 
 Change = Callable[[Any], Any]
+PACKAGE = Path(archive.__file__).parents[1]
 
 RECIPE: dict[str, Any] = {
     "id": "digits",
@@ -61,6 +63,10 @@ def train(folder: Path, **fields: Any) -> Path:
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("small"))
+
+
+def read(record: Record) -> list[trainings.Training]:
+    return list(trainings.read(record.manifest, record.attempts, record.samples))
 
 
 def nothing(_: str) -> list[bytes]:
@@ -129,11 +135,11 @@ def test_a_training_that_stops_ends_where_it_says(tmp_path: Path) -> None:
     target = {"metric": "accuracy", "at_least": 0.4, "stop": True}
     sealed = train(tmp_path, target=target)
     with archive.read(sealed) as capsule:
-        for one in trainings.read(capsule.record):
+        for one in read(capsule.record):
             assert one.series["accuracy"].values[-1] >= 0.4
             assert one.series["epochs_to_target"].values == (len(one.series["accuracy"].values),)
         longer = with_values("accuracy", lambda values: [0.9, *values[1:]])(capsule.record)
-    if any(len(one.series["accuracy"].values) > 1 for one in trainings.read(longer)):
+    if any(len(one.series["accuracy"].values) > 1 for one in read(longer)):
         faults = trainings.faults(longer, nothing)
         assert any("went on behind its target" in fault for fault in faults)
 
@@ -193,6 +199,52 @@ def test_a_quality_that_its_predictions_do_not_give_is_damage(
     with pytest.raises(DamagedError) as refusal:
         archive.read(path).close()
     assert re.search(message, " ".join(str(refusal.value).split()))
+
+
+LIES = [
+    (
+        "        report.keep(trial.kept, chosen)\n",
+        "        pass\n",
+        "what it predicted is not there",
+    ),
+    (
+        "        report.keep(trial.kept, chosen)\n",
+        "        report.keep(trial.kept, chosen[:-1])\n",
+        "its length is not what its shape says",
+    ),
+    (
+        '    report.samples("training_samples", [trial.train.count])\n',
+        '    report.samples("training_samples", [80])\n',
+        "training_samples is 80, and 90 is what its generator makes",
+    ),
+    (
+        "[sum(last) / len(last)]",
+        "[1.0]",
+        "final_accuracy is 1, and",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), LIES)
+def test_a_program_that_lies_fails_its_trials_and_is_sealed(
+    tmp_path: Path, right: str, wrong: str, message: str
+) -> None:
+    """A stranger's capsule carries a program of its own, which may be any."""
+    package = tmp_path / "package" / "capsule"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    path = package / "levels" / "level2" / "__init__.py"
+    text = path.read_text()
+    assert text.count(right) == 1
+    path.write_text(text.replace(right, wrong))
+    user = User.make(tmp_path)
+    (user.folder / "small.json").write_text(json.dumps({**MANIFEST, "benchmarks": [RECIPE]}))
+    words = ("run", "small.json", "--runtime", "host", "--output", "small.capsule.zip")
+    ended = user.run(*words, PYTHONPATH=str(package.parent))
+    assert ended.returncode == 5, ended.stderr
+    with archive.read(user.folder / "small.capsule.zip") as capsule:
+        attempts = capsule.record.attempts
+    assert [one.reason for one in attempts] == ["bad-result"] * 2
+    assert all(message in one.message for one in attempts)
 
 
 def test_an_unshuffled_order_is_found(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
