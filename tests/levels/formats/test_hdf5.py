@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ from tests.support.damage import damaged, read_or_refuse
 from tests.support.properties import examples
 
 FIXTURES = (HealthCheck.function_scoped_fixture,)
-needs_h5py = pytest.mark.skipif(util.find_spec("h5py") is None, reason="h5py is not installed here")
 plain_arrays = arrays_of.arrays(
     st.sampled_from(("<f4", "<f8", ">f4", "|u1", "<i8")),
     arrays_of.array_shapes(min_dims=1, max_dims=3, max_side=4),
 )
 
 
-@needs_h5py
 @examples(50, allowed=FIXTURES)
 @given(plain_arrays, plain_arrays)
 def test_datasets_are_read_again(tmp_path: Path, data: NDArray[Any], mask: NDArray[Any]) -> None:
@@ -39,7 +36,6 @@ def test_datasets_are_read_again(tmp_path: Path, data: NDArray[Any], mask: NDArr
         numpy.testing.assert_array_equal(read[name], array)
 
 
-@needs_h5py
 @examples(150, allowed=FIXTURES)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_other_numbers(tmp_path: Path, data: st.DataObject) -> None:
@@ -101,7 +97,6 @@ def _elsewhere(file: Any) -> None:
     file["climate"] = numpy.zeros(3)
 
 
-@needs_h5py
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -132,7 +127,6 @@ def test_what_is_wrong_with_a_file_is_said(
         hdf5.read(path, ("data",))
 
 
-@needs_h5py
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.h5"
     with pytest.raises(FormatError, match="is not there, or no file"):

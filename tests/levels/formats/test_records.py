@@ -1,19 +1,24 @@
 """TFRecord and tf.train.Example: ours beside those of others, and what is refused."""
 
 import gzip
+import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy
 import pytest
+import tfrecord
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tfrecord import example_pb2
 
 from capsule.levels.data.formats import checksums, records
 from capsule.levels.data.formats.files import FormatError
 from tests.support.damage import damaged, read_or_refuse
+from tests.support.programs import PROGRAMS, Program
 from tests.support.properties import examples
 
 FIXTURES = (HealthCheck.function_scoped_fixture,)
@@ -38,8 +43,7 @@ def are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 @examples(60)
 @given(st.binary(min_size=0, max_size=5000))
 def test_a_checksum_is_that_of_every_other_program(data: bytes) -> None:
-    judge = pytest.importorskip("google_crc32c")
-    assert checksums.crc32c(data) == judge.value(data)
+    assert checksums.crc32c(data) == google_crc32c.value(data)
 
 
 @examples(40)
@@ -78,8 +82,7 @@ def test_examples_are_read_again(
 @examples(60)
 @given(messages)
 def test_an_example_is_that_of_protocol_buffers(sample: dict[str, Any]) -> None:
-    judge = pytest.importorskip("tfrecord.example_pb2")
-    message = judge.Example()
+    message = example_pb2.Example()
     for name, value in sample.items():
         feature = message.features.feature[name]
         if isinstance(value, list):
@@ -94,15 +97,14 @@ def test_an_example_is_that_of_protocol_buffers(sample: dict[str, Any]) -> None:
     full = {name: value for name, value in sample.items() if len(value)}
     parsed = records.parse(theirs, Path("folder/file"))
     assert are_equal({name: parsed[name] for name in full}, full)
-    again = judge.Example()
+    again = example_pb2.Example()
     again.ParseFromString(records.serialize(full))
     assert are_equal(records.parse(memoryview(again.SerializeToString()), Path("a/b")), full)
 
 
 def test_a_file_is_that_of_the_package_tfrecord(tmp_path: Path) -> None:
-    package = pytest.importorskip("tfrecord")
     path = tmp_path / "theirs.tfrecord"
-    writer = package.TFRecordWriter(str(path))
+    writer = tfrecord.TFRecordWriter(str(path))
     volume = numpy.arange(4000, dtype="<i2")
     writer.write({"x": (volume.tobytes(), "byte"), "y": ([0.5, -1.0], "float")})
     writer.write({"n": ([-(2**63), 2**63 - 1, 0], "int")})
@@ -112,33 +114,49 @@ def test_a_file_is_that_of_the_package_tfrecord(tmp_path: Path) -> None:
     assert are_equal(second, {"n": numpy.array([-(2**63), 2**63 - 1, 0])})
     ours = tmp_path / "ours.tfrecord"
     records.write([records.serialize(first)], ours)
-    (again,) = package.tfrecord_loader(str(ours), None, {"x": "byte", "y": "float"})
+    (again,) = tfrecord.tfrecord_loader(str(ours), None, {"x": "byte", "y": "float"})
     assert bytes(again["x"]) == volume.tobytes()
     assert again["y"].tolist() == [0.5, -1]
 
 
-@pytest.mark.tensorflow
-def test_a_file_is_that_of_tensorflow(tmp_path: Path) -> None:
-    tensorflow = pytest.importorskip("tensorflow")
+JUDGE = """
+import json
+import tensorflow as tf
+
+whole = [one.numpy() for one in tf.data.TFRecordDataset("a.tfrecord")]
+features = tf.train.Example.FromString(whole[0]).features.feature
+options = tf.io.TFRecordOptions(compression_type="GZIP")
+with tf.io.TFRecordWriter("b.tfrecord", options) as writer:
+    writer.write(tf.train.Example.FromString(whole[0]).SerializeToString())
+print(json.dumps({
+    "records": [one.hex() for one in whole],
+    "x": [one.hex() for one in features["x"].bytes_list.value],
+    "y": list(features["y"].float_list.value),
+    "n": list(features["n"].int64_list.value),
+}))
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_file_is_that_of_tensorflow(program: Program, tmp_path: Path) -> None:
+    volumes = [numpy.arange(40000, dtype="<i2").tobytes(), b""]
     sample = {
-        "x": [numpy.arange(40000, dtype="<i2").tobytes(), b""],
-        "y": numpy.array([0.5, numpy.nan], "float32"),
+        "x": volumes,
+        "y": numpy.array([0.5, -3.25], "float32"),
         "n": numpy.array([-1, 2**40]),
     }
-    path, packed = tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"
-    records.write([records.serialize(sample), b""], path)
-    theirs = [one.numpy() for one in tensorflow.data.TFRecordDataset(str(path))]
-    assert theirs == [records.serialize(sample), b""]
-    assert tensorflow.train.Example.FromString(theirs[0]).features.feature[
-        "n"
-    ].int64_list.value == [
-        -1,
-        2**40,
-    ]
-    again = tensorflow.train.Example.FromString(theirs[0]).SerializeToString()
-    options = tensorflow.io.TFRecordOptions(compression_type="GZIP")
-    with tensorflow.io.TFRecordWriter(str(packed), options) as writer:
-        writer.write(again)
+    records.write([records.serialize(sample), b""], tmp_path / "a.tfrecord")
+    (tmp_path / "judge.py").write_text(JUDGE)
+    done = program.python(tmp_path, "judge.py")
+    assert done.returncode == 0, done.stderr
+    judged = json.loads(done.stdout.splitlines()[-1])
+    assert judged == {
+        "records": [records.serialize(sample).hex(), ""],
+        "x": [one.hex() for one in volumes],
+        "y": [0.5, -3.25],
+        "n": [-1, 2**40],
+    }
+    packed = tmp_path / "b.tfrecord"
     (record,) = records.read(packed)
     assert are_equal(records.parse(record, packed), sample)
 

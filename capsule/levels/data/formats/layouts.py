@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Callable
 
@@ -242,11 +242,15 @@ def _scale(array: Any) -> Any:
 
 
 def _log_counts(array: Any) -> Any:
+    return _logarithms()[array]
+
+
+@cache
+def _logarithms() -> Any:
     import numpy
 
     # in float64 and rounded once: its last bits, in which computers differ, are gone then
-    table = numpy.log1p(numpy.arange(COUNTS, dtype="float64")).astype("float32")
-    return table[array]
+    return numpy.log1p(numpy.arange(COUNTS, dtype="float64")).astype("float32")
 
 
 def _scale_channels(shift: Any, scale: Any, array: Any) -> Any:
