@@ -119,6 +119,35 @@ def _resnet44(sizes: Sizes) -> nn.Module:
     return _ResNet([*_normed(3, 16, 3), nn.ReLU()], (16, 32, 64), (7, 7, 7), 1, sizes["classes"])
 
 
+class _ResNet9(nn.Module):
+    """As Page writes it, with convolutions, pooling and blocks in its order."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        width = sizes["width"]
+        self.prep = self._layer(3, width)
+        self.layer1 = self._layer(width, 2 * width)
+        self.block1 = self._pair(2 * width)
+        self.layer2 = self._layer(2 * width, 4 * width)
+        self.layer3 = self._layer(4 * width, 8 * width)
+        self.block3 = self._pair(8 * width)
+        self.linear = nn.Linear(8 * width, sizes["classes"], bias=False)
+
+    @staticmethod
+    def _layer(before: int, after: int) -> nn.Sequential:
+        return nn.Sequential(*_normed(before, after, 3), nn.ReLU())
+
+    def _pair(self, width: int) -> nn.Sequential:
+        return nn.Sequential(self._layer(width, width), self._layer(width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.max_pool2d(self.layer1(self.prep(x)), 2)
+        x = functional.max_pool2d(self.layer2(self.block1(x) + x), 2)
+        x = functional.max_pool2d(self.layer3(x), 2)
+        x = functional.adaptive_max_pool2d(self.block3(x) + x, 1)
+        return self.linear(x.flatten(1)) * 0.125
+
+
 class _UNet(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -306,6 +335,7 @@ class _Decoder(nn.Module):
 MODELS: dict[str, Callable[[Sizes], nn.Module]] = {
     "lenet": _LeNet,
     "alexnet": _AlexNet,
+    "resnet9": _ResNet9,
     "resnet18": _imagenet((2, 2, 2, 2), 1),
     "resnet44": _resnet44,
     "resnet50": _imagenet((3, 4, 6, 3), 4),

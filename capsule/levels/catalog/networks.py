@@ -61,6 +61,13 @@ _NETWORKS = (
         paper={"batch": 32},
     ),
     _network(
+        "resnet9",
+        "residual",
+        {"side": (32, 8), "classes": (10, 2), "width": (64, 1)},
+        quick={"batch": 4, "width": 8},
+        paper={"batch": 512},
+    ),
+    _network(
         "resnet18",
         "residual",
         {"side": (224, 32), "classes": (1000, 2)},

@@ -66,6 +66,7 @@ SCHEDULES: dict[str, tuple[Number, ...]] = {
 QUALITY = {
     "lenet": "accuracy",
     "alexnet": "accuracy",
+    "resnet9": "accuracy",
     "resnet18": "accuracy",
     "resnet44": "accuracy",
     "resnet50": "accuracy",

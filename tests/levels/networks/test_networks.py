@@ -45,6 +45,7 @@ def count_trained(graph: Graph) -> int:
     [
         ("lenet", {}, 61_706),
         ("alexnet", {}, 61_100_840),
+        ("resnet9", {}, 6_573_120),
         ("resnet18", {}, 11_689_512),
         ("resnet44", {}, 661_338),
         ("resnet50", {}, 25_557_032),

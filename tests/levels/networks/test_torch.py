@@ -21,6 +21,7 @@ pytestmark = [
 SMALL = {
     "lenet": {"batch": 2},
     "alexnet": {"batch": 2, "side": 64, "classes": 10},
+    "resnet9": {"batch": 2, "side": 16, "width": 4},
     "resnet18": {"batch": 2, "side": 64, "classes": 10},
     "resnet44": {"batch": 2, "side": 16},
     "resnet50": {"batch": 2, "side": 64, "classes": 10},
