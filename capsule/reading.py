@@ -19,6 +19,7 @@ from capsule import (
     freezing,
     levels,
     notes,
+    program,
     quick,
     summary,
 )
@@ -26,19 +27,13 @@ from capsule import plan as plans
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
-from capsule.manifest import Command, Manifest, looks
+from capsule.manifest import Manifest, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
 from capsule.summary import MetricRuns
 
 OWN_LEVELS = Path(levels.__file__).parent
-# what of the measuring program commands have any use for: what asks an image for its software, the
-# library of scripts, and what seeds them
-_FOR_COMMANDS = (
-    *("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py"),
-    *("library/", "seeding/"),
-)
 # logarithms and standard deviations differ in their last digits between machines
 _DIGITS = 1e-9
 _SHOWN, _LONGEST = 20, 100
@@ -382,15 +377,9 @@ def _may_be(note: Note, record: Record) -> bool:
     return not record.contained and note == notes.unused_image(verifies=True)
 
 
-def program_parts(manifest: Manifest) -> tuple[str, ...]:
-    """What of this version's measuring program a manifest's benchmarks need: how paths begin."""
-    commands = all(isinstance(one.subject, Command) for one in manifest.benchmarks)
-    return _FOR_COMMANDS if commands else ("",)
-
-
 def own_program(manifest: Manifest) -> str:
     """The tree digest of this version's measuring program, as a manifest's capsule carries it."""
-    return str(digest.of_sources(OWN_LEVELS, program_parts(manifest)))
+    return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
 def _release_faults(record: Record) -> Iterator[str]:

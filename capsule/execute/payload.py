@@ -14,6 +14,7 @@ from capsule.execute import embedding
 from capsule.execute import inputs as input_files
 from capsule.execute.workspace import Workspace, read_file
 from capsule.manifest import Manifest
+from capsule.program import parts
 from capsule.record import Dataset, File
 
 OWN_LEVELS = reading.OWN_LEVELS
@@ -195,9 +196,9 @@ def program(folder: Path) -> str | None:
 
 def _sources(folder: Path, manifest: Manifest) -> list[Path]:
     # a capsule's own program is whatever its version says that it needs
-    parts = reading.program_parts(manifest) if folder == OWN_LEVELS else ("",)
+    needed = parts(manifest) if folder == OWN_LEVELS else ("",)
     return sorted(
         path
         for path in folder.rglob("*.py")
-        if path.is_file() and path.relative_to(folder).as_posix().startswith(parts)
+        if path.is_file() and path.relative_to(folder).as_posix().startswith(needed)
     )

@@ -8,27 +8,34 @@ import signal
 import sys
 import traceback
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Callable
 
-from . import frameworks, level0, level1, level2, probe
+from . import frameworks, probe
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
 from .report import Report
 
-LEVELS: dict[int, Callable[[Trial, frameworks.Framework, Report], None]] = {
-    0: level0.measure,
-    1: level1.measure,
-    2: level2.measure,
-}
-"""What measures a trial of each level, and reports whatever is due of it while it runs."""
+Measure = Callable[[Trial, frameworks.Framework, Report], None]
+"""Measures a trial, and reports whatever is due of it while it runs."""
 
 _ALLOCATION_WORDS = (
     *("can't allocate memory", "not enough memory", "out of memory"),
     *("Failed to allocate memory", "OOM when allocating"),  # ONNX Runtime, TensorFlow
 )
+
+
+def load_level(level: int) -> Measure:
+    """Import what measures the trials of a level, which a folder without that level need not have.
+
+    Args:
+        level: Of Deep500, 0 to 2.
+    """
+    measure: Measure = import_module(f".level{level}", __package__).measure
+    return measure
 
 
 def main(job_path: Path, journal_path: Path) -> int:
@@ -67,6 +74,7 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
     # collection looks at them, not while they come and not later
     gc.disable()
     software = probe.inventory({"numpy", context.framework})
+    levels = {level: load_level(level) for level in sorted({trial.level for trial in job.trials})}
     hello = partial(journal.hello, context.rank, context.ranks, software)
     try:
         framework = frameworks.load(
@@ -90,7 +98,7 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
             }
         )
         for trial in job.trials:
-            _run_trial(trial, framework, journal, folder)
+            _run_trial(trial, levels[trial.level], framework, journal, folder)
     journal.bye()
 
 
@@ -105,7 +113,11 @@ def _environment(context: Context) -> dict[str, object]:
 
 
 def _run_trial(
-    trial: Trial, framework: frameworks.Framework, journal: Journal, folder: Path
+    trial: Trial,
+    measure: Measure,
+    framework: frameworks.Framework,
+    journal: Journal,
+    folder: Path,
 ) -> None:
     journal.begin(trial.id)
     report = Report(partial(journal.samples, trial.id), folder=folder)
@@ -114,7 +126,7 @@ def _run_trial(
     message = ""
     try:
         framework.seed(trial.context.seed)
-        LEVELS[trial.level](trial, framework, report)
+        measure(trial, framework, report)
     except JournalError:
         # what the journal's file refuses is no outcome of the trial
         raise

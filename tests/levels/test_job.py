@@ -156,7 +156,7 @@ def test_a_file_that_holds_no_job_is_named(tmp_path: Path, text: bytes, message:
 
 
 def test_every_level_that_a_job_may_name_can_be_measured() -> None:
-    assert set(run.LEVELS) == set(job.SUBJECTS)
+    assert all(callable(run.load_level(level)) for level in job.SUBJECTS)
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, 0.5])

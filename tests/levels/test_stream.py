@@ -17,12 +17,12 @@ PROGRAM = f"""
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(LEVELS.parent.parent)!r})
-from capsule.levels import run
+from capsule.levels import level0, run
 
 def measure(trial, framework, report):
     {{body}}
 
-run.LEVELS[0] = measure
+level0.measure = measure
 sys.exit(run.main(Path("job.json"), Path("journal.jsonl")))
 """
 TRAIN = "relu/default/float32/17"

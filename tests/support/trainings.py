@@ -50,7 +50,7 @@ def measure(framework: Framework, folder: Path, seed: int = 17, **recipe: Any) -
     lines: list[Samples] = []
     wanted = trial(framework.name, folder, seed, **recipe)
     try:
-        run.LEVELS[2](wanted, framework, Report(lines.append))
+        run.load_level(2)(wanted, framework, Report(lines.append))
     finally:
         values: Values = {}
         for line in lines:

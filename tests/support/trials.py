@@ -53,7 +53,7 @@ def measure(framework: Framework, seed: int = 17, **fields: Any) -> dict[str, Sa
     """The samples of one trial by metric, in the order in which they were reported."""
     lines: list[Samples] = []
     trial = make(framework.name, seed, **fields)
-    run.LEVELS[trial.level](trial, framework, Report(lines.append))
+    run.load_level(trial.level)(trial, framework, Report(lines.append))
     metrics = [line.metric for line in lines]
     assert len(metrics) == len(set(metrics))
     return dict(zip(metrics, lines, strict=True))

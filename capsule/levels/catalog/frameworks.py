@@ -14,6 +14,7 @@ class FrameworkFacts:
     Attributes:
         package: Python package that it is found by.
         module: Module of `levels.frameworks` that runs it.
+        parts: What of `levels` that imports besides, where not all frameworks do: how paths begin.
         dtypes: Words of `types.DTYPES` on a CPU.
         build: What says how it was built: for each field of an inventory a dotted path from a
             package, to a value or to a function that takes nothing and returns one.
@@ -33,6 +34,7 @@ class FrameworkFacts:
     package: str
     module: str
     dtypes: tuple[str, ...]
+    parts: tuple[str, ...] = ()
     build: Mapping[str, str] = field(default_factory=dict)
     cuda: tuple[str, ...] | None = None
     operators: bool = True
@@ -78,6 +80,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch-compile": FrameworkFacts(
         package="torch",
         module="torch_compile",
+        parts=("frameworks/torch/",),
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TORCH_BUILD,
         cuda=("tf32",),
@@ -103,6 +106,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "tensorflow-xla": FrameworkFacts(
         package="tensorflow",
         module="tensorflow_xla",
+        parts=("frameworks/tensorflow/",),
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TENSORFLOW_BUILD,
         # gelu's gradient is made of many operations, each rounded to 16 bits
@@ -115,6 +119,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "onnxruntime": FrameworkFacts(
         package="onnxruntime",
         module="onnxruntime",
+        parts=("graphs/onnx/",),
         dtypes=("float64", "float32", "float16"),
         build={
             "version": "onnxruntime.__version__",

@@ -9,7 +9,6 @@ from ...catalog.training import Numbers
 from ...graphs import reference
 from ...graphs.graph import Graph
 from ..base import Call, Trainer
-from .training import NumpyTrainer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,4 +46,6 @@ class NumpyNetworks:
 
     def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
         """The formulas of `optimizers`."""
+        from .training import NumpyTrainer
+
         return NumpyTrainer(graph, values, optimizer, numbers)

@@ -1,0 +1,51 @@
+"""Which files of the measuring program a manifest needs, and so its capsule carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from capsule.levels.catalog import FRAMEWORKS
+from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Recipe
+
+_ALWAYS = ("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py")
+# the library of scripts, and what seeds them
+_FOR_COMMANDS = ("library/", "seeding/")
+_FOR_LEVELS = (
+    *("run.py", "job.py", "journal.py", "report.py", "sources.py", "streams.py"),
+    *("catalog/", "instruments/", "operators/"),
+    *("frameworks/__init__.py", "frameworks/base.py", "frameworks/blas.py"),
+    "frameworks/settings.py",
+    # of these frameworks import what their networks need, for operators as well
+    *("graphs/__init__.py", "graphs/graph.py", "graphs/reference.py", "graphs/statistics.py"),
+    "graphs/structure.py",
+)
+_FOR_GRAPHS = ("describe.py", "graphs/", "networks/")
+
+
+def parts(manifest: Manifest) -> tuple[str, ...]:
+    """How the paths of the files that a manifest needs begin, below `levels/` and sorted."""
+    needed = (part for one in manifest.benchmarks for part in _needs(one))
+    return tuple(sorted({*_ALWAYS, *needed}))
+
+
+def _needs(benchmark: Benchmark) -> Iterator[str]:
+    match benchmark.subject:
+        case Command():
+            yield from _FOR_COMMANDS
+            return
+        case Operator():
+            yield "level0/"
+        case Network():
+            yield "level1/"
+            yield from _FOR_GRAPHS
+        case Recipe():
+            yield from ("level2/", "optimizers/", "data/")
+            yield from _FOR_GRAPHS
+    yield from _FOR_LEVELS
+    yield from _of_frameworks(benchmark.frameworks)
+
+
+def _of_frameworks(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield f"frameworks/{FRAMEWORKS[name].module}/"
+        yield from FRAMEWORKS[name].parts
