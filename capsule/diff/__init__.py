@@ -187,7 +187,7 @@ def pair_up(
     """
     for claim in claims:
         pair = _pair(claim, there.get(claim.metric), here.get(claim.metric))
-        yield pair
+        yield replace(pair, refused=pair.refused or evidence.wide_bound(claim, here))
         beside = (other.pattern for other in claims if other.metric == claim.metric)
         if claim.paired and not any(other.answers_for(claim.pattern) for other in beside):
             # pairs tell what the machine does; whether the number is right, only fresh seeds do

@@ -6,11 +6,13 @@ little. An author who fabricates runs with care is not found out by this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from capsule.record import Record, Samples
+from capsule.levels.catalog import training
+from capsule.record import FrozenClaim, Record, Samples
 from capsule.series import bits
 from capsule.summary import MetricRuns, Run
 
@@ -27,6 +29,32 @@ def without_repeated_seeds(original: MetricRuns, rerun: MetricRuns) -> MetricRun
     """The re-execution's runs but for those under seeds that the original used."""
     used = {run.seed for run in original.runs}
     return replace(rerun, runs=tuple(run for run in rerun.runs if run.seed not in used))
+
+
+def wide_bound(claim: FrozenClaim, here: Mapping[str, MetricRuns]) -> str | None:
+    """Why a value within a bound says nothing: the bound is no small part of what it judges.
+
+    Args:
+        claim: Only those on the metrics of `training.SHARES` have such a part beside them.
+        here: The re-execution's metrics by path.
+    """
+    path, _, name = claim.metric.rpartition("/")
+    share = here.get(f"{path}/{training.SHARES.get(name)}")
+    if claim.type != "bound" or share is None:
+        return None
+    shares = [
+        (math.inf if run.value is None else run.value, run.seed)
+        for run in share.runs
+        if run.value is not None or run.not_finite is not None
+    ]
+    wide = [one for one in shares if one[0] > training.MOST_SHARE]
+    if not wide:
+        return None
+    value, seed = max(wide)
+    return (
+        f"no evidence: the bound is more than {training.MOST_SHARE:g} of the change that it judges"
+        f" in {len(wide)} of {len(shares)} runs, {value:.2g} of it under seed {seed}"
+    )
 
 
 def copy(one: Record, other: Record) -> str | None:

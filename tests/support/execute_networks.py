@@ -172,7 +172,7 @@ def follow_statistics() -> dict[str, float]:
     batches = [values.inputs(graph, "float32", seed) for seed in range(4)]
     rates = [0.1, 0.05, 0.1]
     numbers = training.complete(training.OPTIMIZERS["sgd"], {"lr": 0.1, "momentum": 0.9})
-    due = trajectory.follow(graph, start, batches[:3], rates, "sgd", numbers)
+    *_, last = trajectory.follow(graph, start, batches[:3], rates, "sgd", numbers)
     begin = require(NETWORKS.trainer, FRAMEWORK.name, "train")
     trainer = begin(graph, to_native(start, "float32"), "sgd", numbers)
     for inputs, rate in zip(batches, rates, strict=False):
@@ -180,9 +180,9 @@ def follow_statistics() -> dict[str, float]:
     moved = {name: FRAMEWORK.to_numpy(tensor) for name, tensor in trainer.parameters().items()}
     evaluation = statistics.evaluation(graph)
     judged = trainer.evaluate(evaluation, to_native(batches[3], "float32"))
-    expected = trajectory.evaluate(evaluation, {**start, **due[-1]}, batches[3])
+    expected = trajectory.evaluate(evaluation, {**start, **last.after}, batches[3])
     return {
-        "steps": trajectory.distance(moved, due[-1], start, graph.trainable),
+        "steps": trajectory.distance(moved, last.after, start, graph.trainable),
         "moved": len(moved) - len(graph.trainable),
         "evaluation": trajectory.deviation(list(map(FRAMEWORK.to_numpy, judged)), expected),
     }

@@ -16,14 +16,20 @@ Values = dict[str, tuple[float, ...]]
 
 
 def trial(
-    framework: str, folder: Path, seed: int, *, network: str = "lenet", **recipe: Any
+    framework: str,
+    folder: Path,
+    seed: int,
+    *,
+    network: str = "lenet",
+    dtype: str = "float32",
+    **recipe: Any,
 ) -> job.Trial:
     entry = {
         "id": "trial",
         "benchmark": "benchmark",
         "level": 2,
         "network": network,
-        "dtype": "float32",
+        "dtype": dtype,
         "case": "default",
         "parameters": {"side": 12, "classes": 3},
         "datasets": ["glyphs"],

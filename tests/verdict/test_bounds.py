@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from capsule import stats
+from capsule import diff, stats, verdict
 from capsule.diff import Pair
+from capsule.manifest import Claim
 from capsule.verdict import Judged, wording
 from tests.support.judging import NEAR, PATH, Outcome, codes, frozen, judge, judge_all, metric
 
@@ -242,3 +243,39 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
 def test_all_of_enough_runs_without_a_finite_value_are_different_under_any_claim() -> None:
     judgement = judge(metric(NEAR), metric([math.nan] * 5, first_seed=50), type="equivalence")
     assert judgement.word == "DIFFERENT"
+
+
+# bounds that are no small part of what they judge
+
+HELD = "train/default/torch/node_error_ratio"
+SHARE = "train/default/torch/bound_share"
+
+
+def judge_held(ratios: Sequence[Outcome], shares: Sequence[Outcome], **claim: Any) -> Judged:
+    whole = {"metric": HELD, "type": "bound", "at_most": 1.0, **claim}
+    there = {HELD: metric(RATIOS, path=HELD), SHARE: metric([0.5] * 5, path=SHARE)}
+    here = {
+        HELD: metric(ratios, path=HELD, first_seed=50),
+        SHARE: metric(shares, path=SHARE, first_seed=50),
+    }
+    claims = verdict.freeze([Claim(**whole)], there)
+    return judge_all(*diff.pair_up(claims, there, here)).claims[0]
+
+
+def test_a_bound_that_is_no_small_part_of_what_it_judges_confirms_nothing() -> None:
+    judgement = judge_held([0.3, 0.4, 0.2], [0.01, 0.25, 0.12])
+    assert judgement.word == "INCONCLUSIVE"
+    assert judgement.sentence == (
+        "no evidence: the bound is more than 0.1 of the change that it judges in 2 of 3 runs, 0.25"
+        " of it under seed 51"
+    )
+    assert judge_held([0.3, 0.4], [0.01, math.inf]).word == "INCONCLUSIVE"
+
+
+def test_a_small_one_confirms_and_any_is_broken() -> None:
+    assert judge_held([0.3, 0.4, 0.2], [0.01, 0.1, 0.02]).word == "REPRODUCED"
+    assert judge_held([0.3, 1.4, 0.2], [0.5] * 3).word == "DIFFERENT"
+
+
+def test_runs_that_failed_have_no_bound_to_be_too_wide() -> None:
+    assert "no evidence" not in judge_held([0.3, None], [0.01, None]).sentence

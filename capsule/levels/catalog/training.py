@@ -93,6 +93,12 @@ ORDERED_EPOCHS = 2
 JUDGED_STEPS = 3
 """Steps that are held to the reference."""
 
+SHARES = {"node_error_ratio": "bound_share"}
+"""By metric that a bound judges, the one that says how large the bound is beside what is judged."""
+
+MOST_SHARE = 0.1
+"""Above it a bound confirms nothing."""
+
 EXACT = "float64"
 """Dtype in which they are taken besides the trial's own: there rounding hides no wrong step."""
 
@@ -183,6 +189,8 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("test_fingerprint", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
         MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial"),
+        MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial"),
         MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
     )
 

@@ -99,6 +99,19 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
     )
 
 
+def calculator(dtype: str) -> Rounding:
+    """By which rules the errors of a single step are bounded, for the exact values of its inputs.
+
+    Args:
+        dtype: A key of `ARITHMETIC`.
+    """
+    import numpy
+
+    arithmetic = ARITHMETIC[dtype]
+    # the reference has roundings of its own, in the same places
+    return _Likely(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+
+
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
     """Outputs, loss and gradients, computed step by step."""
     computed = evaluate(graph.nodes, values, step)
@@ -147,11 +160,7 @@ class _Local:
     """Steps that keep the error bound of each result and return the exact one."""
 
     def __init__(self, dtype: str) -> None:
-        import numpy
-
-        arithmetic = ARITHMETIC[dtype]
-        # the reference has roundings of its own, in the same places
-        self._calculator = _Likely(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+        self._calculator = calculator(dtype)
         self.errors: dict[str, tuple[Any, ...]] = {}
 
     def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:

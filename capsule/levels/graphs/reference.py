@@ -88,7 +88,7 @@ def differentiate(
 
     loss = graph.require_loss()
     gradients = {loss: numpy.ones_like(results[loss])}
-    for node, passed in _backward_order(graph):
+    for node, passed in backward_order(graph):
         operands = (gradients.pop(node.name), *_operands(node, values, results))
         parts = step(f"{node.name} backward", _backward(node), *operands)
         for name, part in zip(_sources(node), parts):
@@ -114,7 +114,7 @@ def _sum(c: Calculator, one: Any, other: Any) -> Any:
     return c.store(one + other)
 
 
-def _backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
+def backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
     """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
     depending = set(graph.trainable)
     for node in graph.training:

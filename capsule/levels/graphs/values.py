@@ -54,7 +54,7 @@ def _draw(parameter: Parameter, label: str, dtype: str) -> Any:
 
     arithmetic = ARITHMETIC[dtype]
     if parameter.value is not None:
-        return _round(numpy.asarray(parameter.value), dtype).reshape(parameter.shape)
+        return round_to(numpy.asarray(parameter.value), dtype).reshape(parameter.shape)
     if parameter.initial != "uniform" or not parameter.bound:
         filled = float(parameter.initial == "ones")
         return numpy.full(parameter.shape, filled, arithmetic.stored)
@@ -65,7 +65,7 @@ def _draw(parameter: Parameter, label: str, dtype: str) -> Any:
     return array.astype(arithmetic.stored).reshape(parameter.shape)
 
 
-def _round(array: Any, dtype: str) -> Any:
+def round_to(array: Any, dtype: str) -> Any:
     """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
     import numpy
 

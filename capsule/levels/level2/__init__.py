@@ -7,7 +7,7 @@ evaluation; `epoch_time` is that of the training alone, waiting for data include
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -25,7 +25,7 @@ from ..instruments import capacity
 from ..job import Recipe, Trial
 from ..optimizers.schedules import rate
 from ..report import Report
-from . import trajectory
+from . import nodes, trajectory
 from .samples import Samples, read
 
 
@@ -164,15 +164,16 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 def _hold_to_reference(trial: _Prepared, batch: int) -> None:
     """The first steps, and an evaluation after them, beside those of the reference."""
-    graph = trial.graph(batch)
+    graph, record = trial.graph(batch), nodes.Record(trial.dtype)
     order = samplers.shuffle(trial.train.count, trial.seed, 0)
     batches = [
         trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap"))
         for step in range(training.JUDGED_STEPS)
     ]
     rates = [trial.rate(step) for step in range(len(batches))]
+    recipe = trial.recipe
     due = trajectory.follow(
-        graph, trial.parameters, batches, rates, trial.recipe.optimizer, trial.recipe.numbers
+        graph, trial.parameters, batches, rates, recipe.optimizer, recipe.numbers, record
     )
     for metric, dtype in (
         ("exact_trajectory_error", training.EXACT),
@@ -183,10 +184,41 @@ def _hold_to_reference(trial: _Prepared, batch: int) -> None:
             for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
                 trainer.step(trial.place(inputs, dtype), at)
                 reached = trial.fetch(trainer.parameters())
-                error = trajectory.distance(reached, expected, trial.parameters, graph.trainable)
+                error = trajectory.distance(
+                    reached, expected.after, trial.parameters, graph.trainable
+                )
                 trial.report.point(metric, step, error)
             if dtype == training.EXACT:
-                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1]})
+                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1].after})
+    with trial.framework.arithmetic(trial.dtype):
+        _hold_nodes(trial, graph, batches[0], record, [one.gradients for one in due], rates)
+
+
+def _hold_nodes(
+    trial: _Prepared,
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    record: nodes.Record,
+    gradients: Sequence[Mapping[str, Any]],
+    rates: Sequence[float],
+) -> None:
+    """The first step node by node, and the optimizer alone."""
+    recipe, framework = trial.recipe, trial.framework
+    held = (
+        nodes.hold_nodes(framework, graph, inputs, record),
+        nodes.hold_optimizer(
+            framework,
+            graph,
+            trial.parameters,
+            gradients,
+            rates,
+            recipe.optimizer,
+            recipe.numbers,
+            trial.dtype,
+        ),
+    )
+    trial.report.samples("node_error_ratio", [max(one.ratio for one in held)])
+    trial.report.samples("bound_share", [max(one.share for one in held)])
 
 
 def _hold_evaluation(

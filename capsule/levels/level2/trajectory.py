@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..catalog.training import Numbers
@@ -14,6 +15,19 @@ MOST_SAMPLES = 4
 """Of a step that is held to the reference, so that a large batch can be afforded."""
 
 
+@dataclass(frozen=True)
+class Followed:
+    """One step of the reference.
+
+    Attributes:
+        gradients: By trained parameter.
+        after: The trained parameters and kept statistics after it.
+    """
+
+    gradients: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
 def follow(
     graph: Graph,
     parameters: Mapping[str, Any],
@@ -21,8 +35,9 @@ def follow(
     rates: Sequence[float],
     optimizer: str,
     numbers: Numbers,
-) -> list[dict[str, Any]]:
-    """The trained parameters and kept statistics after each step, in float64.
+    first: reference.Step = reference.exactly,
+) -> list[Followed]:
+    """The reference's steps, in float64.
 
     Args:
         graph: The network for the batches.
@@ -31,18 +46,19 @@ def follow(
         rates: The learning rate of each.
         optimizer: Key of `catalog.training.OPTIMIZERS`.
         numbers: All that it takes.
+        first: How the first step is computed.
     """
     formulas, kept = Optimizer(optimizer, numbers), statistics.find(graph)
     moved = (*graph.trainable, *(name for one in kept for name in one.names))
     present = _widen(parameters)
-    steps = []
+    steps: list[Followed] = []
     for inputs, rate in zip(batches, rates):
-        values = {**present, **_widen(inputs)}
-        results = reference.evaluate(graph.training, values)
-        gradients = reference.differentiate(graph, values, results)
+        values, how = {**present, **_widen(inputs)}, reference.exactly if steps else first
+        results = reference.evaluate(graph.training, values, how)
+        gradients = reference.differentiate(graph, values, results, how)
         present = formulas.step(present, gradients, rate)
         present.update(statistics.follow(kept, values, results))
-        steps.append({name: present[name] for name in moved})
+        steps.append(Followed(gradients, {name: present[name] for name in moved}))
     return steps
 
 

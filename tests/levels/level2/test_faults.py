@@ -11,6 +11,7 @@ import pytest
 from capsule.levels import frameworks
 from capsule.levels.data import generators
 from capsule.levels.frameworks.base import Trainer
+from capsule.levels.frameworks.numpy.networks import NumpyNetworks
 from capsule.levels.frameworks.numpy.training import NumpyTrainer
 from capsule.levels.graphs.graph import Graph
 from capsule.levels.optimizers import Step
@@ -128,17 +129,16 @@ def test_a_wrong_optimizer_leaves_the_reference(
     wrong = fault(NumpyTrainer)
     alone = numpy_alone()
 
-    class Networks:
-        inference, alone, training = None, None, None
-
+    class Networks(NumpyNetworks):
         def trainer(self, *arguments: Any) -> Trainer:
             return wrong(*arguments)
 
     assert max(measure(alone, glyphs, optimizer=optimizer, epochs=1)["trajectory_error"]) < 1e-3
-    alone.networks = Networks()  # type: ignore[assignment]
+    alone.networks = Networks()
     values = measure(alone, glyphs, optimizer=optimizer, epochs=1)
     assert max(values["trajectory_error"]) > 0.1
     assert max(values["exact_trajectory_error"]) > 0.1
+    assert values["node_error_ratio"][0] > 1
 
 
 RESNET: dict[str, Any] = {
@@ -205,13 +205,11 @@ def test_wrong_statistics_leave_the_reference(colored: Path, fault: Any, metric:
     alone = numpy_alone()
     wrong = fault(NumpyTrainer)
 
-    class Networks:
-        inference, alone, training = None, None, None
-
+    class Networks(NumpyNetworks):
         def trainer(self, *arguments: Any) -> Trainer:
             made: Trainer = wrong(*arguments)
             return made
 
-    alone.networks = Networks()  # type: ignore[assignment]
+    alone.networks = Networks()
     values = measure(alone, colored, **RESNET)
     assert max(values[metric]) > 0.1

@@ -49,6 +49,8 @@ def test_every_optimizer_goes_the_way_of_the_reference(
         assert seen["trajectory_error"][0] < 1e-3, optimizer
         assert seen["exact_trajectory_error"][0] < 1e-9, optimizer
         assert seen["evaluation_error"][0] < 1e-9, optimizer
+        assert seen["node_error_ratio"][0] < 1, optimizer
+        assert seen["bound_share"][0] < 0.1, optimizer
         reference = measure(alone, folder, optimizer=optimizer)
         for metric in ("train_loss", "loss"):
             # the journal's last line has the last epoch's
