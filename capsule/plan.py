@@ -25,6 +25,7 @@ from capsule.manifest import (
 from capsule.manifest.benchmarks import subject_to_json
 from capsule.manifest.paths import match, matches
 from capsule.manifest.paths import metric_paths as _paths_of
+from capsule.manifest.paths import trial_paths as _trial_paths_of
 from capsule.seeds import fresh_seeds
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "match",
     "metric_paths",
     "to_json",
+    "trial_paths",
 ]
 
 SeedSource = Literal["manifest", "fresh", "control"]
@@ -242,6 +244,11 @@ def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
     """Every metric path that a run of this manifest yields, with what its numbers mean."""
     return _paths_of(manifest.benchmarks)
+
+
+def trial_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
+    """Those alone that trials have samples of, and not those that follow from several trials."""
+    return _trial_paths_of(manifest.benchmarks)
 
 
 def to_json(plan: Plan) -> dict[str, Any]:

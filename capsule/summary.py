@@ -4,108 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from capsule import stats
+from capsule import searches
 from capsule.averages import FEW, VERY_FEW, mean, median
-from capsule.manifest import Claim, Direction, Kind, Metric, Per
+from capsule.manifest import Benchmark, Claim, Metric
 from capsule.record import Attempt, Record, Samples
 from capsule.reduction import first_not_finite, mean_of_last, run_values_of, worst
+from capsule.runs import Draft, MetricRuns, Run, RunStatus, list_values
 from capsule.trajectories import alike
 
+__all__ = [
+    "FORMAT",
+    "MetricRuns",
+    "Run",
+    "RunStatus",
+    "calls",
+    "earlier_seeds",
+    "final_outcome",
+    "list_values",
+    "metric_runs",
+    "metrics_document",
+    "own_nodes",
+    "planned_trials",
+    "run_values",
+    "summarize",
+    "values_for",
+    "without_runs",
+]
+
 FORMAT = "capsule-metrics/1"
-RunStatus = Literal["ok", "failed", "missing"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One planned run of one metric: a trial, whatever became of it.
-
-    Attributes:
-        seed: Unsigned 32-bit.
-        seed_source: `manifest` or `fresh`.
-        trial: Trial id.
-        status: `ok` has a value; `failed` ended by the workload's own fault; `missing` has no
-            final outcome, because every attempt was interrupted or none was made.
-        value: In the metric's unit, made of its samples by `run_value`; None unless `ok`.
-        samples: All values and their steps, one for each rank that reported the metric, in the
-            order of ranks; empty without a completed attempt.
-        trajectory: Lowest seed of all runs that went through exactly the same values: together
-            they are one independent run. None when no other run did.
-        not_finite: The first NaN or infinity among its values, of a run that has no value for it.
-        failure: The attempt that ended it, where that failed.
-        started: When the process of its final attempt was started, ISO 8601 UTC; None without one.
-    """
-
-    seed: int
-    seed_source: str
-    trial: str
-    status: RunStatus
-    value: float | None
-    samples: tuple[Samples, ...] = ()
-    trajectory: int | None = None
-    not_finite: float | None = None
-    failure: Attempt | None = None
-    started: str | None = None
-
-    @property
-    def series(self) -> Samples | None:
-        """All values of a run that one rank reported; None where none did, or several."""
-        return self.samples[0] if len(self.samples) == 1 else None
-
-
-class _Draft:
-    """A `Run` while it is made: to set the fields of a frozen one takes four times as long."""
-
-    __slots__ = Run.__slots__
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricRuns:
-    """All planned runs of one metric path, sorted by seed.
-
-    Attributes:
-        controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
-        earlier: How many runs more earlier verifications made. Of a metric of the machine they are
-            left out: it was another one, or the same one on another day.
-        reckoned: As statistics takes them, by resolution; None where that is not to be kept.
-    """
-
-    metric: str
-    unit: str
-    direction: Direction
-    kind: Kind
-    resolution: float
-    per: Per = "call"
-    runs: tuple[Run, ...]
-    test_set: int | None = None
-    controls: tuple[Run, ...] = ()
-    earlier: int = 0
-    _values: tuple[float, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    # not carried over to a copy, which may have other runs
-    reckoned: dict[float, stats.Runs] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """The values of the runs that are `ok`, in the order of their seeds; made once."""
-        values = self._values
-        if values is None:
-            values = tuple(list_values(self.runs))
-            object.__setattr__(self, "_values", values)
-        return values
-
-
-def list_values(runs: Sequence[Run]) -> list[float]:
-    """The values of the runs that are `ok`.
-
-    Those that `MetricRuns.values` keeps take memory, of a hundred thousand metrics nobody judges.
-    """
-    return [run.value for run in runs if run.value is not None]
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
@@ -116,7 +47,9 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
     """
     values: Mapping[str, MetricRuns] | None = vars(record).get("_run_values")
     if values is None:
-        values = vars(record)["_run_values"] = _with_trajectories(metric_runs(record))
+        values = vars(record)["_run_values"] = _with_trajectories(
+            metric_runs(record), record.manifest.benchmarks
+        )
     return values
 
 
@@ -225,6 +158,8 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             runs = _runs(own, samples.pop(path, ()), few)
             if runs:
                 metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
+    for searched in record.manifest.benchmarks:
+        metrics.update(searches.scores(searched, metrics))
     return dict(sorted(metrics.items()))
 
 
@@ -263,7 +198,7 @@ def _runs(trials: Sequence[_Trial], samples: Iterable[Samples], few: int) -> lis
 
 
 def _run(trial: _Trial, samples: tuple[Samples, ...], value: float | None) -> Run:
-    run: Any = _Draft()
+    run: Any = Draft()
     run.trial, run.seed, run.seed_source, completed, otherwise, run.failure, run.started = trial
     run.trajectory = run.not_finite = None
     if completed and value is not None:
@@ -297,7 +232,9 @@ def without_runs(path: str, metric: Metric) -> MetricRuns:
     return _metric_runs(path, metric, (), 0)
 
 
-def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRuns]:
+def _with_trajectories(
+    metrics: Mapping[str, MetricRuns], benchmarks: Sequence[Benchmark]
+) -> dict[str, MetricRuns]:
     """Find runs of different seeds that are one and the same: a workload that ignores its seed.
 
     Two runs of a metric are the same when their series are, bit for bit, and the series says
@@ -322,6 +259,8 @@ def _with_trajectories(metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRun
                     for index, run in enumerate(metric.runs)
                 )
                 marked[metric.metric] = replace(metric, runs=runs)
+    for benchmark in benchmarks:
+        marked.update(searches.scores(benchmark, marked))
     return marked
 
 

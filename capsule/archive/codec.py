@@ -212,6 +212,7 @@ class _Reader:
     def manifest(self, expected: Digest, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
         data = self.whole(MANIFEST)
         digest.expect(digest.of_bytes(data), expected, what="it", where=self.at(MANIFEST))
+        self._budget.spend(data, where=self.at(MANIFEST))
         try:
             return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
         except ManifestError as error:

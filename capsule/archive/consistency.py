@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise, starmap
 from operator import attrgetter, ge
@@ -25,15 +25,16 @@ def faults(record: Record) -> Iterator[str]:
     """Every contradiction within a record, as sentences."""
     yield from _time_faults(record)
     trials = {trial["id"]: trial for trial in summary.planned_trials(record.plan)}
-    paths = dict(plan.metric_paths(record.manifest))
+    paths = dict(plan.trial_paths(record.manifest))
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
     yield from _setup_faults(record)
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
+    claimable = frozenset(path for path, _ in plan.metric_paths(record.manifest))
     for claim in record.claims:
-        yield from _claim_faults(claim, paths)
+        yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
             yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
@@ -282,7 +283,7 @@ def _usable(line: Samples) -> bool:
     return line.warmup < len(line.values) and averages.finite(line.values)
 
 
-def _claim_faults(claim: FrozenClaim, paths: Mapping[str, Any]) -> Iterator[str]:
+def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
         yield f"the claim on {claim.metric} is about no metric of the manifest"
     if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):

@@ -115,10 +115,10 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     benchmarks = plan.manifest.benchmarks
     paths = sum(map(_paths, benchmarks))
     claims = sum(
-        len(benchmark.cases if case == "*" else (case,))
+        len(benchmark.cases if case == "*" and metric != benchmark.score else (case,))
         * len(benchmark.frameworks if framework == "*" else (framework,))
         for claim in plan.manifest.claims
-        for benchmark, _ in matches(claim.metric, benchmarks)
+        for benchmark, metric in matches(claim.metric, benchmarks)
         for _, case, framework, _ in [claim.metric.split("/")]
     )
     trials = Counter(trial.benchmark.id for group in plan.groups for trial in group.trials)
@@ -129,7 +129,12 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     yield "bytes of capsule.json", _CLAIM * claims, most
     yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
     yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
-    parsed = limits.parsed_bytes(document) + _PARSED_CLAIM * claims + _PARSED_REST
+    parsed = (
+        limits.parsed_bytes(document)
+        + limits.parsed_bytes(plan.manifest.source)
+        + _PARSED_CLAIM * claims
+        + _PARSED_REST
+    )
     yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
     values = sum(trials[one.id] * _values(one) for one in benchmarks)
     yield (

@@ -11,7 +11,7 @@ from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import looks
 from capsule.manifest.kinds import Command
-from capsule.manifest.model import Benchmark, Claim, Manifest, Metric
+from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Manifest, Metric
 from capsule.manifest.paths import matches
 from capsule.manifest.pitfalls import find_pitfalls, seed_pitfall
 from capsule.manifest.starter import NOBODY
@@ -79,6 +79,7 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
         yield "no claims: a re-execution will be measured, but there is nothing to judge"
     elif not any(claim.primary for claim in manifest.claims):
         yield NO_PRIMARY
+    yield from _search_warnings(manifest)
     for claim in manifest.claims:
         matched = list(matches(claim.metric, manifest.benchmarks))
         if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
@@ -93,6 +94,20 @@ def _claim_warnings(manifest: Manifest) -> Iterator[str]:
                 f"{claim.metric}: pairs tell whether a machine changes these runs, never whether"
                 " the number is right, so fresh seeds will be judged by the same margin; claim the"
                 " metric unpaired as well, with a margin for fresh seeds"
+            )
+
+
+def _search_warnings(manifest: Manifest) -> Iterator[str]:
+    """Which searches nobody will judge."""
+    for one in manifest.benchmarks:
+        if one.search and not any(
+            metric == one.score
+            for claim in manifest.claims
+            for _, metric in matches(claim.metric, [one])
+        ):
+            yield (
+                f"{one.id}: a search without a claim on its score: what it found will be reported,"
+                f" and nothing judged; claim {one.id}/{SEARCH}/*/{SCORE}"
             )
 
 

@@ -8,6 +8,8 @@ from capsule.manifest.kinds import Command, Network, Operator, Recipe, Subject
 from capsule.manifest.model import (
     CURVE_SPREADS,
     PRESETS,
+    SCORE,
+    SEARCH,
     SEED_RANGE,
     Author,
     Benchmark,
@@ -32,6 +34,8 @@ from capsule.manifest.reader import load, load_correction, read, with_seeds
 __all__ = [
     "CURVE_SPREADS",
     "PRESETS",
+    "SCORE",
+    "SEARCH",
     "SEED_RANGE",
     "Author",
     "Benchmark",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, filenames, subjects
+from capsule.manifest import commands, filenames, search, subjects
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, quote
@@ -138,6 +138,8 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
         filenames.check(raw["metrics"], cases, f"{here}/metrics", problems)
     if problems.below(here):
         return None
+    metrics = tuple(_metric(name, metric) for name, metric in sorted(raw["metrics"].items()))
+    searched = search.read(raw, cases, metrics, here, problems)
     return Benchmark(
         id=raw["id"],
         subject=subject,
@@ -146,10 +148,11 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
         inputs=tuple(raw.get("inputs", ())),
         exclude=tuple(raw.get("exclude", ())),
         datasets=tuple(raw.get("datasets", ())),
-        metrics=tuple(_metric(name, metric) for name, metric in sorted(raw["metrics"].items())),
+        metrics=metrics,
         isolation="trial",
         timeout_seconds=seconds(raw.get("timeout")),
         online=raw.get("online", False),
+        search=searched,
     )
 
 

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from capsule.manifest.kinds import Command
-from capsule.manifest.model import Benchmark, Claim, Margin, Metric, Published
+from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, matches, names
 from capsule.manifest.problems import Problems, nearest, quote
 
@@ -48,8 +48,10 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         matched = matches(claim.metric, benchmarks)
         if claim.metric.count("/") != len(SEGMENTS) - 1:
             problems.add(here, _wrong_length(claim.metric, benchmarks))
-        elif not matched:
+        elif not matched and not _is_best_of_all(claim.metric, benchmarks):
             problems.add(here, _no_match(claim.metric, benchmarks))
+        for message in _picks(claim, benchmarks):
+            problems.add(here, f"{quote(claim.metric)} {message}")
         for message in _misfits(claim, matched):
             problems.add(here, f"{quote(claim.metric)} {message}")
         if any(after <= before for before, after in pairwise(claim.looks)):
@@ -58,6 +60,35 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         if claim.looks != first:
             message = f"all claims share a re-execution's seeds, so its looks: {list(first)}"
             problems.add(f"/claims/{index}/looks", message)
+
+
+def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
+    """Where a claim picks a trial of a search: the luck by which it was best comes with it."""
+    if _is_best_of_all(claim.metric, benchmarks):
+        yield (
+            f"is nothing that a search claims, such as the best of all its trials, which is better"
+            f" than they are by luck: its {SCORE} is the median over its studies"
+        )
+        return
+    benchmark_id, case, *_ = claim.metric.split("/")
+    for one in benchmarks:
+        if one.search and benchmark_id in ("*", one.id) and case in one.case_names:
+            yield (
+                "is about one point of a search, and whichever is best there was lucky too: claim"
+                f" {one.id}/{SEARCH}/*/{SCORE}, the median over its studies, and of a single point"
+                " what it gives when it is run again under fresh seeds (capsule sweep winner)"
+            )
+
+
+def _is_best_of_all(pattern: str, benchmarks: Sequence[Benchmark]) -> bool:
+    """Whether a pattern asks for another metric of a search as a whole than its score."""
+    segments = pattern.split("/")
+    return (
+        len(segments) == len(SEGMENTS)
+        and segments[1] == SEARCH
+        and segments[3] not in ("*", SCORE)
+        and any(one.search and segments[0] in ("*", one.id) for one in benchmarks)
+    )
 
 
 def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:

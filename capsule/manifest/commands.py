@@ -21,7 +21,7 @@ PLACEHOLDERS = ("seed", "case", "trial", "out", "inputs", "threads", "devices", 
 DATA = "data:"
 # what the name of a file may hold that a metric is read from: what whoever reads it again knows
 NAME_PLACEHOLDERS = ("seed", "case", "trial", "rank")
-MOST_CASES = 1000
+MOST_CASES = 100_000
 _MOST_NAME = 64
 _NOT_IN_SEGMENTS = r"[^A-Za-z0-9._+-]+"
 _NO_START = r"^[^A-Za-z0-9]+"
@@ -63,8 +63,9 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
     datasets = raw.get("datasets", ())
     _variables_of_datasets(datasets, f"{here}/datasets", problems)
     known = [*placeholders(cases, PLACEHOLDERS), *(DATA + name for name in datasets)]
-    # of cases that are wrong it is not known which parameters they have
-    for place, text in () if problems.below(f"{here}/cases") else _texts(raw):
+    # of cases that are wrong, or not drawn, it is not known which parameters they have
+    unknown = problems.below(f"{here}/cases") or ("search" in raw and "cases" not in raw)
+    for place, text in () if unknown else _texts(raw):
         for name in templates.names(text):
             if name not in known:
                 problems.add(f"{here}{place}", fault(name, known))
@@ -221,7 +222,7 @@ Point = tuple[str, dict[str, Scalar], str | None]
 
 
 def _grid(raw: Raw, here: str, problems: Problems) -> list[Point]:
-    _check_parameters(raw, here, problems)
+    check_parameters(raw, here, problems)
     for name, values in raw.items():
         if len({(type(value) is bool, value) for value in values}) < len(values):
             problems.add(here + pointer(name[:200]), "a value stands here twice")
@@ -240,14 +241,15 @@ def _list(raw: Sequence[Raw], here: str, problems: Problems) -> list[Point]:
     for index, entry in enumerate(raw):
         place = f"{here}/{index}"
         point = {name: value for name, value in entry.items() if name != "name"}
-        _check_parameters(point, place, problems)
+        check_parameters(point, place, problems)
         if point.keys() != raw[0].keys() - {"name"}:
             problems.add(place, "has other parameters than the first case")
         points.append((place, point, entry.get("name")))
     return points
 
 
-def _check_parameters(names: Iterable[str], here: str, problems: Problems) -> None:
+def check_parameters(names: Iterable[str], here: str, problems: Problems) -> None:
+    """Note what cannot be the name of a case's parameter."""
     for name in names:
         if name in PLACEHOLDERS or name == "name":
             message = f"{name!r} stands for something else already; rename the parameter"

@@ -124,5 +124,19 @@ class Command:
     injects_seed: bool = False
 
 
+class Search(NamedTuple):
+    """How the cases of a benchmark were drawn, and what is best among them.
+
+    Attributes:
+        metric: Name of the metric that decides which trial is best, of one with a direction.
+        method: `grid`, `random` or `halton`.
+        studies: Into how many groups the cases fall, in their order, see `search.sizes`.
+    """
+
+    metric: str
+    method: str
+    studies: int
+
+
 Subject = Operator | Network | Recipe | Command
 """What a benchmark measures. Whoever treats kinds differently asks by one `match`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.manifest.kinds import Recipe, Subject
+from capsule.manifest.kinds import Recipe, Search, Subject
 
 if TYPE_CHECKING:
     from capsule.manifest.sources import Source
@@ -38,6 +39,8 @@ Preset = Literal["strict", "middle", "default", "lenient"]
 # between-run standard deviations; what each preset means is told in docs/statistics
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
 CURVE_SPREADS = 3.0
+# where a search as a whole has its metric: BENCHMARK/search/FRAMEWORK/score
+SEARCH, SCORE = "search", "score"
 # below 2^31: many a program keeps its seed in a signed integer of 32 bits
 SEED_RANGE = (0, 2**31 - 1)
 
@@ -162,6 +165,7 @@ class Benchmark:
         isolation: `group` shares a process between the cases of one framework and seed.
         timeout_seconds: Bound on one trial; past it the trial has failed.
         online: Whether the workload may use the network.
+        search: How its cases were drawn, None where they were written.
     """
 
     id: str
@@ -176,6 +180,20 @@ class Benchmark:
     lacking: Mapping[str, frozenset[str]] = field(default_factory=dict)
     timeout_seconds: int | None = None
     online: bool = False
+    search: Search | None = None
+
+    @cached_property
+    def case_names(self) -> frozenset[str]:
+        """Second segments of the metric paths of its trials."""
+        return frozenset(case.name for case in self.cases)
+
+    @property
+    def score(self) -> Metric | None:
+        """The metric that a search has as a whole, one value a seed; None without a search."""
+        if self.search is None:
+            return None
+        decisive = next(one for one in self.metrics if one.name == self.search.metric)
+        return replace(decisive, name=SCORE, per="trial", source=None)
 
     def due(self, framework: str) -> tuple[Metric, ...]:
         """The metrics that a trial under this framework yields."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule.errors import UsageError
 from capsule.levels import catalog
+from capsule.manifest import search
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Benchmark, Manifest
 from capsule.manifest.paths import match, metric_paths
@@ -38,7 +39,7 @@ def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
         return manifest.source, False
     kept = [_keep(benchmark, frameworks) for benchmark in manifest.benchmarks]
     paths = [
-        path for path, _ in metric_paths(benchmark for benchmark in kept if benchmark.frameworks)
+        path for path, _ in metric_paths([benchmark for benchmark in kept if benchmark.frameworks])
     ]
     raw: dict[str, Any] = json.loads(manifest.source)
     raw["benchmarks"] = [
@@ -50,7 +51,7 @@ def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
         raw["claims"] = [
             claim for claim in raw["claims"] if any(match(claim["metric"], path) for path in paths)
         ]
-    return (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode(), True
+    return search.write(raw), True
 
 
 def _keep(benchmark: Benchmark, frameworks: Sequence[str]) -> Benchmark:

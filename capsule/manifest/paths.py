@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from capsule.manifest.model import Benchmark, Metric
+from capsule.manifest.model import SCORE, SEARCH, Benchmark, Metric
 
 SEGMENTS = ("benchmark", "case", "framework", "metric")
 
@@ -31,17 +31,22 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
     return [
         (benchmark, metric)
         for benchmark in benchmarks
-        if all(
-            wanted == "*" or wanted in names(benchmark, place)
-            for place, wanted in enumerate(segments)
-        )
-        for metric in benchmark.metrics
+        if segments[0] in ("*", benchmark.id)
+        and (segments[2] == "*" or segments[2] in benchmark.frameworks)
+        for metric in _metrics_in(benchmark, segments[1])
         if segments[-1] in ("*", metric.name)
     ]
 
 
+def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
+    """The metrics in a case, or in any for `*`."""
+    metrics = benchmark.metrics if case == "*" or case in benchmark.case_names else ()
+    score = benchmark.score if case in ("*", SEARCH) else None
+    return metrics if score is None else (*metrics, score)
+
+
 def names(benchmark: Benchmark, place: int) -> Sequence[str]:
-    """What stands at one place of the benchmark's metric paths; every combination is a path."""
+    """What stands at one place of its trials' metric paths; every combination is a path."""
     if place == 0:
         return (benchmark.id,)
     if place == 1:
@@ -49,8 +54,19 @@ def names(benchmark: Benchmark, place: int) -> Sequence[str]:
     return benchmark.frameworks if place == 2 else [metric.name for metric in benchmark.metrics]
 
 
-def metric_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:
+def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], ...]:
     """Every metric path that these benchmarks yield, with what its numbers mean, in their order."""
+    scores = tuple(
+        (f"{benchmark.id}/{SEARCH}/{framework}/{SCORE}", benchmark.score)
+        for benchmark in benchmarks
+        for framework in benchmark.frameworks
+        if benchmark.score is not None
+    )
+    return trial_paths(benchmarks) + scores
+
+
+def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:
+    """Those alone that a trial has samples of."""
     return tuple(
         (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
         for benchmark in benchmarks

@@ -12,7 +12,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.manifest import claims, foreign, narrow, rules, syntax
+from capsule.manifest import claims, foreign, narrow, rules, search, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.kinds import Command
 from capsule.manifest.lines import scan
@@ -28,7 +28,8 @@ from capsule.manifest.model import (
 from capsule.manifest.problems import Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
 
-MOST_BYTES = 1 << 18
+# the points of a hundred thousand trials
+MOST_BYTES = 1 << 24
 MOST_TRIALS = 100_000
 # more than anybody trains beforehand, and within what small generators take (0 to 31328)
 LEAST_SEEDS = 10_000
@@ -94,8 +95,9 @@ def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
     if tuple(seeds) == tuple(manifest.seeds):
         return manifest
     raw = {**json.loads(manifest.source), "seeds": list(seeds)}
-    text = (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode()
-    changed = read(text, where=f"{manifest.name} with other seeds", folder=manifest.folder)
+    changed = read(
+        search.write(raw), where=f"{manifest.name} with other seeds", folder=manifest.folder
+    )
     return replace(changed, narrowed_from=manifest.narrowed_from)
 
 
@@ -107,6 +109,9 @@ def read(
     subjects: Sequence[Mapping[str, Any]] | None = None,
 ) -> Manifest:
     """Read the bytes of a manifest.
+
+    The points of a search are drawn here, unless that was done before: `source` of what is returned
+    has them written out, and nobody draws them anew.
 
     Args:
         data: The JSON text.
@@ -124,12 +129,18 @@ def read(
     raw = _put_right(raw, problems)
     problems.add_violations(raw, "manifest-1")
     benchmarks: tuple[Benchmark, ...] = ()
+    whole = raw
     if isinstance(raw, dict):
         rules.check(raw, folder, problems)
         _check_seed_range(raw, problems)
-        benchmarks = _benchmarks(raw, folder, subjects, problems)
+        whole = raw if subjects is not None else search.draw_all(raw, problems)
+        benchmarks = _benchmarks(whole, folder, subjects, problems)
     problems.stop(data.decode(), where)
-    return _manifest(raw, benchmarks, data, folder)
+    text = data if whole is raw else search.write(whole)
+    if len(text) > MOST_BYTES:
+        message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
+        raise ManifestError(message, where=where, advice="search fewer points")
+    return _manifest(whole, benchmarks, text, folder)
 
 
 def _parse(data: bytes, where: str) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
-from capsule.manifest import commands
-from capsule.manifest.kinds import Recipe, Settings, Target
+from capsule.manifest import commands, search
+from capsule.manifest.kinds import Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric, Scalar
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
@@ -45,17 +45,15 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
     _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
     if problems.below(here):
         return None
-    settings = {
-        case.name: made
-        for index, case in enumerate(cases)
-        if (made := _settings(raw, case, target, _place(raw, index, here), problems))
-    }
+    settings = _settings_of(raw, cases, target, here, problems)
     if problems.below(here):
         return None
     facts = training.metrics(
         network, has_target=target is not None, stops=target is not None and target.stop
     )
-    return _benchmark(raw, cases, settings, tuple(map(_metric, facts)))
+    metrics = tuple(map(_metric, facts))
+    searched = search.read(raw, cases, metrics, here, problems)
+    return _benchmark(raw, cases, settings, metrics, searched)
 
 
 def restate(
@@ -89,7 +87,10 @@ def restate(
             problems.add(here, f"the plan does not say how {name} is trained")
         elif not _is_part(planned[name], to_json(made)):
             problems.add(here, f"the plan trains {name} otherwise")
-    return None if problems.below(here) else _benchmark(raw, cases, settings, metrics)
+    searched = search.read(raw, cases, metrics, here, problems)
+    if problems.below(here):
+        return None
+    return _benchmark(raw, cases, settings, metrics, searched)
 
 
 def _is_part(planned: Any, whole: Any) -> bool:
@@ -115,7 +116,11 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def _benchmark(
-    raw: Raw, cases: tuple[Case, ...], settings: Mapping[str, Settings], metrics: tuple[Metric, ...]
+    raw: Raw,
+    cases: tuple[Case, ...],
+    settings: Mapping[str, Settings],
+    metrics: tuple[Metric, ...],
+    searched: Search | None,
 ) -> Benchmark:
     return Benchmark(
         id=raw["id"],
@@ -125,7 +130,9 @@ def _benchmark(
         datasets=tuple(raw["datasets"]),
         metrics=metrics,
         lacking={name: frozenset[str]() for name in raw["frameworks"]},
-        isolation=raw.get("isolation", "trial"),
+        # thousands of trials that last a second each would wait for imports most of their time
+        isolation=raw.get("isolation", "group" if searched else "trial"),
+        search=searched,
     )
 
 
@@ -191,11 +198,20 @@ def _all_settings(
     _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
     if problems.below(here):
         return {}
-    return {
-        case.name: made
-        for index, case in enumerate(cases)
-        if (made := _settings(raw, case, target, _place(raw, index, here), problems))
-    }
+    return _settings_of(raw, cases, target, here, problems)
+
+
+def _settings_of(
+    raw: Raw, cases: Sequence[Case], target: Target | None, here: str, problems: Problems
+) -> dict[str, Settings]:
+    settings = {}
+    for index, case in enumerate(cases):
+        if made := _settings(raw, case, target, _place(raw, index, here), problems):
+            settings[case.name] = made
+        elif "search" in raw:
+            # what is wrong with one point is so with thousands
+            break
+    return settings
 
 
 def _settings(
@@ -252,4 +268,6 @@ def _place(raw: Raw, index: int, here: str) -> str:
     cases = raw.get("cases")
     if cases is None:
         return here
+    if "search" in raw:
+        return f"{here}/search/space"
     return f"{here}/cases/{index}" if isinstance(cases, Sequence) else f"{here}/cases"
