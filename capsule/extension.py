@@ -16,10 +16,10 @@ from datetime import datetime
 from capsule import freezing, manifest, notes, population, summary
 from capsule.archive import Capsule
 from capsule.archive.predecessors import ADDED
-from capsule.manifest import Manifest
+from capsule.manifest import Manifest, search
 from capsule.origin import Extension
 from capsule.record import Attempt, File, FrozenClaim, Record, sample_order
-from capsule.seeds import added_seeds
+from capsule.seeds import added_seeds, winner_seeds
 from capsule.summary import MetricRuns
 
 # these hold re-runs against a constant, whatever the original's runs were
@@ -66,14 +66,28 @@ def add_seeds(before: Record, capsule_id: str, count: int) -> Manifest:
         ManifestError: It has more trials, then, than a manifest may ask for.
     """
     seeds = before.manifest.seeds
-    more = added_seeds(capsule_id, seeds, count=count, within=before.manifest.seed_range)
+    more = _more_seeds(before.manifest, capsule_id, count)
     raw = {**json.loads(before.manifest.source), "seeds": [*seeds, *more]}
     return manifest.read(
-        (json.dumps(raw, indent=2, ensure_ascii=False) + "\n").encode(),
+        search.write(raw),
         where=f"{before.manifest.name} with {count} seeds more",
         folder=None,
         subjects=before.plan["subjects"],
     )
+
+
+def _more_seeds(first: Manifest, capsule_id: str, count: int) -> tuple[int, ...]:
+    """The seeds that are added to a run.
+
+    Raises:
+        UsageError: Its range of seeds has not so many left.
+    """
+    seeds, within, winner = first.seeds, first.seed_range, first.winner_of
+    if winner is None:
+        return added_seeds(capsule_id, seeds, count=count, within=within)
+    # they follow from the search, as the first ones do
+    due = winner_seeds(winner.capsule, winner.seeds, count=len(seeds) + count, within=within)
+    return due[len(seeds) :]
 
 
 def merge(record: Record, extended: Extended) -> Record:
@@ -183,7 +197,7 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     if {**there, "seeds": None} != {**here, "seeds": None}:
         yield "its manifest differs from its predecessor's in more than its seeds"
     first = before.manifest.seeds
-    more = added_seeds(origin.of, first, count=origin.seeds, within=before.manifest.seed_range)
+    more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
         yield f"its seeds are not its predecessor's and the {origin.seeds} that follow from its id"
     if record.attempts[: len(before.attempts)] != before.attempts or any(

@@ -26,7 +26,7 @@ from capsule.manifest.benchmarks import subject_to_json
 from capsule.manifest.paths import match, matches
 from capsule.manifest.paths import metric_paths as _paths_of
 from capsule.manifest.paths import trial_paths as _trial_paths_of
-from capsule.seeds import fresh_seeds
+from capsule.seeds import fresh_seeds, require_winner
 
 __all__ = [
     "Group",
@@ -140,8 +140,10 @@ def make(
             for all.
 
     Raises:
-        UsageError: The manifest's range of seeds has not so many left, or the word is none.
+        UsageError: The manifest's range of seeds has not so many left, or the word is none; or it
+            is of the winner of a search, and has chosen its seeds.
     """
+    require_winner(manifest)
     originals = tuple(manifest.seeds if original_seeds is None else original_seeds)
     fresh: tuple[int, ...] = ()
     if verifies is not None:

@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from capsule.errors import UsageError
-from capsule.manifest import SEED_RANGE
+from capsule.manifest import SEED_RANGE, Manifest
 
 _LONGEST_NONCE = 200
 # what each kind of seed follows from besides an id
 _FRESH, _ADDED = "capsule-seed-2", "capsule-added-seed-1"
+_WINNER = "capsule-winner-seed-1"
 
 
 def fresh_seeds(
@@ -87,6 +88,63 @@ def added_seeds(
             advice="add fewer",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
+
+
+def winner_seeds(
+    capsule_id: str,
+    originals: Sequence[int],
+    *,
+    count: int,
+    within: tuple[int, int] = SEED_RANGE,
+) -> tuple[int, ...]:
+    r"""Seeds under which the winner of a search is run again, which its author cannot choose.
+
+    As `fresh_seeds`, of sha256("capsule-winner-seed-1\n<id>\n<i>\n").
+
+    Args:
+        capsule_id: Of the search, 64 lower-case hex digits.
+        originals: Seeds of the search.
+        count: How many.
+        within: Lowest and highest seed that the benchmark takes.
+
+    Raises:
+        UsageError: There are not so many seeds left.
+
+    >>> winner_seeds("0" * 64, [17, 18], count=2) == fresh_seeds("0" * 64, [17, 18])
+    False
+    """
+    low, high = within
+    taken = {seed for seed in originals if low <= seed <= high}
+    if count > high - low + 1 - len(taken):
+        raise UsageError(
+            f"{count} seeds are more than the manifest's seed_range leaves, {low} to {high}",
+            advice="run the winner under fewer",
+        )
+    return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))
+
+
+def require_winner(manifest: Manifest) -> None:
+    """Stop at the winner of a search whose seeds somebody chose.
+
+    Args:
+        manifest: Any; of one that is no winner's nothing is asked.
+
+    Raises:
+        UsageError: Its seeds are not those that follow from the search.
+    """
+    winner = manifest.winner_of
+    if winner is None:
+        return
+    due = winner_seeds(
+        winner.capsule, winner.seeds, count=len(manifest.seeds), within=manifest.seed_range
+    )
+    if due != tuple(manifest.seeds):
+        raise UsageError(
+            "the winner of a search is run under seeds that follow from the search, so that nobody"
+            " chooses them, and these are others",
+            where="/seeds",
+            advice="`capsule sweep winner SEARCH --seeds N` writes as many as are wanted",
+        )
 
 
 def require_nonce(word: str) -> None:

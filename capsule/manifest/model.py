@@ -310,6 +310,20 @@ class Author(NamedTuple):
     affiliation: str | None = None
 
 
+class Winner(NamedTuple):
+    """Which search a manifest runs the winner of.
+
+    Attributes:
+        capsule: Id of the search, 64 lower-case hex digits.
+        point: Name of the case that won.
+        seeds: Those of the search.
+    """
+
+    capsule: str
+    point: str
+    seeds: tuple[int, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The whole manifest.
@@ -319,6 +333,7 @@ class Manifest:
         seed_range: Lowest and highest seed that the benchmarks take; fresh ones are drawn from it.
         folder: Where relative paths start; None when it was read out of a capsule.
         narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
+        winner_of: The search whose winner it runs again, None for any other.
     """
 
     name: str
@@ -338,6 +353,7 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+    winner_of: Winner | None = None
 
     @property
     def formats(self) -> Mapping[str, str]:

@@ -24,6 +24,7 @@ from capsule.manifest.model import (
     ImageSpec,
     Manifest,
     Resources,
+    Winner,
 )
 from capsule.manifest.problems import Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
@@ -95,6 +96,8 @@ def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
     if tuple(seeds) == tuple(manifest.seeds):
         return manifest
     raw = {**json.loads(manifest.source), "seeds": list(seeds)}
+    # under seeds that do not follow from the search it is a run like any other
+    raw.pop("winner_of", None)
     changed = read(
         search.write(raw), where=f"{manifest.name} with other seeds", folder=manifest.folder
     )
@@ -229,6 +232,7 @@ def _benchmarks(
     }
     claims.check(fitting, right, problems)
     _check_bounds(raw, right, problems)
+    _check_winner(raw, right, problems)
     _alone(raw, right, problems)
     return right
 
@@ -305,6 +309,17 @@ def _check_bounds(
         problems.add("/benchmarks", message)
 
 
+def _check_winner(
+    raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems
+) -> None:
+    if "winner_of" not in raw or problems.below("/winner_of"):
+        return
+    point = raw["winner_of"]["point"]
+    if [case.name for one in benchmarks for case in one.cases] != [point]:
+        message = f"{quote(point)} is not the one case that is run: a winner is run alone"
+        problems.add("/winner_of/point", message)
+
+
 def _manifest(
     raw: Mapping[str, Any], benchmarks: tuple[Benchmark, ...], data: bytes, folder: Path | None
 ) -> Manifest:
@@ -325,7 +340,12 @@ def _manifest(
         mutable=tuple(raw.get("mutable", ())),
         source=data,
         folder=folder,
+        winner_of=_winner(raw["winner_of"]) if "winner_of" in raw else None,
     )
+
+
+def _winner(raw: Mapping[str, Any]) -> Winner:
+    return Winner(capsule=raw["capsule"], point=raw["point"], seeds=tuple(map(int, raw["seeds"])))
 
 
 def _seed_range(raw: Mapping[str, Any]) -> tuple[int, int]:

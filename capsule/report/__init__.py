@@ -5,6 +5,7 @@
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
     report.draw_tryout(tryout, warnings)  a trial that was not kept
+    report.draw_searches(outcomes)     what searches gave
     report.draw_preview(preview)       what a run would start
     report.draw_evidence(quotations)   the lines that its numbers were read from
     report.draw_inventory(node, engines)  what a machine is
@@ -36,6 +37,7 @@ from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
+from capsule.report.terminal.searches import draw_searches
 from capsule.report.terminal.site import draw_findings, draw_site
 from capsule.report.terminal.staged import draw_staging
 from capsule.report.terminal.tryout import draw_tryout, explain_tryout
@@ -48,6 +50,7 @@ __all__ = [
     "draw_preview",
     "draw_record",
     "draw_sealed",
+    "draw_searches",
     "draw_several",
     "draw_site",
     "draw_staging",

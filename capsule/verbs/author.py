@@ -113,7 +113,7 @@ def _add_lint(parser: ArgumentParser) -> None:
 def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
-    from capsule import lint, manifest, reading
+    from capsule import lint, manifest, reading, seeds
     from capsule.execute import inputs
 
     path = arguments.manifest
@@ -128,6 +128,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             warnings = lint.warnings(checked, sealed=True)
     else:
         checked = manifest.load(path, arguments.frameworks)
+        seeds.require_winner(checked)
         inputs.collect(checked, checked.folder)
         hints, measured = lint.hints(checked), []
         warnings = lint.warnings(checked)

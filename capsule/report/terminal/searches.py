@@ -1,0 +1,56 @@
+"""What searches gave: their score, the best after so many trials, and who won."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from capsule.report.terminal.style import grid, join_first, text
+from capsule.verdict.wording import number
+from capsule.winners import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_MOST = 20
+
+
+def draw_searches(outcomes: Sequence[Outcome]) -> tuple[RenderableType, ...]:
+    """Searches as rich renderables, to be printed one below the other."""
+    tables = []
+    for outcome in outcomes:
+        rows = grid()
+        for name, value in _rows(outcome):
+            rows.add_row(name, text(value))
+        tables.append(rows)
+    return tuple(tables)
+
+
+def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    better = f"{outcome.direction} is better"
+    unit = "" if outcome.unit == "1" else f", in {outcome.unit}"
+    yield "search", f"{outcome.benchmark} in {outcome.framework}: {outcome.metric}{unit}, {better}"
+    failed = f", {outcome.failed} failed" if outcome.failed else ""
+    seeds = len(outcome.scores)
+    yield (
+        "trials",
+        f"{outcome.trials} points by {outcome.method} in {len(outcome.studies)} studies, under"
+        f" {seeds} seed{'s' * (seeds != 1)}{failed}",
+    )
+    scores = [_shown(value) for value in outcome.scores.values()]
+    yield "score", f"{join_first(scores, _MOST)}: a seed's median over studies of the best of each"
+    yield "studies", f"{join_first(list(map(_shown, outcome.studies)), _MOST)}: the best of each"
+    for count, value in outcome.budget:
+        yield f"best of {count}", _shown(value)
+    if outcome.winner is not None:
+        values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
+        yield "winner", f"{outcome.winner}: {values}"
+        yield (
+            "",
+            f"{_shown(outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
+            " winner` writes the manifest that runs it again under fresh seeds",
+        )
+
+
+def _shown(value: float | None) -> str:
+    return "none succeeded" if value is None else number(value, 4)

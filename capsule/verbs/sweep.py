@@ -1,0 +1,153 @@
+"""`capsule sweep`: what a sealed search gave, and the manifest that runs its winner again."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.collector import pause_collector
+from capsule.errors import UsageError
+from capsule.verbs import located, verb
+from capsule.verbs.verb import Family, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from capsule.console import Console
+    from capsule.winners import Outcome
+
+_MOST_NAMES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArguments:
+    """What was typed after `sweep show`."""
+
+    capsule: str
+    id: str | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinnerArguments:
+    """What was typed after `sweep winner`."""
+
+    capsule: str
+    id: str | None = None
+    benchmark: str | None = None
+    framework: str | None = None
+    seeds: int | None = None
+    output: Path | None = None
+
+
+def _add_show(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
+    located.add_id(parser, "it")
+    verb.add_json(parser)
+
+
+def _add_winner(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
+    located.add_id(parser, "it")
+    parser.add_argument("--benchmark", metavar="ID", help="whose search, where there are several")
+    parser.add_argument(
+        "--framework", metavar="NAME", help="in which it was made, where there are several"
+    )
+    parser.add_argument(
+        "--seeds", type=verb.count, metavar="N", help="under how many it is run (default: 10)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the manifest to write, beside the inputs"
+    )
+
+
+def _show(arguments: ShowArguments, console: Console) -> int:
+    from capsule import reading, report, winners
+
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
+        outcomes = winners.outcomes(capsule.record)
+    if arguments.json:
+        console.document({"id": capsule.id, "searches": [asdict(one) for one in outcomes]})
+    else:
+        console.show(*report.draw_searches(outcomes))
+    return 0
+
+
+def _winner(arguments: WinnerArguments, console: Console) -> int:
+    from capsule import reading, winners
+
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
+        outcomes = winners.outcomes(capsule.record)
+        which = _choose(outcomes, arguments)
+        count = winners.SEEDS if arguments.seeds is None else arguments.seeds
+        text = winners.write(capsule.record, capsule.id, which, count)
+    if arguments.output is None:
+        console.data(text.decode().rstrip("\n"))
+        return 0
+    try:
+        with arguments.output.open("xb") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError("it is there already", where=str(arguments.output)) from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written: {error.strerror}", where=str(arguments.output)
+        ) from None
+    console.data(f"{arguments.output} runs {which.winner} of {which.benchmark} again")
+    return 0
+
+
+def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
+    """The search that is meant.
+
+    Raises:
+        UsageError: None is, or several are.
+    """
+    meant = [
+        one
+        for one in outcomes
+        if arguments.benchmark in (None, one.benchmark)
+        and arguments.framework in (None, one.framework)
+    ]
+    if len(meant) == 1:
+        return meant[0]
+    names = [f"--benchmark {one.benchmark} --framework {one.framework}" for one in outcomes]
+    raise UsageError(
+        "it holds several searches, and one is meant" if meant else "it holds no such search",
+        advice=f"choose one: {', or '.join(names[:_MOST_NAMES])}",
+    )
+
+
+SWEEP = Family(
+    name="sweep",
+    examples=("capsule sweep show a.capsule.zip",),
+    verbs=(
+        Verb(
+            name="show",
+            purpose="show quality against budget, the studies, the score and the winner",
+            examples=(
+                "capsule sweep show a.capsule.zip",
+                "capsule sweep show a.capsule.zip --json",
+            ),
+            one="capsule",
+            add=_add_show,
+            act=pause_collector()(verb.door(ShowArguments, _show)),
+        ),
+        Verb(
+            name="winner",
+            purpose="write the manifest that runs the winner again, under fresh seeds",
+            examples=("capsule sweep winner a.capsule.zip -o winner.json",),
+            one="capsule",
+            add=_add_winner,
+            act=pause_collector()(verb.door(WinnerArguments, _winner)),
+        ),
+    ),
+)
