@@ -136,12 +136,11 @@ def make(
             manifest's by default.
         runs: Number of fresh seeds; as many as `original_seeds` by default.
         nonce: A word that the fresh seeds follow from besides the id.
-        only: Ids of the benchmarks that run, under the seeds and in the order of the whole; None
-            for all.
+        only: Ids of the benchmarks that run, as in the whole; None for all.
 
     Raises:
-        UsageError: The manifest's range of seeds has not so many left, or the word is none; or it
-            is of the winner of a search, and has chosen its seeds.
+        UsageError: The range of seeds has not so many left, the word is none, or somebody chose
+            the seeds of a search's winner.
     """
     require_winner(manifest)
     originals = tuple(manifest.seeds if original_seeds is None else original_seeds)

@@ -166,6 +166,13 @@ ROWS = (
         "a warm-up",
         ("levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "levels/level2/test_optimizers::test_schedules_are_those_of_torch")),
+    Row("2", "searches of hyper-parameters", "none", "grid, random and Halton, drawn once and "
+        "sealed as numbers; the score is the median over studies, never the best of all; quality "
+        "against budget; the winner is run again under seeds that follow from the search",
+        ("manifest/test_search::test_what_was_drawn_is_written_and_never_drawn_anew",
+         "journeys/test_search::test_a_search_is_sealed_and_judged_by_its_score",
+         "journeys/test_search::test_a_winner_runs_under_seeds_that_nobody_chose",
+         "journeys/test_search::test_a_crash_costs_one_trial_and_a_kill_none")),
     Row("2", "recipes: fixed and mutable parts, acceptable values", "higher is better only",
         "not there yet"),
     Row("2", "CSV, box plot, loss plot", "the CSV writer fails", "not there yet"),

@@ -48,6 +48,10 @@ _PHRASES = {
 }
 
 
+# of a text beyond that the line is the last one before it: each value takes memory
+MOST_SCANNED = 1 << 18
+
+
 class Problems:
     """What was found so far, by JSON pointer."""
 
@@ -80,7 +84,7 @@ class Problems:
         """
         if not self._found:
             return
-        lines = scan(text)
+        lines = scan(text[:MOST_SCANNED])
         problems = ((lines.line(pointer), pointer, message) for pointer, message in self._found)
         raise report(sorted(problems), where)
 

@@ -26,7 +26,7 @@ from capsule.manifest.model import (
     Resources,
     Winner,
 )
-from capsule.manifest.problems import Problems, instead, nearest, quote, report
+from capsule.manifest.problems import MOST_SCANNED, Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
 
 # the points of a hundred thousand trials
@@ -186,7 +186,7 @@ def _put_right(raw: Any, problems: Problems) -> Any:
 
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
-    lines = scan(text)
+    lines = scan(text[:MOST_SCANNED])
     twice = [(line, here, "this key stands here twice") for here, line in lines.duplicates]
     numbers = [(line, here, f"{word} is no number") for here, line, word in lines.not_numbers]
     return sorted(twice + numbers)

@@ -55,6 +55,9 @@ def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, A
 
 
 def _texts(raw: Any, problems: Problems) -> None:
+    # to keep the pointer of each value takes longer than all else that is done with a manifest
+    if all(map(plain.is_clean, set(_strings(raw)))):
+        return
     for pointer, text in _walk(raw, ""):
         try:
             text.encode()
@@ -65,6 +68,20 @@ def _texts(raw: Any, problems: Problems) -> None:
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or plain.is_clean(text)):
             problems.add(pointer, f"{quote(text)} holds a character that can't be printed")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All of a JSON value, keys too."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            yield from one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
 
 
 def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str]]:

@@ -35,10 +35,6 @@ OPERATORS = (
 )
 OPERATORS_HERE = "capsule run small/operators.json --image {torch} --runtime apptainer"
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
-THIRD_PARTY = There(
-    test="journeys/test_third_party.py"
-    "::test_a_strangers_program_is_reproduced_under_the_other_engine"
-)
 
 COMMANDS: dict[str, Here | There] = {
     # README
@@ -151,13 +147,13 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "python tools/features.py": Here(command="python tools/features.py --check"),
     "python tools/statistics_docs.py --computed": Here(),
-    "python tools/third_party.py fetch": THIRD_PARTY,
-    "python tools/third_party.py image small": THIRD_PARTY,
-    "python tools/third_party.py table": THIRD_PARTY,
+    "python tools/third_party.py fetch": documented.THIRD_PARTY,
+    "python tools/third_party.py image small": documented.THIRD_PARTY,
+    "python tools/third_party.py table": documented.THIRD_PARTY,
     "capsule run manifests/third-party/simpy.json --image docker://... --runtime docker": (
-        THIRD_PARTY
+        documented.THIRD_PARTY
     ),
-    "capsule verify simpy-....capsule.zip --runtime apptainer": THIRD_PARTY,
+    "capsule verify simpy-....capsule.zip --runtime apptainer": documented.THIRD_PARTY,
     "python -m tests.hostile": Here(
         command="python -m tests.hostile results/nan-in-words", says="as expected"
     ),
@@ -237,6 +233,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule reread a.capsule.zip --manifest corrected.json": Here(says=".reread.zip"),
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
+    **documented.SEARCHES,
     "capsule init my-benchmark.json": Here(),
     "capsule lint manifests/quickstart.json": Here(),
     "capsule inventory --json": Here(says='"class"'),

@@ -53,6 +53,20 @@ class There:
     test: str
 
 
+THIRD_PARTY = There(
+    test="journeys/test_third_party.py"
+    "::test_a_strangers_program_is_reproduced_under_the_other_engine"
+)
+_SEARCH = There(test="journeys/test_search.py::test_a_search_is_sealed_and_judged_by_its_score")
+_WINNER = There(test="journeys/test_search.py::test_a_winner_runs_under_seeds_that_nobody_chose")
+SEARCHES = {
+    "capsule sweep show a.capsule.zip": _SEARCH,
+    "capsule sweep show a.capsule.zip --json": _SEARCH,
+    "capsule sweep winner a.capsule.zip -o winner.json": _WINNER,
+}
+"""Commands about searches."""
+
+
 def commands() -> set[str]:
     """Every command that is shown anywhere, each once."""
     helps = (example for words in verbs() for example in examples(words))

@@ -37,20 +37,20 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         f"{outcome.trials} points by {outcome.method} in {len(outcome.studies)} studies, under"
         f" {seeds} seed{'s' * (seeds != 1)}{failed}",
     )
-    scores = [_shown(value) for value in outcome.scores.values()]
+    scores = [_write(value) for value in outcome.scores.values()]
     yield "score", f"{join_first(scores, _MOST)}: a seed's median over studies of the best of each"
-    yield "studies", f"{join_first(list(map(_shown, outcome.studies)), _MOST)}: the best of each"
+    yield "studies", f"{join_first(list(map(_write, outcome.studies)), _MOST)}: the best of each"
     for count, value in outcome.budget:
-        yield f"best of {count}", _shown(value)
+        yield f"best of {count}", _write(value)
     if outcome.winner is not None:
         values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
         yield "winner", f"{outcome.winner}: {values}"
         yield (
             "",
-            f"{_shown(outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
+            f"{_write(outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
             " winner` writes the manifest that runs it again under fresh seeds",
         )
 
 
-def _shown(value: float | None) -> str:
+def _write(value: float | None) -> str:
     return "none succeeded" if value is None else number(value, 4)
