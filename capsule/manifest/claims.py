@@ -70,7 +70,7 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
             f" than they are by luck: its {SCORE} is the median over its studies"
         )
         return
-    benchmark_id, case, *_ = claim.metric.split("/")
+    benchmark_id, case, *_ = (*claim.metric.split("/"), "")
     for one in benchmarks:
         if one.search and benchmark_id in ("*", one.id) and case in one.case_names:
             yield (

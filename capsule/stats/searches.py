@@ -41,7 +41,8 @@ def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | 
     """
     best = order((order(one, lower=lower)[-1] for one in studies), lower=lower)
     low, high = best[(len(best) - 1) // 2], best[len(best) // 2]
-    return None if low is None or high is None else low + (high - low) / 2
+    # the sum of both may overflow
+    return None if low is None or high is None else low / 2 + high / 2
 
 
 def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from capsule import api
+from tests.journeys.test_format import follow
 from tests.journeys.test_resume import descendants, kill_tree
 from tests.support.command import Document, User
 from tests.support.patience import until
@@ -102,6 +103,9 @@ def test_a_search_is_sealed_and_judged_by_its_score(
     qualities = [quality for _, quality in shown["budget"]]
     assert qualities == sorted(qualities, reverse=True)
     assert author.run("check", searched).returncode == 0
+    by_hand = follow(searched)
+    assert by_hand.returncode == 0, by_hand.stderr
+    assert "tiny/search/command/score" in by_hand.stdout
     verified = stranger.run("verify", searched, "--trust", "--allow-host", "--runs", "5")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert "the only primary claim is reproduced" in verified.stdout
