@@ -151,7 +151,7 @@ ROWS = (
         "training beside a reference in double precision, in the trial's precision "
         "(`trajectory_error`) and in double (`exact_trajectory_error`), and node by node, the "
         "optimizer as one, with a bound each (`node_error_ratio`)",
-        ("levels/level2/test_faults::test_a_wrong_optimizer_leaves_the_reference",
+        ("levels/level2/test_faults::test_a_fault_is_noticed",
          "levels/level2/test_nodes::test_a_small_fault_of_one_operator_lies_beyond_them",
          "levels/level2/test_training::test_torch_and_numpy_go_the_same_way",
          "levels/level2/test_tensorflow::test_every_optimizer_goes_the_way_of_the_reference")),

@@ -1,0 +1,224 @@
+"""The trainings of manifests/minis: run, verified, and with faults that somebody has to notice.
+
+    python tools/minis.py run --image IMAGE [NAME ...]
+    python tools/minis.py verify [--times N] [NAME ...]
+    python tools/minis.py plant --image IMAGE [KEY ...]
+    python tools/minis.py compare --image TORCH --other TENSORFLOW NAME
+    python tools/minis.py page
+
+`run` seals minis under Apptainer in an image that has torch; `verify` verifies under Docker what
+`run` left in `--folder`. `plant` puts faults of `minis_faults` into copies of this package, which
+seal capsules of their own, and asks this package about them. `compare` trains minis with the same
+seeds in torch and in TensorFlow. What is measured is kept in docs/minis.json at once, and each verb
+ends by writing docs/minis.md from that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import minis_faults as faults
+import minis_page as page
+
+from capsule import api
+
+ROOT = page.ROOT
+Document = page.Document
+
+
+def main() -> None:
+    """Do what the first word says."""
+    words = _parse()
+    if words.verb == "run":
+        for name in words.names or page.names():
+            page.keep("minis", name, run(name, words.image, words.folder))
+    elif words.verb == "verify":
+        for _ in range(words.times):
+            for name in words.names or page.names():
+                row = page.read()["minis"][name]
+                row["verdicts"].append(verify(name, words.folder, len(row["verdicts"])))
+                page.keep("minis", name, row)
+    elif words.verb == "plant":
+        for key in words.names or faults.FAULTS:
+            page.keep("faults", key, plant(faults.FAULTS[key], words.image))
+    elif words.verb == "compare":
+        for name in words.names:
+            images = {"torch": words.image, "tensorflow": words.other}
+            page.keep("frameworks", name, compare(name, images))
+    page.PAGE.write_text(page.text(page.read()), encoding="utf-8")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("page", help="write docs/minis.md")
+    meanings = {
+        "run": "seal minis under Apptainer",
+        "verify": "verify them under Docker",
+        "plant": "plant faults",
+        "compare": "train minis in torch and TensorFlow",
+    }
+    for verb, meaning in meanings.items():
+        one = verbs.add_parser(verb, help=meaning)
+        one.add_argument("names", nargs="+" if verb == "compare" else "*", metavar="NAME")
+        if verb in ("run", "verify"):
+            one.add_argument("--folder", type=Path, default=ROOT / "build" / "minis")
+        if verb == "verify":
+            one.add_argument("--times", type=int, default=1, metavar="N")
+        else:
+            one.add_argument("--image", required=True, help="with torch, by digest")
+        if verb == "compare":
+            one.add_argument("--other", required=True, help="with TensorFlow, by digest")
+    return parser.parse_args()
+
+
+def run(name: str, image: str, folder: Path) -> Document:
+    """Seal a mini under Apptainer.
+
+    Args:
+        name: Of the mini.
+        image: Reference by digest.
+        folder: Where its capsule is left.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    sealed = folder / f"{name}.capsule.zip"
+    sealed.unlink(missing_ok=True)
+    began, others = time.monotonic(), _busy_elsewhere()
+    _seal(ROOT, page.manifest(name), image, sealed)
+    seconds = time.monotonic() - began
+    with api.open(sealed) as capsule:
+        record = capsule.record
+        qualities = _qualities(sealed)
+        trials = {one.trial for one in record.attempts}
+        reached = {one.trial for one in record.attempts if one.outcome == "completed"}
+    return {
+        "qualities": qualities,
+        "reached": [len(reached), len(trials)],
+        "seconds": round(seconds / len(trials), 1),
+        "others": round((_busy_elsewhere() - others) / seconds, 1),
+        "verdicts": [],
+    }
+
+
+def verify(name: str, folder: Path, number: int) -> str:
+    """The verdict of one more verification under Docker.
+
+    Args:
+        name: Of a mini that `run` has sealed.
+        folder: Where.
+        number: How many there were before; each draws fresh seeds.
+    """
+    sealed = folder / f"{name}.capsule.zip"
+    words = ("--runtime", "docker", "--nonce", f"look-{number}", "-o")
+    again = folder / f"{name}-{number}.verification.zip"
+    again.unlink(missing_ok=True)
+    verdict: str = _judge(sealed, *words, str(again))["verdict"]
+    return verdict
+
+
+def plant(fault: faults.Fault, image: str) -> Document:
+    """Let a copy of the package with one wrong line seal a capsule; check and verify that."""
+    with tempfile.TemporaryDirectory(prefix="capsule-") as scratch:
+        folder = Path(scratch)
+        package = faults.copy_package(fault, folder)
+        document = page.manifest(fault.mini)
+        document["seeds"] = document["seeds"][: faults.SEEDS]
+        sealed = folder / "faulty.capsule.zip"
+        _seal(package.parent, document, image, sealed)
+        checked = _call(ROOT, "check", str(sealed), codes=(0, 4))
+        if checked.returncode:
+            return {"check": " ".join(checked.stderr.split()), "verdict": "", "claims": []}
+        words = ("--levels", "own", "--runtime", "docker", "--trust", "-o")
+        judged = _judge(sealed, *words, str(folder / "again.zip"))
+    claims = {
+        claim["metric"].rpartition("/")[2]
+        for claim in judged["claims"]
+        if claim["verdict"] == "DIFFERENT"
+    }
+    return {"check": "", "verdict": judged["verdict"], "claims": sorted(claims)}
+
+
+def compare(name: str, images: Mapping[str, str]) -> Document:
+    """Qualities of the same seeds by framework.
+
+    Args:
+        name: Of the mini.
+        images: Reference by digest, by framework.
+    """
+    qualities = {}
+    for framework, image in images.items():
+        with tempfile.TemporaryDirectory(prefix="capsule-") as scratch:
+            document = page.manifest(name)
+            document["benchmarks"][0]["frameworks"] = [framework]
+            sealed = Path(scratch) / "a.capsule.zip"
+            _seal(ROOT, document, image, sealed)
+            qualities[framework] = _qualities(sealed)
+    return qualities
+
+
+def _qualities(sealed: Path) -> dict[str, float]:
+    """What each seed ended with."""
+    with api.open(sealed) as capsule:
+        seeds = {one.trial: one.seed for one in capsule.record.attempts}
+        return {
+            str(seeds[line.trial]): line.values[0]
+            for line in capsule.record.samples
+            if line.metric.rpartition("/")[2].startswith("final_")
+        }
+
+
+def _seal(package: Path, document: Document, image: str, sealed: Path) -> None:
+    manifest = sealed.with_suffix(".json")
+    del document["$schema"]
+    manifest.write_text(json.dumps(document), encoding="utf-8")
+    words = ("--image", image, "--runtime", "apptainer", "--keep-going", "-o", str(sealed))
+    _call(package, "run", str(manifest), *words, "--work", f"{sealed}.run", codes=(0, 5))
+
+
+def _judge(sealed: Path, *words: str) -> Document:
+    ended = _call(ROOT, "verify", str(sealed), *words, "--json", codes=(0, 1, 2, 3))
+    document: Document = json.loads(ended.stdout)
+    return document
+
+
+def _call(
+    package: Path, *words: str, codes: Sequence[int] = (0,)
+) -> subprocess.CompletedProcess[str]:
+    """A command of the package in a folder.
+
+    Raises:
+        SystemExit: It ended otherwise.
+    """
+    ended = subprocess.run(
+        [sys.executable, "-m", "capsule", *words],
+        env={**os.environ, "PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode not in codes:
+        raise SystemExit(f"{words[0]} ended with {ended.returncode}:\n{ended.stderr[-3000:]}")
+    return ended
+
+
+def _busy_elsewhere() -> float:
+    """Seconds of processor that this machine has spent on all but this program's children."""
+    with Path("/proc/stat").open(encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:]]
+    # user, nice, system, and not idle, waiting
+    busy = (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return busy - ours.ru_utime - ours.ru_stime
+
+
+if __name__ == "__main__":
+    main()
