@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from capsule import extension, reading, reexecution, summary
@@ -17,6 +17,7 @@ from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.extension import Extended
+from capsule.manifest import Scalar
 from capsule.notes import Note, other_software
 from capsule.origin import Added, Verification
 from capsule.record import Attempt, File, Record, sample_order
@@ -55,16 +56,28 @@ class Earlier:
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
 
-def take(
-    original: Capsule, paths: Sequence[Path], nonce: str | None = None, *, quick: bool = False
-) -> Earlier | None:
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How further runs will be made, which earlier ones have to be made alike to count.
+
+    Attributes:
+        nonce: What their seeds follow from besides the capsule's id.
+        quick: Whether they leave out what decides nothing.
+        set: What is set of the manifest's mutable part.
+    """
+
+    nonce: str | None = None
+    quick: bool = False
+    set: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier | None:
     """Read earlier verifications of a capsule, and take the one that counts the runs of all.
 
     Args:
         original: The capsule.
         paths: Of its verifications.
-        nonce: What further seeds will follow from besides its id.
-        quick: Whether further runs will leave out what decides nothing.
+        how: Further runs will be made.
 
     Returns:
         None where none is named.
@@ -76,7 +89,7 @@ def take(
     """
     if not paths:
         return None
-    opened = [_check(reading.read(path), original, nonce, quick=quick) for path in paths]
+    opened = [_check(reading.read(path), original, how) for path in paths]
     last = max(opened, key=lambda one: len(one.seeds))
     counted = [one.id for one in last.chain]
     for one in opened:
@@ -247,7 +260,7 @@ def _software_notes(record: Record, before: Record) -> list[Note]:
     return [other_software()]
 
 
-def _check(capsule: Capsule, original: Capsule, nonce: str | None, *, quick: bool) -> Earlier:
+def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
     """A capsule whose runs further ones of a verification may be added to.
 
     Raises:
@@ -269,26 +282,7 @@ def _check(capsule: Capsule, original: Capsule, nonce: str | None, *, quick: boo
             advice=f"add to a verification of {original.path}",
         )
     reexecution.require(original, capsule)
-    if origin.nonce != nonce:
-        drawn = "without a nonce" if origin.nonce is None else f"with the nonce {origin.nonce!r}"
-        further = "without one" if nonce is None else f"with {nonce!r}"
-        raise UsageError(
-            f"its seeds were drawn {drawn}, and further ones would be drawn {further}",
-            where=where,
-            advice="verify the capsule anew"
-            if origin.nonce is None
-            else f"add to it with --nonce {shlex.quote(origin.nonce)}",
-        )
-    if origin.quick != quick:
-        raise UsageError(
-            "benchmarks were left out there (--quick), and would run here"
-            if origin.quick
-            else "every benchmark ran there, and some would be left out here (--quick)",
-            where=where,
-            advice="add to it with --quick, or verify the capsule anew without --add"
-            if origin.quick
-            else "leave --quick out",
-        )
+    _require_alike(origin, how, where)
     seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
@@ -304,3 +298,39 @@ def _check(capsule: Capsule, original: Capsule, nonce: str | None, *, quick: boo
             advice="mend what its verdict says is at fault, and verify the capsule anew",
         )
     return Earlier(capsule=capsule, seeds=seeds)
+
+
+def _require_alike(origin: Verification, how: How, where: str) -> None:
+    """Stop where further runs would be made otherwise than those of a verification.
+
+    Raises:
+        UsageError: Says in what.
+    """
+    if origin.nonce != how.nonce:
+        drawn = "without a nonce" if origin.nonce is None else f"with the nonce {origin.nonce!r}"
+        further = "without one" if how.nonce is None else f"with {how.nonce!r}"
+        raise UsageError(
+            f"its seeds were drawn {drawn}, and further ones would be drawn {further}",
+            where=where,
+            advice="verify the capsule anew"
+            if origin.nonce is None
+            else f"add to it with --nonce {shlex.quote(origin.nonce)}",
+        )
+    if origin.quick != how.quick:
+        raise UsageError(
+            "benchmarks were left out there (--quick), and would run here"
+            if origin.quick
+            else "every benchmark ran there, and some would be left out here (--quick)",
+            where=where,
+            advice="add to it with --quick, or verify the capsule anew without --add"
+            if origin.quick
+            else "leave --quick out",
+        )
+    if dict(origin.set) != dict(how.set):
+        there = ", ".join(f"{place}={value}" for place, value in origin.set.items())
+        raise UsageError(
+            f"its runs were made with {there or 'nothing set'}, and further ones would be with"
+            f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or 'nothing'}",
+            where=where,
+            advice="add to it with the same --set, or verify the capsule anew without --add",
+        )

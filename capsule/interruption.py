@@ -18,7 +18,7 @@ from capsule.execute.workspace import Workspace, read_file
 from capsule.extension import Extended
 from capsule.jsons import JsonObject
 from capsule.options import Limits
-from capsule.origin import Extension, Verification, original_id
+from capsule.origin import Extension, Verification, changes, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Setup
 from capsule.resolve import Request, Resolved, Used
@@ -76,6 +76,7 @@ def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] 
         where=str(workspace.manifest),
         folder=header.folder,
         subjects=header.subjects,
+        changed=changes(header.setup.origin),
     )
     kept = payload.drop_release(header.setup.levels, manifest)
     setup = replace(header.setup, levels=kept)

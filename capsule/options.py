@@ -88,6 +88,7 @@ class VerifyOptions(StartOptions):
             that it added itself, or all of them.
         nonce: A word that somebody else named, which the fresh seeds follow from as well.
         quick: Run only the benchmarks that a deciding claim is about: a primary one, and no ratio.
+        set: JSON pointers of mutable fields of the manifest, with the values to run with instead.
         id: Id that the capsule must have, or at least its first 12 digits; None for any.
     """
 
@@ -99,6 +100,7 @@ class VerifyOptions(StartOptions):
     add: Sequence[Path] = ()
     nonce: str | None = None
     quick: bool = False
+    set: Sequence[tuple[str, int | float | str | bool]] = ()
     id: str | None = None
 
 

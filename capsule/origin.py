@@ -131,6 +131,11 @@ def predecessor_id(origin: Origin) -> str | None:
     return origin.of if isinstance(origin, Extension | Rereading) else None
 
 
+def changes(origin: Origin) -> Mapping[str, Scalar]:
+    """What was set of the manifest's mutable part: JSON pointer to value."""
+    return origin.set if isinstance(origin, Verification) else {}
+
+
 def image_override(origin: Origin) -> str | None:
     """Reference given with `--image`, None where the image was not replaced."""
     return origin.image if isinstance(origin, Original | Verification) else None

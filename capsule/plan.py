@@ -39,6 +39,7 @@ __all__ = [
     "make",
     "match",
     "metric_paths",
+    "subjects_to_json",
     "to_json",
     "trial_paths",
 ]
@@ -258,6 +259,15 @@ def to_json(plan: Plan) -> dict[str, Any]:
     return {**document, "groups": list(document["groups"])}
 
 
+def subjects_to_json(manifest: Manifest) -> list[dict[str, Any]]:
+    """What each benchmark of `levels` is, as a plan keeps it."""
+    return [
+        subject_to_json(benchmark)
+        for benchmark in manifest.benchmarks
+        if not isinstance(benchmark.subject, Command)
+    ]
+
+
 def json_digest(document: Mapping[str, Any]) -> Digest:
     """The digest of a plan's canonical JSON, of which never more than some groups is in memory.
 
@@ -341,11 +351,8 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "manifest": str(digest.of_bytes(manifest.source)),
         "determinism": manifest.determinism,
         "verifies": verifies,
-        "subjects": [
-            subject_to_json(benchmark)
-            for benchmark in manifest.benchmarks
-            if not isinstance(benchmark.subject, Command)
-        ],
+        **({"set": dict(manifest.changed)} if manifest.changed else {}),
+        "subjects": subjects_to_json(manifest),
         "groups": map(_group_json, groups),
     }
 

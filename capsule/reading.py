@@ -166,8 +166,8 @@ def _controls(record: Record, plan: plans.Plan) -> list[str]:
 
 def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
     """The first thing in which a plan is not the one that is due."""
-    for name in due:
-        if name != "groups" and stated[name] != due[name]:
+    for name in {**due, **stated}:
+        if name != "groups" and stated.get(name) != due.get(name):
             return f"the plan's {name} is not what follows from the manifest"
     seeds, due_seeds = _fresh(stated), _fresh(due)
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):

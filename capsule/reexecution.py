@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
+from capsule import manifest as manifests
 from capsule import notes, quick, summary
+from capsule import plan as plans
 from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, image_relation
-from capsule.errors import DamagedError
-from capsule.origin import Verification
+from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.origin import Verification, changes
 from capsule.record import Dataset, Record
 
 
@@ -45,8 +47,6 @@ def faults(original: Record, rerun: Record) -> Iterator[str]:
     assert isinstance(rerun.origin, Verification)
     if rerun.uuid == original.uuid:
         yield "it has the name of the original's run"
-    if rerun.origin.set:
-        yield f"it set values of the manifest, first {next(iter(rerun.origin.set))}"
     yield from _manifest_faults(original, rerun)
     yield from _claim_faults(original, rerun)
     yield from _time_faults(original, rerun)
@@ -65,7 +65,15 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
         a, b = json.loads(there), json.loads(here)
         fields = [name for name in {**a, **b} if a.get(name) != b.get(name)]
         yield f"it ran another manifest ({', '.join(fields) or 'the same in another form'})"
-    elif original.plan["subjects"] != rerun.plan["subjects"]:
+        return
+    changed = changes(rerun.origin)
+    try:
+        due = manifests.change(original.manifest, changed, original.plan["subjects"])
+    except (UsageError, ManifestError) as error:
+        yield f"it set what no verification of the original can: {error}"
+        return
+    subjects = plans.subjects_to_json(due) if changed else original.plan["subjects"]
+    if subjects != rerun.plan["subjects"]:
         yield "its benchmarks have other cases or metrics"
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import earlier, quick, verdict
+from capsule import manifest as manifests
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.archive import Capsule
@@ -16,6 +17,7 @@ from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
+from capsule.manifest import Manifest
 from capsule.options import Limits, VerifyOptions
 from capsule.plan import Plan
 from capsule.quick import LeftOut
@@ -50,7 +52,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
     record = original.record
     own = options.levels == "own"
     return Request(
-        manifest=record.manifest,
+        manifest=manifest(original, options),
         used=Used(image=record.image, datasets=record.datasets),
         only=quick.running(record.manifest, record.claims) if options.quick else None,
         runtime=options.runtime,
@@ -59,6 +61,22 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
         inputs=scratch / "inputs",
         data=scratch / "datasets",
     )
+
+
+def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
+    """The manifest of a capsule with what is set of it.
+
+    Raises:
+        UsageError: A field is named twice, fixed, or has that value already.
+        ManifestError: It makes no valid manifest.
+    """
+    changed = dict(options.set)
+    if len(changed) < len(options.set):
+        names = [place for place, _ in options.set]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--set {twice} is there twice, and a field has one value")
+    record = original.record
+    return manifests.change(record.manifest, changed, record.plan["subjects"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +133,9 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
     left_out = _leave_out(original) if options.quick else None
     only = quick.running(record.manifest, record.claims) if options.quick else None
     is_quick = only is not None
-    added = earlier.take(original, options.add, options.nonce, quick=is_quick)
+    written = manifest(original, options)
+    how = earlier.How(nonce=options.nonce, quick=is_quick, set=written.changed)
+    added = earlier.take(original, options.add, how)
     number = runs(record, options.runs, planned_looks, added)
     if left_out is not None:
         watch.quick(left_out.sentence)
@@ -123,9 +143,7 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
         looks=planned_looks,
         added=added,
         runs=number,
-        plan=plans.make(
-            record.manifest, verifies=original.id, runs=number, nonce=options.nonce, only=only
-        ),
+        plan=plans.make(written, verifies=original.id, runs=number, nonce=options.nonce, only=only),
         left_out=left_out,
     )
 

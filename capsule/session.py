@@ -342,6 +342,7 @@ def _origin(
         runs=seeds,
         image=terms.image,
         levels="own" if resolved.levels == payload.OWN_LEVELS else "capsule",
+        set=plan.manifest.changed,
         added=earlier.chain if earlier else (),
         quick=terms.quick,
     )

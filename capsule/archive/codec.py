@@ -20,6 +20,7 @@ from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
 from capsule.manifest import Claim, Manifest
 from capsule.notes import Note
+from capsule.origin import Origin, changes
 from capsule.record import Dataset, FrozenClaim, Record
 from capsule.summary import Run
 
@@ -104,11 +105,12 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
     reader = _Reader(names, load, where, budget)
     stated, image = reader.record(), reader.identity(IMAGE, "image-1")
     plan = reader.plan()
-    written = reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"])
+    origin = setup.origin_from_json(stated["origin"])
+    written = reader.manifest(Digest.parse(stated["manifest"]), plan["subjects"], origin)
     return Record(
         tool=stated["tool"],
         uuid=stated["uuid"],
-        origin=setup.origin_from_json(stated["origin"]),
+        origin=origin,
         judge_rule=int(stated["judge_rule"]),
         started=stated["started"],
         ended=stated["ended"],
@@ -209,12 +211,15 @@ class _Reader:
             raise DamagedError("a string holds a control character", where=self.at(name))
         return named
 
-    def manifest(self, expected: Digest, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
-        data = self.whole(MANIFEST)
-        digest.expect(digest.of_bytes(data), expected, what="it", where=self.at(MANIFEST))
-        self._budget.spend(data, where=self.at(MANIFEST))
+    def manifest(
+        self, expected: Digest, subjects: Sequence[Mapping[str, Any]], origin: Origin
+    ) -> Manifest:
+        data, where = self.whole(MANIFEST), self.at(MANIFEST)
+        digest.expect(digest.of_bytes(data), expected, what="it", where=where)
+        self._budget.spend(data, where=where)
+        changed = changes(origin)
         try:
-            return manifest.read(data, where=self.at(MANIFEST), folder=None, subjects=subjects)
+            return manifest.read(data, where=where, folder=None, subjects=subjects, changed=changed)
         except ManifestError as error:
             raise DamagedError(f"not a valid manifest: {error}") from None
 

@@ -59,6 +59,8 @@ def _head(record: Record) -> Iterator[str]:
         yield f"- Made of capsule: `{before}`"
     if record.nonce is not None:
         yield f"- Its seeds follow from this word, too: {_plain(record.nonce)}"
+    for place, value in record.manifest.changed.items():
+        yield f"- Set by whoever verified (`--set`): {_plain(place)} to {_plain(str(value))}"
     if left_out := quick.not_run(record):
         names = ", ".join(f"`{name}`" for name in sorted(left_out))
         yield f"- Left out, as no claim there decides the verdict (`--quick`): {names}"

@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import inventory, origin, quick, summary
-from capsule.diff import changes, days, evidence, facts, inability, loads, rounds, skipped
+from capsule.diff import (
+    altered,
+    changes,
+    days,
+    evidence,
+    facts,
+    inability,
+    loads,
+    records,
+    rounds,
+    skipped,
+)
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
 from capsule.diff.inability import Inability
@@ -72,6 +83,8 @@ class Pair:
         refused: Why these runs are no evidence, None where they are.
         inability: Why no run of the re-execution could be made, None where one could.
         skipped: Which side did not run it, being quick; None where both were to.
+        altered: What of the manifest was set that its metric of a machine depends on, None for
+            nothing.
         names: What the sides are called.
     """
 
@@ -83,6 +96,7 @@ class Pair:
     refused: str | None = None
     inability: Inability | None = None
     skipped: str | None = None
+    altered: str | None = None
     names: Names = ROLES
 
 
@@ -130,7 +144,7 @@ def compare(
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
     met = pair_rounds(side, there, here) if side else pair_up(original.claims, there, here)
-    pairs = tuple(skipped.mark(met, original, rerun))
+    pairs = tuple(altered.mark(skipped.mark(met, original, rerun), rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)
@@ -328,7 +342,7 @@ def _notes(
             sentence="the second capsule re-executed another capsule than the first",
         )
     if added := sides[1].added:
-        yield _added_note(rerun, added)
+        yield records.added_note(rerun, added)
     # of a pair it is what was asked for
     if relation == "different" and side is None:
         yield Note(
@@ -348,31 +362,9 @@ def _notes(
             sentence=f"{loose} ran without a container, the other side in one",
         )
     yield from _seed_notes(original, rerun, pairs)
-    yield from _record_notes(original, rerun, names)
+    yield from records.notes(original, rerun, names)
     yield from days.notes(pairs)
     yield from loads.notes(original, rerun, pairs, names)
-
-
-def _added_note(rerun: Record, added: tuple[origin.Added, ...]) -> Note:
-    """Whose runs count, and that no time is compared with one of another day."""
-    counted = ", ".join(f"{one.runs} of {one.id[:12]}" for one in added)
-    metrics = summary.run_values(rerun).values()
-    machine = any(metric.kind == "machine" for metric in metrics)
-    alone = "; metrics of the machine are judged by the runs made now alone" if machine else ""
-    return Note(
-        code="runs-added",
-        sentence=f"runs of earlier verifications count with those made now: {counted}{alone}",
-    )
-
-
-def _record_notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
-    """What each record says of itself, with whose it is."""
-    there, here = set(original.notes), set(rerun.notes)
-    for note in dict.fromkeys((*original.notes, *rerun.notes)):
-        both = note in there and note in here
-        owner = names.there if note in there else names.here
-        owner = "both sides" if both else owner.removeprefix("the ")
-        yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
 
 
 def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Iterator[Note]:

@@ -44,7 +44,7 @@ def notes(pairs: Iterable[Pair]) -> Iterator[Note]:
 
 def _is_of_a_machine(pair: Pair) -> bool:
     claim, metric = pair.claim, pair.original or pair.rerun
-    if claim is None or metric is None or pair.seeds == "pair":
+    if claim is None or metric is None or pair.seeds == "pair" or pair.altered is not None:
         return False
     return metric.kind == "machine" and claim.type not in _NOT_OF_MACHINES
 

@@ -30,6 +30,7 @@ from capsule.manifest.model import (
     Scalar,
 )
 from capsule.manifest.reader import load, load_correction, read, with_seeds
+from capsule.manifest.settings import change
 
 __all__ = [
     "CURVE_SPREADS",
@@ -59,6 +60,7 @@ __all__ = [
     "Resources",
     "Scalar",
     "Subject",
+    "change",
     "load",
     "load_correction",
     "read",

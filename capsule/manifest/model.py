@@ -334,6 +334,8 @@ class Manifest:
         folder: Where relative paths start; None when it was read out of a capsule.
         narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
         winner_of: The search whose winner it runs again, None for any other.
+        changed: What whoever verifies has set of the mutable part: JSON pointer to value. `source`
+            has the author's values, all else these.
     """
 
     name: str
@@ -354,6 +356,7 @@ class Manifest:
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
     winner_of: Winner | None = None
+    changed: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def formats(self) -> Mapping[str, str]:

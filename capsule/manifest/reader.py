@@ -12,7 +12,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.manifest import claims, foreign, narrow, rules, search, syntax
+from capsule.manifest import claims, closed, foreign, mutable, narrow, rules, search, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.kinds import Command
 from capsule.manifest.lines import scan
@@ -24,6 +24,7 @@ from capsule.manifest.model import (
     ImageSpec,
     Manifest,
     Resources,
+    Scalar,
     Winner,
 )
 from capsule.manifest.problems import MOST_SCANNED, Problems, instead, nearest, quote, report
@@ -110,6 +111,7 @@ def read(
     where: str,
     folder: Path | None,
     subjects: Sequence[Mapping[str, Any]] | None = None,
+    changed: Mapping[str, Scalar] = {},
 ) -> Manifest:
     """Read the bytes of a manifest.
 
@@ -123,6 +125,7 @@ def read(
             are not looked for.
         subjects: What the plan says of cases and metrics (`benchmarks.subject_to_json`), where
             one was made; None to take them from the catalogue, and from users' files in `folder`.
+        changed: JSON pointer to value of what whoever verifies has set instead.
 
     Raises:
         ManifestError: Everything that is wrong, each with JSON pointer and line.
@@ -131,6 +134,11 @@ def read(
     problems = Problems()
     raw = _put_right(raw, problems)
     problems.add_violations(raw, "manifest-1")
+    if changed and not problems.below(""):
+        raw, refusals = mutable.put(raw, changed)
+        for pointer, reason in refusals.items():
+            problems.add(pointer, reason)
+        problems.add_violations(raw, "manifest-1")
     benchmarks: tuple[Benchmark, ...] = ()
     whole = raw
     if isinstance(raw, dict):
@@ -143,7 +151,7 @@ def read(
     if len(text) > MOST_BYTES:
         message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
         raise ManifestError(message, where=where, advice="search fewer points")
-    return _manifest(whole, benchmarks, text, folder)
+    return replace(_manifest(whole, benchmarks, text, folder), changed=dict(changed))
 
 
 def _parse(data: bytes, where: str) -> Any:
@@ -234,6 +242,7 @@ def _benchmarks(
     _check_bounds(raw, right, problems)
     _check_winner(raw, right, problems)
     _alone(raw, right, problems)
+    closed.check_runs(rules.entries(raw, "benchmarks"), len(raw.get("seeds", ())), problems)
     return right
 
 

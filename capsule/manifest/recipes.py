@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
-from capsule.manifest import commands, search
+from capsule.manifest import closed, commands, search
 from capsule.manifest.kinds import Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric, Scalar
 from capsule.manifest.problems import Problems, instead, quote
@@ -46,6 +46,7 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
     if problems.below(here):
         return None
     settings = _settings_of(raw, cases, target, here, problems)
+    closed.check(raw, settings, here, problems)
     if problems.below(here):
         return None
     facts = training.metrics(
@@ -61,7 +62,7 @@ def restate(
     here: str,
     cases: tuple[Case, ...],
     metrics: tuple[Metric, ...],
-    planned: Mapping[str, Raw],
+    planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
     """As `read`, for what a plan says of it: how each case trains follows from the manifest.
@@ -74,7 +75,7 @@ def restate(
         here: Its JSON pointer.
         cases: As the plan has them.
         metrics: Likewise.
-        planned: What `to_json` gave for each case, by its name.
+        planned: What `to_json` gave for each case, by its name; None where no plan was made yet.
         problems: Collects where the two contradict each other.
     """
     if not _check_network(raw["network"], f"{here}/network", problems):
@@ -82,7 +83,10 @@ def restate(
     if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
         problems.add(f"{here}/cases", "the plan has other cases")
     settings = _all_settings(raw, cases, here, problems)
+    closed.check(raw, settings, here, problems)
     for name, made in settings.items():
+        if planned is None:
+            continue
         if name not in planned:
             problems.add(here, f"the plan does not say how {name} is trained")
         elif not _is_part(planned[name], to_json(made)):

@@ -14,6 +14,7 @@ from capsule.errors import UsageError
 
 if TYPE_CHECKING:
     from capsule.console import Console
+    from capsule.manifest import Scalar
     from capsule.options import Limits, StartOptions
     from capsule.verdict import Verdict
 
@@ -223,6 +224,16 @@ def pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def setting(text: str) -> tuple[str, Scalar]:
+    """FIELD=VALUE of a manifest, as typed."""
+    from capsule.manifest import mutable
+
+    try:
+        return mutable.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def path(text: str) -> Path:

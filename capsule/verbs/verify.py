@@ -75,6 +75,14 @@ def _add(parser: ArgumentParser) -> None:
         " is no ratio; claims on others are told as not run; recorded",
     )
     parser.add_argument(
+        "--set",
+        action="append",
+        type=verb.setting,
+        metavar="FIELD=VALUE",
+        help="run with another value of a field that the author made mutable, such as "
+        "/resources/cpus_per_rank=8 or /benchmarks/0/batch=64; recorded, and told in the verdict",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="show what would be started, fetched and written, and for about how long, and start"
@@ -182,6 +190,7 @@ VERIFY = Verb(
         "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip",
         "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'",
         "capsule verify stranger.capsule.zip --trust --quick",
+        "capsule verify stranger.capsule.zip --trust --set /resources/cpus_per_rank=8",
         "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
     ),
     one="capsule",

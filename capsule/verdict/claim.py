@@ -41,6 +41,9 @@ def judge(pair: Pair) -> Judged:
         by = " by its own claims" if blank.decisive else ""
         sentence = f"not run: {pair.skipped} left out what decides nothing{by} (--quick)"
         return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
+    if claim is not None and pair.altered is not None:
+        sentence = f"reported only: {pair.altered} was set (--set), on which it depends"
+        return replace(blank, word="REPORTED", look=None, sentence=sentence)
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
         return replace(blank, sentence=obstacle) if obstacle else shifts.ratio(blank, pair)

@@ -184,7 +184,7 @@ class Judged:
     @property
     def decisive(self) -> bool:
         """Whether the capsule's verdict depends on it."""
-        return self.claim is not None and quick.decides(self.claim)
+        return self.claim is not None and quick.decides(self.claim) and self.word != "REPORTED"
 
     @property
     def p_among_others(self) -> float:

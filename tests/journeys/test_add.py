@@ -14,8 +14,9 @@ from capsule import archive, digest, notes
 from capsule.origin import Added, Verification
 from capsule.record import Record
 from tests.journeys.test_resume import attempts_in, kill_tree, wait_for_workload
-from tests.support.capsules import carry
+from tests.support.capsules import carry, pack, rehash, unpack
 from tests.support.command import REPORT, Document, User, write_manifest, write_script
+from tests.support.forging import with_settings
 from tests.support.records import make_image
 
 LOSS, TIME = "tiny/default/command/loss", "tiny/default/command/time"
@@ -255,7 +256,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
     first = user.folder / "first.zip"
     for name, change in {
         "nonce": with_origin(nonce="n"),
-        "set": with_origin(set={"/resources/walltime": 1}),
         "gap": without_second_seed,
         "open": without_an_outcome,
         "levels": by_other_levels,
@@ -263,6 +263,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
     }.items():
         source = user.folder / ("longer.zip" if name == "gap" else "first.zip")
         reseal(source, first.with_name(name), change)
+    pack(
+        rehash(with_settings({"/resources/walltime": "01:00:00"})(unpack(first))),
+        first.with_name("set"),
+    )
     whole = first.read_bytes()
     first.with_name("damaged").write_bytes(whole.replace(b"completed", b"complexed", 1))
     return user
@@ -276,7 +280,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["nowhere.zip"], 2, "no such capsule"),
         (["damaged"], 4, "damaged"),
         (["nonce"], 4, "fresh seed number 1 is"),
-        (["set"], 4, "it set values of the manifest"),
+        (["set"], 4, "/resources/walltime: it is fixed"),
         (["gap"], 4, "fresh seed number 2 is"),
         (["open"], 4, "has no outcome"),
         (["levels"], 2, "measured by another release of levels"),

@@ -20,10 +20,8 @@ from tests.support.documented import ROOT, Here, There
 from tests.support.engines import engine_cache, registry_host, small_image, torch_image
 from tests.support.patience import PATIENCE_SECONDS
 
-COPIED = (
-    *("README.md", "LICENSE", "pyproject.toml"),
-    *("benchmarks", "docs", "images", "manifests", "tools"),
-)
+COPIED = ["README.md", "LICENSE", "pyproject.toml"]
+COPIED += ["benchmarks", "docs", "images", "manifests", "tools"]
 
 QUICKSTART = (
     "python3 -m venv .venv && .venv/bin/pip install ."
@@ -198,6 +196,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'": Here(
         command="capsule verify a.capsule.zip --trust --allow-host --nonce 'SC26 committee 7'",
         says="under seeds drawn with --nonce",
+    ),
+    "capsule verify stranger.capsule.zip --trust --set /resources/cpus_per_rank=8": There(
+        test="journeys/test_set.py::test_resources_leave_quality_judged_and_the_machine_reported"
     ),
     "capsule verify stranger.capsule.zip --trust --quick": There(
         test="journeys/test_quick.py::test_what_decides_runs_as_in_the_whole_and_no_more"

@@ -343,6 +343,17 @@ def in_an_image(record: Record) -> Record:
     return replace(record, image=make_image(), contained=True, runtime="docker", notes=())
 
 
+def with_settings(changed: Mapping[str, Any]) -> Callable[[Files], Files]:
+    """A verification whose record says that it set this; the writer would see that it did not."""
+
+    def change(files: Files) -> Files:
+        record = json.loads(files["data/capsule.json"])
+        record["origin"]["set"] = dict(changed)
+        return {**files, "data/capsule.json": pretty(record)}
+
+    return change
+
+
 def with_another_readme(files: Files) -> Files:
     name = "data/README.md"
     return {**files, name: files[name].replace(b"This is a capsule", b"This is the truth")}

@@ -32,6 +32,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "predecessor": predecessor_id(record.origin),
         "nonce": record.nonce,
         "quick": bool(quick.not_run(record)),
+        "set": dict(record.manifest.changed),
         "added": [asdict(earlier) for earlier in record.chain],
         "started": record.started,
         "ended": record.ended,

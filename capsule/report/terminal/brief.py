@@ -138,11 +138,14 @@ def _other_metrics(verdict: Verdict) -> Iterator[str]:
     if skipped := sum(one.word == "SKIPPED" for one in rest):
         yield f"{count(skipped, 'claim')} not run"
     judged = [one for one in rest if one.word != "SKIPPED"]
-    secondary = [one for one in judged if not _is_ratio(one)]
+    altered = [one for one in judged if one.word == "REPORTED" and not _is_ratio(one)]
+    secondary = [one for one in judged if one.word != "REPORTED" and not _is_ratio(one)]
     if secondary:
         words = Counter(one.word for one in secondary)
         words_of_all = ", ".join(f"{number} {name}" for name, number in sorted(words.items()))
         yield f"{count(len(secondary), 'secondary claim')} ({words_of_all})"
+    if altered:
+        yield f"{count(len(altered), 'claim')} on the machine only reported (--set)"
     ratios = sum(map(_is_ratio, judged))
     if ratios:
         yield f"{count(ratios, 'ratio')} only reported"

@@ -84,6 +84,8 @@ def _subject(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]
         yield "made of", before
     if record.nonce is not None:
         yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
+    for place, value in record.manifest.changed.items():
+        yield "set", f"{place} to {value} (--set)"
     if left_out := quick.not_run(record):
         yield "quick", f"without {join_first(sorted(left_out), _LEFT_OUT)}: nothing there decides"
     for earlier in record.chain:

@@ -1,0 +1,46 @@
+"""What was set of a manifest's mutable part, and which runs are no evidence for a claim then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from capsule import quick
+from capsule.manifest import mutable
+from capsule.record import Record
+
+if TYPE_CHECKING:
+    from capsule.diff import Pair
+
+_ALONE = ("threshold", "bound")
+"""Types of claims that hold the re-execution's own runs against a number, whatever was set."""
+
+
+def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
+    """The same pairs, but where what they compare was made under other values.
+
+    Resources change what is measured of a machine, and no quality. The recipe of a training may
+    change all: what is compared with the original's runs is no evidence then.
+    """
+    changed = rerun.manifest.changed
+    resources = mutable.of_resources(changed)
+    recipes = {
+        benchmark.id: mutable.of_benchmark(changed, index)
+        for index, benchmark in enumerate(rerun.manifest.benchmarks)
+    }
+    for pair in pairs:
+        recipe = recipes.get(quick.benchmark_of(pair.metric), [])
+        meaning = pair.original or pair.rerun
+        if meaning is None or not (resources or recipe):
+            yield pair
+        elif meaning.kind == "machine":
+            yield replace(pair, altered=", ".join([*resources, *recipe]))
+        elif recipe and pair.claim is not None and pair.claim.type not in _ALONE:
+            yield replace(
+                pair,
+                refused=f"{', '.join(recipe)} was set (--set): another recipe was trained than the"
+                " original's, and only thresholds and bounds are claims about it",
+            )
+        else:
+            yield pair

@@ -1,0 +1,33 @@
+"""What each of two records says of itself that a reader of the verdict must see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capsule import summary
+from capsule.diff.names import Names
+from capsule.notes import Note
+from capsule.origin import Added
+from capsule.record import Record
+
+
+def added_note(rerun: Record, added: tuple[Added, ...]) -> Note:
+    """Whose runs count, and that no time is compared with one of another day."""
+    counted = ", ".join(f"{one.runs} of {one.id[:12]}" for one in added)
+    metrics = summary.run_values(rerun).values()
+    machine = any(metric.kind == "machine" for metric in metrics)
+    alone = "; metrics of the machine are judged by the runs made now alone" if machine else ""
+    return Note(
+        code="runs-added",
+        sentence=f"runs of earlier verifications count with those made now: {counted}{alone}",
+    )
+
+
+def notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
+    """What each record says of itself, with whose it is."""
+    there, here = set(original.notes), set(rerun.notes)
+    for note in dict.fromkeys((*original.notes, *rerun.notes)):
+        both = note in there and note in here
+        owner = names.there if note in there else names.here
+        owner = "both sides" if both else owner.removeprefix("the ")
+        yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
