@@ -30,9 +30,9 @@ container with ten seeds, under Apptainer, and verified under Docker with fresh 
     capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer
     capsule verify transformer-mini-....capsule.zip --runtime docker
 
-`python tools/minis.py run`, `verify`, `plant` and `compare` measure what stands here, keep it in
-[minis.json](minis.json), and write this page. All of it was measured with one core for each
-training, on a machine of two.
+The verbs `run`, `verify`, `plant` and `compare` of `tools/minis.py` measure what stands here and
+keep it in [minis.json](minis.json), from which `python tools/minis.py page` writes this page. All
+of it was measured with one core for each training, on a machine of two.
 
 """
 

@@ -145,6 +145,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "python tools/features.py": Here(command="python tools/features.py --check"),
     "python tools/statistics_docs.py --computed": Here(),
+    **documented.TRAININGS,
     "python tools/third_party.py fetch": documented.THIRD_PARTY,
     "python tools/third_party.py image small": documented.THIRD_PARTY,
     "python tools/third_party.py table": documented.THIRD_PARTY,

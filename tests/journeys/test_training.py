@@ -87,6 +87,24 @@ def test_a_target_that_is_missed_is_an_outcome(author: User, manifest: Path) -> 
     assert "accuracy 1.1 was not reached in 1 epochs; the best was" in ended.stderr
 
 
+@pytest.mark.long
+@pytest.mark.engines
+@pytest.mark.parametrize("name", ["lenet", "transformer"])
+def test_a_mini_is_reproduced_under_another_engine(
+    author: User, stranger: User, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    manifest = ROOT / "manifests" / "minis" / f"{name}.json"
+    ended = author.run(
+        *("run", manifest, "--image", torch_image(), "--runtime", "apptainer"),
+        *("--output", "published.capsule.zip"),
+    )
+    assert ended.returncode == 0, ended.stderr
+    published = author.folder / "published.capsule.zip"
+    verified = stranger.run("verify", published, "--runtime", "docker", "--trust")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "manifests" / "minis").glob("*.json")), ids=attrgetter("stem")
 )

@@ -1,5 +1,6 @@
 """Small trainings in this process, as a test of Level 2 reads them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def trial(
     *,
     network: str = "lenet",
     dtype: str = "float32",
+    parameters: Mapping[str, int] | None = None,
     **recipe: Any,
 ) -> job.Trial:
     entry = {
@@ -31,7 +33,7 @@ def trial(
         "network": network,
         "dtype": dtype,
         "case": "default",
-        "parameters": {"side": 12, "classes": 3},
+        "parameters": {"side": 12, "classes": 3} if parameters is None else parameters,
         "datasets": ["glyphs"],
         "recipe": {
             "batch": 20,
