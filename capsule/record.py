@@ -23,6 +23,7 @@ Reason = Literal[
     "error",  # failed: an exception inside the workload, caught by levels
     "out-of-memory",  # failed
     "non-finite",  # failed: a metric was NaN or infinite
+    "diverged",  # failed: a training whose loss was not finite, or grew beyond the untrained one
     "no-result",  # failed: ended well but a declared metric is missing
     "bad-result",  # failed: results that the protocol does not allow
     "timeout",  # failed: exceeded the benchmark's own time limit

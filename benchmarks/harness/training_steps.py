@@ -33,7 +33,6 @@ from capsule.levels import frameworks, job, level2
 from capsule.levels.data import generators
 from capsule.levels.journal import Samples
 from capsule.levels.report import Report
-from tests.support import torch_networks
 
 LIMIT = 1.01
 FROM_MS = 50.0
@@ -96,6 +95,8 @@ class Loop:
     def __init__(self, row: Row, folder: Path, steps: int) -> None:
         import torch
         from torch.nn import functional
+
+        from tests.support import torch_networks
 
         inputs, due = (generators.read(folder)[name] for name in row.arrays)
         self._inputs, self._due = torch.from_numpy(inputs), torch.from_numpy(due)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
-from math import isclose, isnan, prod
+from itertools import accumulate, chain, zip_longest
+from math import isclose, isfinite, isnan, prod
 
 from capsule.levels.catalog import NETWORKS, training
 from capsule.levels.data import generators, predictions, samplers
@@ -39,6 +39,7 @@ class Training:
         attempt: From 1.
         seed: Of the trial.
         completed: Whether the attempt ended well.
+        diverged: Whether it is said to have diverged.
         quality: Name of the metric that is the network's quality.
         settings: How it trains.
         made: Samples for training and for testing that the manifest's generator makes; None for
@@ -52,6 +53,7 @@ class Training:
     attempt: int
     seed: int
     completed: bool
+    diverged: bool
     quality: str
     settings: Settings
     made: tuple[int, int] | None
@@ -95,6 +97,7 @@ def read(
             attempt=number,
             seed=attempt.seed,
             completed=attempt.outcome == "completed",
+            diverged=attempt.reason == "diverged",
             quality=training.QUALITY[recipe.name],
             settings=settings,
             made=counts,
@@ -116,6 +119,9 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
         budget -= _order_cost(one)
         for fault in chain(
             _curve_faults(one),
+            _divergence_faults(one),
+            _class_faults(one),
+            _time_faults(one),
             _target_faults(one),
             _count_faults(one),
             _prediction_faults(one, load),
@@ -182,12 +188,70 @@ def _target_faults(one: Training) -> Iterator[str]:
     if total is not None:
         batch = one.settings.batch
         yield from _differs(one, "samples_to_target", float(reached * (total // batch * batch)))
+    if "epoch_time" not in one.series:
+        return
+    seconds, with_evaluation = _add_times(one, reached)
+    yield from _differs(one, "time_to_target", seconds)
+    yield from _differs(one, "total_time_to_target", with_evaluation)
+
+
+def _divergence_faults(one: Training) -> Iterator[str]:
+    curve, untrained = one.series.get("train_loss"), one.series.get("untrained_loss")
+    if curve is None or untrained is None or len(untrained.values) != 1:
+        return
+    first, epochs = untrained.values[0], one.settings.epochs
+    left = next(
+        (
+            epoch
+            for epoch, loss in enumerate(curve.values, 1)
+            if training.diverges(epoch, epochs, loss, first)
+        ),
+        None,
+    )
+    if left is not None and (one.completed or left < len(curve.values)):
+        yield f"it went on, though its loss diverged in epoch {left}"
+    judged = one.series.get("loss")
+    if one.diverged and left is None and (judged is None or all(map(isfinite, judged.values))):
+        yield "it is said to have diverged, and no loss of it has"
+
+
+def _class_faults(one: Training) -> Iterator[str]:
+    counts, total = one.series.get("class_counts"), _number(one, "training_samples")
+    if counts is None:
+        return
+    whole = sum(counts.values)
+    if whole <= 0 or not all(count >= 0 and count % 1 == 0 for count in counts.values):
+        yield "its class_counts count nothing"
+        return
+    yield from _differs(one, "largest_class_share", max(counts.values) / whole)
+    batch = one.settings.batch
+    if total is not None and one.quality in training.CLASSIFIES:
+        due = total // batch * batch * one.choices
+        if whole != due:
+            yield f"its class_counts sum up to {whole:g}, and {due} labels were taken"
+
+
+def _time_faults(one: Training) -> Iterator[str]:
     times = one.series.get("epoch_time")
-    if times is not None and len(times.values) == len(curve.values):
-        seconds = 0.0
-        for part in times.values[:reached]:
-            seconds += part
-        yield from _differs(one, "time_to_target", seconds)
+    if times is None:
+        return
+    trained, total = _add_times(one, len(times.values))
+    yield from _differs(one, "train_time", trained)
+    yield from _differs(one, "total_time", total)
+
+
+def _add_times(one: Training, epochs: int) -> tuple[float, float]:
+    """Seconds of the first epochs without and with their evaluations, added as they were there."""
+    trained = total = 0.0
+    times, evaluated = one.series.get("epoch_time"), one.series.get("evaluation_time")
+    pauses = evaluated.values if evaluated else ()
+    for seconds, pause in zip_longest(
+        times.values[:epochs] if times else (), pauses[:epochs], fillvalue=0.0
+    ):
+        trained += seconds
+        total += seconds
+        total += pause
+    return trained, total
 
 
 def _count_faults(one: Training) -> Iterator[str]:

@@ -102,7 +102,7 @@ def _kind(run: Run) -> _Kind | None:
     """How a run failed; None for one that has a value, no outcome, or one that is not finite."""
     failure = run.failure
     # a training that diverges was run, and infinity is what came of it
-    if failure is None or failure.reason == "non-finite":
+    if failure is None or failure.reason in ("non-finite", "diverged"):
         return None
     exception = _EXCEPTION.match(failure.last_line)
     return (failure.reason, failure.exit_code, failure.signal, exception and exception[1])

@@ -260,7 +260,7 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
         raise Defect(f"ends {report.trial} without a duration")
     if outcome == "completed":
         return replace(report, outcome="completed", seconds=float(seconds))
-    known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite")
+    known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
     why: Reason = next((kind for kind in known if kind == reason), "error")
     message = str(event.get("message", ""))[:MAX_MESSAGE]
     return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))

@@ -11,6 +11,10 @@ from time import monotonic_ns
 from .journal import Samples
 
 
+class DivergedError(Exception):
+    """A training that lost what it had learnt, or never learnt: an outcome of its trial."""
+
+
 class Report:
     """Hands on each value of a trial at once, so that a kill costs none that was reported.
 

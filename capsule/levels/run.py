@@ -17,7 +17,7 @@ from . import frameworks, probe
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
-from .report import Report
+from .report import DivergedError, Report
 
 Measure = Callable[[Trial, frameworks.Framework, Report], None]
 """Measures a trial, and reports whatever is due of it while it runs."""
@@ -143,6 +143,8 @@ def _failure(error: Exception) -> tuple[str, str]:
     """Reason and message for an exception of a trial."""
     kind = type(error).__name__
     words = f"{kind}: {error}"
+    if isinstance(error, DivergedError):
+        return "diverged", str(error)
     if (
         isinstance(error, MemoryError)
         or kind == "OutOfMemoryError"

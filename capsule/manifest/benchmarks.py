@@ -73,7 +73,8 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     if raw["level"] == _TRAINING:
         from capsule.manifest import recipes
 
-        return recipes.restate(raw, here, cases, metrics, subject.get("recipes", {}), problems)
+        planned = subject.get("recipes", {})
+        return recipes.restate(raw, here, cases, metrics, lacking, planned, problems)
     source = subjects.source(raw)
     return _benchmark(
         raw,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from capsule.levels import catalog
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
 from capsule.manifest import closed, commands, search
 from capsule.manifest.kinds import Recipe, Search, Settings, Target
@@ -13,6 +14,7 @@ from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
 Raw = Mapping[str, Any]
+Lacking = Mapping[str, frozenset[str]]
 _DTYPES = ("float32", "tf32")
 _OWN = ("batch", "epochs")
 _CONSTANT = {"name": "constant"}
@@ -52,9 +54,17 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
     facts = training.metrics(
         network, has_target=target is not None, stops=target is not None and target.stop
     )
+    lacking = {
+        name: frozenset(
+            one.name
+            for one in facts
+            if one.needs == "memory" and not catalog.reports_memory(name, device)
+        )
+        for name in raw["frameworks"]
+    }
     metrics = tuple(map(_metric, facts))
     searched = search.read(raw, cases, metrics, here, problems)
-    return _benchmark(raw, cases, settings, metrics, searched)
+    return _benchmark(raw, cases, settings, metrics, lacking, searched)
 
 
 def restate(
@@ -62,6 +72,7 @@ def restate(
     here: str,
     cases: tuple[Case, ...],
     metrics: tuple[Metric, ...],
+    lacking: Lacking,
     planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
@@ -75,6 +86,7 @@ def restate(
         here: Its JSON pointer.
         cases: As the plan has them.
         metrics: Likewise.
+        lacking: Likewise.
         planned: What `to_json` gave for each case, by its name; None where no plan was made yet.
         problems: Collects where the two contradict each other.
     """
@@ -94,7 +106,7 @@ def restate(
     searched = search.read(raw, cases, metrics, here, problems)
     if problems.below(here):
         return None
-    return _benchmark(raw, cases, settings, metrics, searched)
+    return _benchmark(raw, cases, settings, metrics, lacking, searched)
 
 
 def _is_part(planned: Any, whole: Any) -> bool:
@@ -124,6 +136,7 @@ def _benchmark(
     cases: tuple[Case, ...],
     settings: Mapping[str, Settings],
     metrics: tuple[Metric, ...],
+    lacking: Lacking,
     searched: Search | None,
 ) -> Benchmark:
     return Benchmark(
@@ -133,7 +146,7 @@ def _benchmark(
         frameworks=tuple(raw["frameworks"]),
         datasets=tuple(raw["datasets"]),
         metrics=metrics,
-        lacking={name: frozenset[str]() for name in raw["frameworks"]},
+        lacking=lacking,
         # thousands of trials that last a second each would wait for imports most of their time
         isolation=raw.get("isolation", "group" if searched else "trial"),
         search=searched,

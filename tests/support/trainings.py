@@ -54,13 +54,21 @@ def trial(
     return made
 
 
-def measure(framework: Framework, folder: Path, seed: int = 17, **recipe: Any) -> Values:
+def measure(
+    framework: Framework,
+    folder: Path,
+    seed: int = 17,
+    *,
+    into: Values | None = None,
+    **recipe: Any,
+) -> Values:
+    """What a training reports; `into` has it where it fails."""
     lines: list[Samples] = []
     wanted = trial(framework.name, folder, seed, **recipe)
     try:
         run.load_level(2)(wanted, framework, Report(lines.append))
     finally:
-        values: Values = {}
+        values: Values = {} if into is None else into
         for line in lines:
             values[line.metric] = values.get(line.metric, ()) + line.values
     return values

@@ -19,7 +19,8 @@ class MetricFacts:
         kind: `portable` numbers should agree between machines, `machine` ones belong to one.
         resolution: Smallest step the number can make, in its unit; 0 when it has none.
         per: What a trial has one value of it for: each timed `call`, each `node` of a network, each
-            `block` of a heat map, each `step` of a training, each `rank`; `trial` for a single one.
+            `block` of a heat map or class of the data, each `step` of a training, each `rank`;
+            `trial` for a single one.
         needs: `gradient` for a framework that differentiates, `flops` for an operator that
             computes, `memory` where the memory in use can be seen; None for every trial.
     """

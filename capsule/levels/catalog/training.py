@@ -84,6 +84,12 @@ _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
     "unet": lambda sizes: sizes["side"] ** 2,
 }
 
+CLASSIFIES = ("accuracy", "mean_iou")
+"""Qualities of networks that choose classes."""
+
+GROWN = 2.0
+"""How many times its untrained loss a training has to lose to have diverged."""
+
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 
@@ -145,6 +151,25 @@ def is_error(quality: str) -> bool:
     return quality == "mean_absolute_error"
 
 
+def diverges(epoch: int, epochs: int, loss: float, untrained: float) -> bool:
+    """Whether a training has left the way: its loss is not finite, or `GROWN` times the first one.
+
+    The first of several epochs may lose that much on its way down, and only has to be finite.
+
+    Args:
+        epoch: From 1.
+        epochs: Of the whole training.
+        loss: Mean loss of the epoch's steps.
+        untrained: Loss of the first step, before any parameter has moved.
+
+    >>> [diverges(1, 5, 9.0, 2.3), diverges(2, 5, 9.0, 2.3), diverges(1, 5, math.nan, 2.3)]
+    [False, True, True]
+    """
+    if not math.isfinite(loss):
+        return True
+    return min(2, epochs) <= epoch and 0 < GROWN * untrained < loss
+
+
 def choices(network: str, sizes: Mapping[str, int]) -> int:
     """How many predictions of one sample are judged: pixels, tokens, numbers, or one class.
 
@@ -173,8 +198,14 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("epochs_to_target", "1", "lower", "portable", 1.0, "trial"),
         MetricFacts("samples_to_target", "1", "lower", "portable", 1.0, "trial"),
         MetricFacts("time_to_target", "s", "lower", "machine", 1e-9, "trial"),
+        MetricFacts("total_time_to_target", "s", "lower", "machine", 1e-9, "trial"),
+    )
+    classes = (
+        MetricFacts("class_counts", "1", "none", "portable", 1.0, "block"),
+        MetricFacts("largest_class_share", "1", "none", "portable", 0.0, "trial"),
     )
     return (
+        MetricFacts("untrained_loss", "1", "none", "portable", 0.0, "trial"),
         MetricFacts("train_loss", "1", "lower", "portable", 0.0, "step"),
         MetricFacts("loss", "1", "lower", "portable", 0.0, "step"),
         MetricFacts(name, "1", better, "portable", 0.0, "step"),
@@ -183,6 +214,13 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("epoch_time", "s", "lower", "machine", 1e-9, "call"),
         MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call"),
         MetricFacts("data_share", "1", "lower", "machine", 0.0, "call"),
+        MetricFacts("batch_latency", "s", "lower", "machine", 1e-9, "call"),
+        MetricFacts("data_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
+        MetricFacts("evaluation_time", "s", "lower", "machine", 1e-9, "call"),
+        MetricFacts("train_time", "s", "lower", "machine", 1e-9, "trial"),
+        MetricFacts("total_time", "s", "lower", "machine", 1e-9, "trial"),
+        MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
+        *(classes if name in CLASSIFIES else ()),
         MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("training_samples", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("order_fingerprint", "1", "none", "portable", 1.0, "trial"),

@@ -1,7 +1,8 @@
 """One Level 2 trial: train a network by a recipe, and say how good it got, and how fast.
 
 Convergence and speed are apart: curves have the epoch as their step, and clocks with and without
-evaluation; `epoch_time` is that of the training alone, waiting for data included.
+evaluation; `epoch_time` is that of the training alone, waiting for data included. A training that
+diverges ends there.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import prod
+from math import isfinite, prod
 from time import perf_counter
 from typing import Any, Callable
 
-from .. import networks
+from .. import catalog, networks
 from ..catalog import training
 from ..data import predictions, samplers
 from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
 from ..graphs import statistics, values
 from ..graphs.graph import Graph
-from ..instruments import capacity
+from ..instruments import capacity, memory
 from ..job import Recipe, Trial
 from ..optimizers.schedules import rate
-from ..report import Report
+from ..report import DivergedError, Report
 from . import nodes, trajectory
+from .account import WATCHED, Account, Epoch
 from .samples import Samples, read
 
 
@@ -52,6 +54,7 @@ class _Prepared:
     evaluation: Callable[[int], Graph]
     recipe: Recipe
     dtype: str
+    device: str
     seed: int
     parameters: Mapping[str, Any]
     train: Samples
@@ -96,7 +99,7 @@ class _Prepared:
 class _Progress:
     """What is known of a training that is under way."""
 
-    trained_seconds: float = 0.0
+    account: Account
     order: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
     """Of the numbers of the samples, as they were taken in the first epochs."""
     test: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
@@ -105,8 +108,10 @@ class _Progress:
         default_factory=lambda: deque(maxlen=training.LAST)
     )
     """The last ones."""
-    reached: tuple[int, float] | None = None
-    """Epoch and seconds of training at which the target was first met."""
+    reached: int | None = None
+    """Epoch at which the target was first met."""
+    untrained: float | None = None
+    """Loss of the first step."""
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
@@ -118,6 +123,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         report: Where the values go.
 
     Raises:
+        DivergedError: Its loss is not finite, or has grown.
         MemoryError: It would not fit.
         TargetError: The recipe's target was not reached.
         ValueError: The framework cannot train the network, or the dataset is another one's.
@@ -148,6 +154,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         evaluation=cache(lambda batch: statistics.evaluation(graph(batch))),
         recipe=recipe,
         dtype=dtype,
+        device=context.device,
         seed=seed,
         parameters=values.parameters(graph(1), dtype, seed),
         train=train,
@@ -235,29 +242,65 @@ def _hold_evaluation(
 
 def _train(trial: _Prepared) -> None:
     report, recipe = trial.report, trial.recipe
+    progress = _Progress(Account(report))
+    watch = memory.watch(trial.framework)
+    watch.reset_peak()
     trainer = trial.start(trial.graph(recipe.batch))
-    progress = _Progress()
     qualities = []
     for epoch in range(1, recipe.epochs + 1):
-        loss, seconds, waited, order = _epoch(trial, trainer, epoch)
-        if epoch <= training.ORDERED_EPOCHS:
-            progress.order.add("order", order)
-        progress.trained_seconds += seconds
-        report.point("train_loss", epoch, loss)
+        result = _epoch(trial, trainer, epoch)
+        _follow(trial, progress, epoch, result)
         with report.pause():
+            began = perf_counter()
             test_loss, quality = _evaluate(trial, trainer, progress, first=epoch == 1)
+            evaluated = perf_counter() - began
         report.point("loss", epoch, test_loss)
         report.point(trial.quality, epoch, quality)
-        report.samples("epoch_time", [seconds])
-        report.samples("training_throughput", [trial.steps * recipe.batch / seconds])
-        report.samples("data_share", [waited / seconds])
+        progress.account.add(result, evaluated)
+        if not isfinite(test_loss):
+            raise DivergedError(f"the loss on test data is {test_loss} after epoch {epoch}")
         qualities.append(quality)
         if recipe.target and not progress.reached and _meets(trial, quality):
-            progress.reached = epoch, progress.trained_seconds
+            progress.reached = epoch
+            progress.account.reach()
             if recipe.target.stop:
                 break
+    if catalog.reports_memory(trial.framework.name, trial.device):
+        report.samples("peak_memory_bytes", [watch.peak()])
+    _conclude(trial, progress, qualities)
+
+
+def _follow(trial: _Prepared, progress: _Progress, epoch: int, result: Epoch) -> None:
+    """Report what an epoch's steps were, and end the training where they have diverged."""
+    report = trial.report
+    if progress.untrained is None:
+        progress.untrained = result.first_loss
+        report.samples("untrained_loss", [result.first_loss])
+    report.point("train_loss", epoch, result.loss)
+    if training.diverges(epoch, trial.recipe.epochs, result.loss, progress.untrained):
+        raise DivergedError(
+            f"the loss is {result.loss:.6g} in epoch {epoch}, and was {progress.untrained:.6g}"
+            " before the first step"
+        )
+    if epoch <= training.ORDERED_EPOCHS:
+        progress.order.add("order", result.taken)
+    if epoch == 1 and trial.quality in training.CLASSIFIES:
+        with report.pause():
+            below = trial.graph(1).inputs["label"].below or 0
+            counts = trial.train.count_classes("label", below, result.taken)
+        report.samples("class_counts", counts)
+        report.samples("largest_class_share", [max(counts) / sum(counts)])
+
+
+def _conclude(trial: _Prepared, progress: _Progress, qualities: Sequence[float]) -> None:
+    """Report what a whole training comes to.
+
+    Raises:
+        TargetError: It was to reach a quality and has not.
+    """
+    report, target = trial.report, trial.recipe.target
     best = min(qualities) if training.is_error(trial.quality) else max(qualities)
-    if not (recipe.target and recipe.target.stop):
+    if not (target and target.stop):
         last = qualities[-training.LAST :]
         report.samples(f"final_{trial.quality}", [sum(last) / len(last)])
         report.samples(f"best_{trial.quality}", [best])
@@ -269,43 +312,50 @@ def _train(trial: _Prepared) -> None:
     report.samples("order_fingerprint", [progress.order.value()])
     report.samples("test_fingerprint", [progress.test.value()])
     report.samples("parameters", [sum(prod(trial.parameters[name].shape) for name in trained)])
-    if recipe.target:
+    progress.account.conclude()
+    if target:
         if progress.reached is None:
             raise TargetError(
-                f"{trial.quality} {recipe.target.value:g} was not reached in {recipe.epochs}"
+                f"{trial.quality} {target.value:g} was not reached in {trial.recipe.epochs}"
                 f" epochs; the best was {best:.6g}"
             )
-        epoch, seconds = progress.reached
-        report.samples("epochs_to_target", [epoch])
-        report.samples("samples_to_target", [epoch * trial.steps * recipe.batch])
-        report.samples("time_to_target", [seconds])
+        report.samples("epochs_to_target", [progress.reached])
+        report.samples("samples_to_target", [progress.reached * trial.steps * trial.recipe.batch])
 
 
-def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> tuple[float, float, float, Any]:
-    """Train on every whole batch once.
-
-    Returns:
-        The mean loss, seconds, those of waiting for data, and the numbers of the samples in the
-        order in which they were taken.
-    """
+def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> Epoch:
+    """Train on every whole batch once, or until a loss is not finite."""
     import numpy
 
-    losses, waited, taken = [], 0.0, []
+    losses, waited, taken, size = [], 0.0, [], 0
     batch, framework = trial.recipe.batch, trial.framework
     began = perf_counter()
     order = samplers.shuffle(trial.train.count, trial.seed, epoch - 1)
     for step in range(trial.steps):
         wait_began = perf_counter()
         indices = order[step * batch : (step + 1) * batch]
-        inputs = trial.place(trial.train.take(indices))
+        arrays = trial.train.take(indices)
+        inputs = trial.place(arrays)
         taken.append(indices)
         waited += perf_counter() - wait_began
+        size += sum(array.nbytes for array in arrays.values())
         losses.append(trainer.step(inputs, trial.rate((epoch - 1) * trial.steps + step)))
+        if step % WATCHED == 0 and not isfinite(float(framework.to_numpy(losses[-1]))):
+            break
     if framework.synchronize:
         framework.synchronize()
     seconds = perf_counter() - began
-    total = sum(float(framework.to_numpy(loss)) for loss in losses)
-    return total / len(losses), seconds, waited, numpy.concatenate(taken)
+    lost = [float(framework.to_numpy(loss)) for loss in losses]
+    return Epoch(
+        loss=sum(lost) / len(lost),
+        first_loss=lost[0],
+        steps=len(lost),
+        samples=batch * len(lost),
+        seconds=seconds,
+        waited=waited,
+        size=size,
+        taken=numpy.concatenate(taken),
+    )
 
 
 def _evaluate(

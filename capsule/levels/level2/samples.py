@@ -11,6 +11,9 @@ from ..data.formats import layouts
 from ..data.formats.layouts import TEST, Columns, Stored
 from ..graphs.graph import Graph
 
+_TOGETHER = 256
+"""Samples whose labels are counted at once."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -28,14 +31,27 @@ class Samples:
 
     def take(self, indices: Any) -> dict[str, Any]:
         """Some samples, in this order, as C-ordered copies of what the network takes."""
+        return {name: self.take_one(name, indices) for name in self.arrays}
+
+    def take_one(self, name: str, indices: Any) -> Any:
+        """The array of one name alone, as of `take`."""
         import numpy
 
-        taken = {}
-        for name, stored in self.arrays.items():
-            rest = stored.array.shape[1:]
-            rows = stored.array.reshape(self.count, self.rows[name], *rest)[indices]
-            taken[name] = numpy.ascontiguousarray(stored.decode(rows.reshape(-1, *rest)))
-        return taken
+        stored = self.arrays[name]
+        rest = stored.array.shape[1:]
+        rows = stored.array.reshape(self.count, self.rows[name], *rest)[indices]
+        return numpy.ascontiguousarray(stored.decode(rows.reshape(-1, *rest)))
+
+    def count_classes(self, name: str, below: int, indices: Any) -> list[int]:
+        """How many whole numbers of each value below a bound some samples have in one array."""
+        import numpy
+
+        counts = numpy.zeros(below, "int64")
+        for start in range(0, len(indices), _TOGETHER):
+            values = self.take_one(name, indices[start : start + _TOGETHER])
+            counts += numpy.bincount(values.reshape(-1), minlength=below)
+        whole: list[int] = counts.tolist()
+        return whole
 
 
 def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, Samples]:

@@ -13,6 +13,7 @@ from capsule.levels.data.predictions import Evaluation
 from capsule.levels.frameworks import FrameworkError
 from capsule.levels.level2 import TargetError, samples
 from capsule.levels.networks import build
+from capsule.levels.report import DivergedError
 from tests.support.compiler import needs_compiler
 from tests.support.jobs import needs_torch
 from tests.support.trainings import SMALL, measure, numpy_alone
@@ -29,7 +30,10 @@ def test_a_training_reports_what_is_due(glyphs: Path) -> None:
     values = measure(numpy_alone(), glyphs, epochs=4)
     due = training.metrics("lenet", has_target=False, stops=False)
     assert set(values) == {facts.name for facts in due}
-    per_epoch = ("train_loss", "loss", "accuracy", "epoch_time", "training_throughput")
+    per_epoch = (
+        *("train_loss", "loss", "accuracy", "epoch_time", "training_throughput"),
+        *("evaluation_time", "batch_latency", "data_bytes_per_second", "data_share"),
+    )
     assert {len(values[name]) for name in per_epoch} == {4}
     assert values["parameters"] == (len_parameters(),)
     assert values["final_accuracy"] == pytest.approx((sum(values["accuracy"][1:]) / 3,))
@@ -138,10 +142,64 @@ def test_a_target_that_is_not_reached_fails_the_trial(glyphs: Path) -> None:
         measure(numpy_alone(), glyphs, target={"value": 1.5, "stop": False})
 
 
-def test_a_divergence_is_seen(glyphs: Path) -> None:
-    with numpy.errstate(all="ignore"):
-        values = measure(numpy_alone(), glyphs, optimizer={"name": "sgd", "lr": 1e38})
-    assert not numpy.isfinite(values["train_loss"]).all()
+def test_clocks_with_and_without_evaluation_and_the_way_of_the_data(glyphs: Path) -> None:
+    values = measure(numpy_alone(), glyphs, epochs=3, target={"value": 0.0, "stop": False})
+    seconds, pauses = values["epoch_time"], values["evaluation_time"]
+    assert values["train_time"] == pytest.approx((sum(seconds),))
+    assert values["total_time"] == pytest.approx((sum(seconds) + sum(pauses),))
+    assert values["time_to_target"] == seconds[:1]
+    assert values["total_time_to_target"] == pytest.approx((seconds[0] + pauses[0],))
+    shares = zip(values["data_share"], seconds, strict=True)
+    waits = [share * second / 4 for share, second in shares]
+    assert values["batch_latency"] == pytest.approx(waits)
+    size = 20 * (12 * 12 * 4 + 8)  # of a batch
+    assert values["data_bytes_per_second"] == pytest.approx([size / wait for wait in waits])
+
+
+def test_classes_are_counted_as_they_were_taken(glyphs: Path) -> None:
+    values = measure(numpy_alone(), glyphs, epochs=1)
+    labels = numpy.load(glyphs / "label.npy")[samplers.shuffle(90, 17, 0)[:80]]
+    due = numpy.bincount(labels, minlength=3)
+    assert values["class_counts"] == tuple(due)
+    assert values["largest_class_share"] == (due.max() / 80,)
+
+
+@needs_torch
+def test_memory_is_that_of_the_training(glyphs: Path) -> None:
+    torch = frameworks.load("torch", "cpu", 1, "default")
+    values = measure(torch, glyphs, epochs=1)
+    assert 0 <= values["peak_memory_bytes"][0] < 2**30
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:divide:RuntimeWarning")
+def test_a_loss_that_is_not_finite_ends_the_training_at_once(glyphs: Path) -> None:
+    values: dict[str, tuple[float, ...]] = {}
+    with pytest.raises(DivergedError, match=r"the loss is (nan|inf) in epoch 1, and was 1"):
+        measure(numpy_alone(), glyphs, optimizer={"name": "sgd", "lr": 1e38}, into=values)
+    assert not numpy.isfinite(values["train_loss"]).any()
+    assert "loss" not in values
+
+
+def test_a_loss_that_has_grown_ends_the_training_with_its_curves(glyphs: Path) -> None:
+    values: dict[str, tuple[float, ...]] = {}
+    with pytest.raises(DivergedError, match=r"the loss is [0-9.]+ in epoch 2, and was 1\.[0-9]+ "):
+        measure(
+            numpy_alone(),
+            glyphs,
+            optimizer={"name": "sgd", "lr": 30.0},
+            epochs=9,
+            into=values,
+        )
+    assert len(values["train_loss"]) == 2
+    assert len(values["accuracy"]) == len(values["epoch_time"]) == 1
+    assert values["train_loss"][1] > training.GROWN * values["untrained_loss"][0]
+
+
+def test_a_loss_that_falls_slowly_or_not_is_no_divergence(glyphs: Path) -> None:
+    values = measure(numpy_alone(), glyphs, epochs=3, optimizer={"name": "sgd", "lr": 1e-9})
+    assert len(values["train_loss"]) == 3
 
 
 def test_a_batch_beyond_the_data_is_refused(glyphs: Path) -> None:
