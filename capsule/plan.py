@@ -382,8 +382,9 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         case Command():
             # its words stand in the manifest, once: here they would in every trial
             return planned
-        case Recipe(name=name, dtype=dtype, level=level):
-            return {**planned, "level": level, "network": name, "dtype": dtype}
+        case Recipe(name=name, dtype=dtype, level=level, source=source):
+            origin = {"source": source} if source else {}
+            return {**planned, "level": level, "network": name, **origin, "dtype": dtype}
         case Operator() as subject:
             kind = "operator"
         case Network() as subject:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, zip_longest
 from math import isclose, isfinite, isnan, prod
 
-from capsule.levels.catalog import NETWORKS, training
+from capsule.levels.catalog import training
 from capsule.levels.data import generators, predictions, samplers
 from capsule.manifest import Manifest, Recipe
 from capsule.manifest.kinds import Settings
@@ -91,17 +91,16 @@ def read(
             numbers = generators.complete(data.generator, data.parameters)
             counts = numbers["samples"], numbers.get("test_samples", 0)
         settings = recipe.settings[case]
-        sizes = NETWORKS[recipe.name].complete({**settings.sizes, "batch": 1})
         yield Training(
             trial=trial,
             attempt=number,
             seed=attempt.seed,
             completed=attempt.outcome == "completed",
             diverged=attempt.reason == "diverged",
-            quality=training.QUALITY[recipe.name],
+            quality=recipe.quality,
             settings=settings,
             made=counts,
-            choices=training.choices(recipe.name, sizes),
+            choices=recipe.choices(case),
             series=lines,
             predictions=_predictions(attempt),
         )

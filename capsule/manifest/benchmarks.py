@@ -39,7 +39,7 @@ def benchmark(
         # whoever reads operators and networks would wait for it
         from capsule.manifest import recipes
 
-        return recipes.read(raw, here, device, problems)
+        return recipes.read(raw, here, device, files, problems)
     return _of_catalogue(raw, here, device, files, problems)
 
 
@@ -73,8 +73,8 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     if raw["level"] == _TRAINING:
         from capsule.manifest import recipes
 
-        planned = subject.get("recipes", {})
-        return recipes.restate(raw, here, cases, metrics, lacking, planned, problems)
+        module, planned = subject.get("module"), subject.get("recipes", {})
+        return recipes.restate(raw, here, cases, metrics, lacking, module, planned, problems)
     source = subjects.source(raw)
     return _benchmark(
         raw,
@@ -106,7 +106,9 @@ def _recipes_to_json(subject: Subject) -> dict[str, Any]:
         return {}
     from capsule.manifest import recipes
 
-    return {"recipes": {name: recipes.to_json(one) for name, one in subject.settings.items()}}
+    module = {"module": recipes.module_to_json(subject.module)} if subject.module else {}
+    settings = {name: recipes.to_json(one) for name, one in subject.settings.items()}
+    return {**module, "recipes": settings}
 
 
 def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from capsule.manifest import subjects
 from capsule.manifest.kinds import Settings, Target
 from capsule.manifest.problems import Problems, instead, quote
 
@@ -70,12 +71,13 @@ def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Probl
         here: Its JSON pointer.
         problems: Collects what is wrong.
     """
-    name, network = raw.get("rules"), raw["network"]
+    file = subjects.source(raw)
+    name, network = raw.get("rules"), file[1] if file else raw["network"]
     if name is None:
         return
     if name not in RULES:
         problems.add(f"{here}/rules", f"unknown rules {quote(name)}; {instead(name, RULES)}")
-    elif network not in RULES[name]:
+    elif file or network not in RULES[name]:
         known = ", ".join(RULES[name])
         problems.add(f"{here}/rules", f"{name} has no rules for {network}; it has for {known}")
     else:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from capsule.levels.catalog import NETWORKS, training
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
@@ -80,18 +82,32 @@ class Settings(NamedTuple):
     target: Target | None
 
 
-class Recipe(NamedTuple):
-    """A Level 2 subject: a network of the catalogue in training, measured by `levels`.
+class Module(NamedTuple):
+    """What is known of a `torch.nn.Module` of a user's file.
 
     Attributes:
-        name: Of the network.
+        quality: Metric by which it is judged.
+        choices: Predictions of one sample that are judged.
+    """
+
+    quality: str
+    choices: int
+
+
+class Recipe(NamedTuple):
+    """A Level 2 subject: a network in training, measured by `levels`.
+
+    Attributes:
+        name: In the catalogue, or the path of the user's file below the inputs.
         dtype: Element type of its tensors.
         settings: By the name of the case.
+        module: What the user's file says, None for a network of the catalogue.
     """
 
     name: str
     dtype: str
     settings: Mapping[str, Settings]
+    module: Module | None = None
 
     @property
     def level(self) -> int:
@@ -99,8 +115,21 @@ class Recipe(NamedTuple):
         return 2
 
     @property
-    def source(self) -> None:
-        """No file of a user's defines it."""
+    def source(self) -> str | None:
+        """Path below the inputs of the user's file that defines it, None for the catalogue's."""
+        return self.name if self.module else None
+
+    @property
+    def quality(self) -> str:
+        """Metric by which it is judged."""
+        return self.module.quality if self.module else training.QUALITY[self.name]
+
+    def choices(self, case: str) -> int:
+        """Predictions of one sample of a case that are judged."""
+        if self.module:
+            return self.module.choices
+        sizes = NETWORKS[self.name].complete({**self.settings[case].sizes, "batch": 1})
+        return training.choices(self.name, sizes)
 
 
 @dataclass(frozen=True, kw_only=True)

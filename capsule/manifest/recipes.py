@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from capsule.levels import catalog
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
-from capsule.manifest import closed, commands, search
-from capsule.manifest.kinds import Recipe, Search, Settings, Target
+from capsule.manifest import closed, commands, search, subjects
+from capsule.manifest.kinds import Module, Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric, Scalar
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
@@ -21,21 +21,61 @@ _CONSTANT = {"name": "constant"}
 _COUNTS = {"batch": 2**31 - 1, "epochs": 1_000_000}
 
 
-def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
+class _Network(NamedTuple):
+    """What is trained.
+
+    Attributes:
+        name: In the catalogue, or the path of the user's file.
+        module: What that file says, None for a network of the catalogue.
+    """
+
+    name: str
+    module: Module | None = None
+
+    @property
+    def quality(self) -> str:
+        """Metric by which it is judged."""
+        return self.module.quality if self.module else training.QUALITY[self.name]
+
+    @property
+    def options(self) -> set[str]:
+        """What a case may vary of it."""
+        if self.module:
+            return set()
+        return {option.name for option in NETWORKS[self.name].options} - {"limit_mib"}
+
+    def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:
+        """Options of a case, each what it may be.
+
+        Raises:
+            ValueError: One is not.
+        """
+        if self.module:
+            return {}
+        complete = NETWORKS[self.name].complete({**sizes, "batch": 1})
+        return {name: complete[name] for name in sizes}
+
+
+def read(
+    raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
+) -> Benchmark | None:
     """One entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
         device: `cpu` or `cuda`, which decides what can be trained.
+        files: Where a user's file is read from.
         problems: Collects what is wrong.
     """
-    network, dtype = raw["network"], raw.get("dtype", "float32")
-    if not _check_network(network, f"{here}/network", problems):
+    dtype = raw.get("dtype", "float32")
+    network = _network(raw, here, files, problems)
+    if network is None:
         return None
     for index, name in enumerate(raw["frameworks"]):
         message = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
-        reason = training.refusal(name) if name in FRAMEWORKS else message
+        is_module = network.module is not None
+        reason = training.refusal(name, is_module=is_module) if name in FRAMEWORKS else message
         if reason:
             problems.add(f"{here}/frameworks/{index}", reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
@@ -47,12 +87,15 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
     _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
     if problems.below(here):
         return None
-    settings = _settings_of(raw, cases, target, here, problems)
+    settings = _settings_of(raw, cases, network, target, here, problems)
     closed.check(raw, settings, here, problems)
     if problems.below(here):
         return None
     facts = training.metrics(
-        network, has_target=target is not None, stops=target is not None and target.stop
+        network.quality,
+        has_target=target is not None,
+        stops=target is not None and target.stop,
+        is_module=network.module is not None,
     )
     lacking = {
         name: frozenset(
@@ -64,7 +107,7 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
     }
     metrics = tuple(map(_metric, facts))
     searched = search.read(raw, cases, metrics, here, problems)
-    return _benchmark(raw, cases, settings, metrics, lacking, searched)
+    return _benchmark(raw, network, cases, settings, metrics, lacking, searched)
 
 
 def restate(
@@ -73,6 +116,7 @@ def restate(
     cases: tuple[Case, ...],
     metrics: tuple[Metric, ...],
     lacking: Lacking,
+    module: Raw | None,
     planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
@@ -87,14 +131,25 @@ def restate(
         cases: As the plan has them.
         metrics: Likewise.
         lacking: Likewise.
+        module: What it says of a user's file, as `module_to_json` gave it.
         planned: What `to_json` gave for each case, by its name; None where no plan was made yet.
         problems: Collects where the two contradict each other.
     """
-    if not _check_network(raw["network"], f"{here}/network", problems):
+    if (subjects.source(raw) is None) != (module is None):
+        problems.add(f"{here}/network", "the plan has another network")
+        return None
+    network = (
+        _Network(raw["network"])
+        if module is None
+        else _Network(
+            subjects.require_path(raw), Module(quality=module["quality"], choices=module["choices"])
+        )
+    )
+    if module is None and not _check_name(network.name, f"{here}/network", problems):
         return None
     if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
         problems.add(f"{here}/cases", "the plan has other cases")
-    settings = _all_settings(raw, cases, here, problems)
+    settings = _all_settings(raw, network, cases, here, problems)
     closed.check(raw, settings, here, problems)
     for name, made in settings.items():
         if planned is None:
@@ -106,7 +161,7 @@ def restate(
     searched = search.read(raw, cases, metrics, here, problems)
     if problems.below(here):
         return None
-    return _benchmark(raw, cases, settings, metrics, lacking, searched)
+    return _benchmark(raw, network, cases, settings, metrics, lacking, searched)
 
 
 def _is_part(planned: Any, whole: Any) -> bool:
@@ -131,8 +186,14 @@ def to_json(settings: Settings) -> dict[str, Any]:
     }
 
 
+def module_to_json(module: Module) -> dict[str, Any]:
+    """As a plan keeps it."""
+    return {"quality": module.quality, "choices": module.choices}
+
+
 def _benchmark(
     raw: Raw,
+    network: _Network,
     cases: tuple[Case, ...],
     settings: Mapping[str, Settings],
     metrics: tuple[Metric, ...],
@@ -141,9 +202,15 @@ def _benchmark(
 ) -> Benchmark:
     return Benchmark(
         id=raw["id"],
-        subject=Recipe(name=raw["network"], dtype=raw.get("dtype", "float32"), settings=settings),
+        subject=Recipe(
+            name=network.name,
+            dtype=raw.get("dtype", "float32"),
+            settings=settings,
+            module=network.module,
+        ),
         cases=cases,
         frameworks=tuple(raw["frameworks"]),
+        inputs=tuple(raw.get("inputs", ())),
         datasets=tuple(raw["datasets"]),
         metrics=metrics,
         lacking=lacking,
@@ -164,7 +231,25 @@ def _metric(facts: MetricFacts) -> Metric:
     )
 
 
-def _check_network(name: str, here: str, problems: Problems) -> bool:
+def _network(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> _Network | None:
+    """What an entry trains, or None after noting what is wrong with it."""
+    file = subjects.source(raw)
+    if file is None:
+        if "inputs" in raw:
+            problems.add(f"{here}/inputs", "inputs go with a file, and this network has none")
+        named = _check_name(raw["network"], f"{here}/network", problems)
+        return _Network(raw["network"]) if named else None
+    form, path = file
+    if not subjects.check_path(raw, here, problems):
+        return None
+    where = f"{here}/network/{form}"
+    facts = subjects.run_reader(lambda: subjects.read_module(path, files), path, where, problems)
+    if facts is None:
+        return None
+    return _Network(path, Module(quality=facts.quality, choices=facts.choices))
+
+
+def _check_name(name: str, here: str, problems: Problems) -> bool:
     if name not in NETWORKS:
         message = f"unknown network {quote(name)}; {instead(name, NETWORKS)}"
         problems.add(here, message)
@@ -189,12 +274,12 @@ def _check_names(
         problems.add(here + pointer(what, field[:200]), message)
 
 
-def _target(raw: Raw | None, network: str, here: str, problems: Problems) -> Target | None:
+def _target(raw: Raw | None, network: _Network, here: str, problems: Problems) -> Target | None:
     if raw is None:
         return None
-    quality = training.QUALITY[network]
+    quality = network.quality
     if raw["metric"] != quality:
-        problems.add(f"{here}/metric", f"the quality of {network} is {quality}; take that")
+        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; take that")
     wanted = "at_most" if training.is_error(quality) else "at_least"
     if wanted not in raw:
         problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
@@ -207,23 +292,28 @@ def _better(quality: str) -> str:
 
 
 def _all_settings(
-    raw: Raw, cases: Sequence[Case], here: str, problems: Problems
+    raw: Raw, network: _Network, cases: Sequence[Case], here: str, problems: Problems
 ) -> dict[str, Settings]:
     """How each case trains, by its name; not all of them where something is wrong."""
-    target = _target(raw.get("target"), raw["network"], f"{here}/target", problems)
+    target = _target(raw.get("target"), network, f"{here}/target", problems)
     _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
     _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
     if problems.below(here):
         return {}
-    return _settings_of(raw, cases, target, here, problems)
+    return _settings_of(raw, cases, network, target, here, problems)
 
 
 def _settings_of(
-    raw: Raw, cases: Sequence[Case], target: Target | None, here: str, problems: Problems
+    raw: Raw,
+    cases: Sequence[Case],
+    network: _Network,
+    target: Target | None,
+    here: str,
+    problems: Problems,
 ) -> dict[str, Settings]:
     settings = {}
     for index, case in enumerate(cases):
-        if made := _settings(raw, case, target, _place(raw, index, here), problems):
+        if made := _settings(raw, case, network, target, _place(raw, index, here), problems):
             settings[case.name] = made
         elif "search" in raw:
             # what is wrong with one point is so with thousands
@@ -232,14 +322,13 @@ def _settings_of(
 
 
 def _settings(
-    raw: Raw, case: Case, target: Target | None, here: str, problems: Problems
+    raw: Raw, case: Case, network: _Network, target: Target | None, here: str, problems: Problems
 ) -> Settings | None:
     """What one case trains with: the entry's fields, and what the case says instead."""
-    network = NETWORKS[raw["network"]]
     optimizer, schedule = raw["optimizer"], raw.get("schedule", _CONSTANT)
     numbers = training.OPTIMIZERS[optimizer["name"]]
     schedule_numbers = training.SCHEDULES[schedule["name"]]
-    options = {option.name for option in network.options} - {"limit_mib"}
+    options = network.options
     known = (*_OWN, *sorted(options), *(one.name for one in (*numbers, *schedule_numbers)))
     for name in case.parameters:
         if name not in known:
@@ -257,10 +346,8 @@ def _settings(
     try:
         for name in _OWN:
             _require_count(name, whole[name])
-        complete = network.complete({**sizes, "batch": 1})
-        network_sizes = {name: complete[name] for name in sizes}
         return Settings(
-            sizes=network_sizes,
+            sizes=network.check(sizes),
             batch=int(whole["batch"]),
             epochs=int(whole["epochs"]),
             optimizer=optimizer["name"],

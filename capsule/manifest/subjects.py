@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from capsule.levels import catalog
-from capsule.levels.catalog import users
+from capsule.levels.catalog import modules, users
 from capsule.manifest import syntax
 from capsule.manifest.problems import Problems, instead, quote
 
 Raw = Mapping[str, Any]
+_Made = TypeVar("_Made")
 Files = Callable[[str], bytes]
 """The bytes of an input file, by its path as the manifest has it; an OSError where it is not."""
 
-ENDINGS = {"file": ".py", "onnx": ".onnx"}
+ENDINGS = {"file": ".py", "module": ".py", "onnx": ".onnx"}
 
 
 def kind(raw: Raw) -> str:
     """The field that names a benchmark's subject: `operator` or `network`."""
-    return "network" if raw["level"] == 1 else "operator"
+    return "network" if raw["level"] else "operator"
 
 
 def source(raw: Raw) -> tuple[str, str] | None:
@@ -33,6 +34,13 @@ def source(raw: Raw) -> tuple[str, str] | None:
         return None
     (form,) = ENDINGS.keys() & named.keys()
     return form, named[form]
+
+
+def require_path(raw: Raw) -> str:
+    """The path of the file that a benchmark's subject comes from."""
+    file = source(raw)
+    assert file is not None
+    return file[1]
 
 
 def trains(raw: Raw) -> bool:
@@ -68,22 +76,60 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
             problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
         return known.get(raw[field])
     form, path = file
-    where = f"{where}/{form}"
+    if not check_path(raw, here, problems):
+        return None
+    if form == "onnx":
+        return users.make_onnx_network(path, trains=trains(raw))
+    return run_reader(lambda: _read(raw, path, files), path, f"{where}/{form}", problems)
+
+
+def check_path(raw: Raw, here: str, problems: Problems) -> bool:
+    """Note where a benchmark's own file is no input of it, or ends otherwise; whether all is well.
+
+    Args:
+        raw: An entry with a file, that fits the schema.
+        here: Its JSON pointer.
+        problems: Collects what is found.
+    """
+    file = source(raw)
+    if file is None:
+        return True
+    form, path = file
+    where = f"{here}/{kind(raw)}/{form}"
     if not path.endswith(ENDINGS[form]):
         problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
     if not any(path == name or path.startswith(f"{name}/") for name in raw.get("inputs", ())):
         problems.add(where, f"{quote(path)} is not among this benchmark's inputs, nor below one")
-    if problems.below(where):
-        return None
-    if form == "onnx":
-        return users.make_onnx_network(path, trains=trains(raw))
+    return not problems.below(where)
+
+
+def run_reader(
+    read: Callable[[], _Made], path: str, where: str, problems: Problems
+) -> _Made | None:
+    """What a file says, or None after noting why it does not."""
     try:
-        return _read(raw, path, files)
+        return read()
     except OSError as error:
         problems.add(where, f"{path} cannot be read: {error.strerror}")
     except ValueError as error:
         problems.add(where, f"{path}, {error}")
     return None
+
+
+def read_module(path: str, files: Files) -> modules.Module:
+    """What a user's file says of its `torch.nn.Module`.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It lacks something, with its line.
+    """
+    definitions = syntax.definitions(files(path), ("inputs", "quality"))
+    _require(modules.NEEDED, definitions)
+    values = definitions.values
+    try:
+        return modules.read(values["inputs"], values["quality"])
+    except ValueError as error:
+        raise _at_line(error, definitions) from None
 
 
 def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
@@ -96,13 +142,21 @@ def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
     is_network = kind(raw) == "network"
     needed = users.NETWORK_NEEDED if is_network else users.NEEDED
     definitions = syntax.definitions(files(path), ("parameters", "options"))
-    if missing := [name for name in needed if name not in definitions.lines]:
-        raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
+    _require(needed, definitions)
     arguments = definitions.values["parameters"], definitions.values.get("options", {})
     try:
         if is_network:
             return users.make_network(path, *arguments, trains=trains(raw))
         return users.make_operator(path, *arguments, definitions.lines)
     except ValueError as error:
-        line = definitions.line(str(error).partition(" ")[0])
-        raise ValueError(f"line {line}: {error}") from None
+        raise _at_line(error, definitions) from None
+
+
+def _require(needed: Iterable[str], definitions: syntax.Definitions) -> None:
+    if missing := [name for name in needed if name not in definitions.lines]:
+        raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
+
+
+def _at_line(error: ValueError, definitions: syntax.Definitions) -> ValueError:
+    line = definitions.line(str(error).partition(" ")[0])
+    return ValueError(f"line {line}: {error}")

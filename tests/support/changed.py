@@ -55,6 +55,7 @@ class Networks:
         return self._change("training", self._right.training(graph, values))
 
     trainer = None
+    module = None
 
 
 def change(framework: Numpy, how: Change) -> None:

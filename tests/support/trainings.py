@@ -24,6 +24,7 @@ def trial(
     network: str = "lenet",
     dtype: str = "float32",
     parameters: Mapping[str, int] | None = None,
+    source: Path | None = None,
     **recipe: Any,
 ) -> job.Trial:
     entry = {
@@ -34,6 +35,7 @@ def trial(
         "dtype": dtype,
         "case": "default",
         "parameters": {"side": 12, "classes": 3} if parameters is None else parameters,
+        **({"source": str(source)} if source else {}),
         "datasets": ["glyphs"],
         "recipe": {
             "batch": 20,

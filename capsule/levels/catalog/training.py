@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Callable, Literal
 
+from . import modules
 from .frameworks import FRAMEWORKS
 from .metrics import MetricFacts
 
@@ -114,6 +115,19 @@ TRAINERS = tuple(
 """Frameworks that train."""
 
 
+_CHECKS = (
+    MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
+    MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
+    MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
+)
+_MODULE_CHECKS = (
+    MetricFacts("update_error", "1", "lower", "portable", 0.0, "step"),
+    MetricFacts("initial_fingerprint", "1", "none", "portable", 1.0, "trial"),
+)
+
+
 def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[str, float]:
     """Every number of an optimizer or a schedule, those that are left out with their defaults.
 
@@ -180,15 +194,17 @@ def choices(network: str, sizes: Mapping[str, int]) -> int:
     return _CHOICES[network](sizes) if network in _CHOICES else 1
 
 
-def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts, ...]:
+def metrics(
+    name: str, *, has_target: bool, stops: bool, is_module: bool = False
+) -> tuple[MetricFacts, ...]:
     """What a trial of a recipe yields, in every framework that trains.
 
     Args:
-        network: Key of `QUALITY`.
+        name: Of the quality.
         has_target: Whether a quality is to be reached.
         stops: Whether training ends there; what it ends with is no quality of the recipe then.
+        is_module: Whether it is a user's module, of which there is no reference.
     """
-    name = QUALITY[network]
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
         MetricFacts(f"final_{name}", "1", better, "portable", 0.0, "trial"),
@@ -225,16 +241,16 @@ def metrics(network: str, *, has_target: bool, stops: bool) -> tuple[MetricFacts
         MetricFacts("training_samples", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("order_fingerprint", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("test_fingerprint", "1", "none", "portable", 1.0, "trial"),
-        MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
-        MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
-        MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial"),
-        MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial"),
-        MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
+        *(_MODULE_CHECKS if is_module else _CHECKS),
     )
 
 
-def refusal(framework: str) -> str | None:
-    """Why a framework cannot train the networks of the catalogue; None where it can."""
+def refusal(framework: str, *, is_module: bool = False) -> str | None:
+    """Why a framework cannot train the networks of the catalogue, or a user's module; None where
+    it can.
+    """
+    if is_module and framework in FRAMEWORKS and framework not in modules.FRAMEWORKS:
+        return f"{framework} trains no torch.nn.Module; there are {', '.join(modules.FRAMEWORKS)}"
     if framework in FRAMEWORKS and framework not in TRAINERS:
         return f"{framework} does not train; there are {', '.join(TRAINERS)}"
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
 
 from ..operators.base import Call, Operator
@@ -27,9 +28,11 @@ __all__ = [
     "FrameworkError",
     "Gradient",
     "Memory",
+    "ModuleTrainer",
     "NativeTensor",
     "Networks",
     "Operators",
+    "StartModule",
     "StartTraining",
     "Trainer",
     "Training",
@@ -175,6 +178,40 @@ class StartTraining(Protocol):
         """
 
 
+class ModuleTrainer(Trainer, Protocol):
+    """A user's module in training."""
+
+    def differentiate(
+        self, values: Mapping[str, NativeTensor], inputs: Mapping[str, NativeTensor]
+    ) -> dict[str, NativeTensor]:
+        """Gradients of a step's loss by the trained parameters that it depends on, by name.
+
+        Args:
+            values: What these are; the module keeps them.
+            inputs: As of `step`.
+        """
+
+
+class StartModule(Protocol):
+    """See `Networks.module`."""
+
+    def __call__(
+        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+    ) -> ModuleTrainer:
+        """Training from the first step, with initial values that follow from the seed.
+
+        Args:
+            source: The user's file; see `catalog.modules`.
+            seed: Of the framework's own generator, when the module is made.
+            like: A tensor that has the device and the dtype of its parameters.
+            optimizer: See `StartTraining`.
+            numbers: Likewise.
+
+        Raises:
+            ValueError: The file or its module is not what it has to be.
+        """
+
+
 class Networks(Protocol):
     """Runs whole networks."""
 
@@ -199,6 +236,10 @@ class Networks(Protocol):
     @property
     def trainer(self) -> StartTraining | None:
         """None for a framework that no training runs in."""
+
+    @property
+    def module(self) -> StartModule | None:
+        """None for a framework that has no modules of its own."""
 
 
 class Framework(Protocol):

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite, prod
+from math import isfinite
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable
 
@@ -19,80 +20,20 @@ from .. import catalog, networks
 from ..catalog import training
 from ..data import predictions, samplers
 from ..frameworks import Framework
-from ..frameworks.base import Trainer, require
+from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory
-from ..job import Recipe, Trial
-from ..optimizers.schedules import rate
+from ..job import Trial
 from ..report import DivergedError, Report
-from . import nodes, trajectory
+from . import checks, modules, trajectory
 from .account import WATCHED, Account, Epoch
-from .samples import Samples, read
+from .prepared import Prepared
+from .samples import read
 
 
 class TargetError(Exception):
     """A training ended without the quality that it was to reach."""
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A trial with everything made that it needs.
-
-    Attributes:
-        graph: Builds the network for a batch, once.
-        evaluation: The same with a loss by kept statistics.
-        parameters: Numpy arrays by name, as they are before the first step.
-        quality: Name of the metric.
-        steps: Of an epoch.
-        kept: Path of the file that keeps what the last evaluations chose.
-    """
-
-    framework: Framework
-    report: Report
-    graph: Callable[[int], Graph]
-    evaluation: Callable[[int], Graph]
-    recipe: Recipe
-    dtype: str
-    device: str
-    seed: int
-    parameters: Mapping[str, Any]
-    train: Samples
-    test: Samples
-    quality: str
-    steps: int
-    kept: str
-
-    def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-        """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
-        return {
-            name: self.framework.from_numpy(array, dtype or self.dtype)
-            for name, array in arrays.items()
-        }
-
-    def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
-        """A training that has taken no step, in the trial's dtype or another."""
-        networks = require(self.framework.networks, self.framework.name, "run networks")
-        trainer = require(networks.trainer, self.framework.name, "train")
-        return trainer(
-            graph, self.place(self.parameters, dtype), self.recipe.optimizer, self.recipe.numbers
-        )
-
-    def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """Tensors as arrays."""
-        return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
-
-    def rate(self, step: int) -> float:
-        """Learning rate of a step, from 0."""
-        recipe = self.recipe
-        return rate(
-            recipe.schedule,
-            recipe.schedule_numbers,
-            recipe.numbers["lr"],
-            step,
-            self.steps,
-            recipe.epochs,
-        )
 
 
 @dataclass
@@ -132,26 +73,23 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
-    if reason := training.refusal(framework.name):
+    source = Path(trial.source) if trial.source else None
+    if reason := training.refusal(framework.name, is_module=source is not None):
         raise ValueError(reason)
-    sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
-
-    @cache
-    def graph(batch: int) -> Graph:
-        return networks.build(trial.subject, {**sizes, "batch": batch})
-
+    graph, quality = modules.describe(source) if source else _find_graph(trial)
     (dataset,), context = trial.datasets, trial.context
     train, test = read(context.data[dataset], graph(1), context.formats.get(dataset))
     steps = train.count // recipe.batch
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
     judged = min(recipe.batch, trajectory.MOST_SAMPLES)
-    capacity.network_fits(graph(recipe.batch), graph(judged), dtype, framework, trains=True)
-    prepared = _Prepared(
+    if source is None:
+        capacity.network_fits(graph(recipe.batch), graph(judged), dtype, framework, trains=True)
+    prepared = Prepared(
         framework=framework,
         report=report,
         graph=graph,
-        evaluation=cache(lambda batch: statistics.evaluation(graph(batch))),
+        evaluation=graph if source else cache(lambda batch: statistics.evaluation(graph(batch))),
         recipe=recipe,
         dtype=dtype,
         device=context.device,
@@ -159,93 +97,40 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         parameters=values.parameters(graph(1), dtype, seed),
         train=train,
         test=test,
-        quality=training.QUALITY[trial.subject],
+        quality=quality,
         steps=steps,
         kept=predictions.path(trial.benchmark, trial.case),
+        source=source,
     )
     with report.pause():
-        _hold_to_reference(prepared, judged)
+        if source is None:
+            checks.hold_to_reference(prepared, judged)
+        else:
+            checks.hold_to_formulas(prepared, source)
     with framework.arithmetic(dtype):
         _train(prepared)
 
 
-def _hold_to_reference(trial: _Prepared, batch: int) -> None:
-    """The first steps, and an evaluation after them, beside those of the reference."""
-    graph, record = trial.graph(batch), nodes.Record(trial.dtype)
-    order = samplers.shuffle(trial.train.count, trial.seed, 0)
-    batches = [
-        trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap"))
-        for step in range(training.JUDGED_STEPS)
-    ]
-    rates = [trial.rate(step) for step in range(len(batches))]
-    recipe = trial.recipe
-    due = trajectory.follow(
-        graph, trial.parameters, batches, rates, recipe.optimizer, recipe.numbers, record
-    )
-    for metric, dtype in (
-        ("exact_trajectory_error", training.EXACT),
-        ("trajectory_error", trial.dtype),
-    ):
-        with trial.framework.arithmetic(dtype):
-            trainer = trial.start(graph, dtype)
-            for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
-                trainer.step(trial.place(inputs, dtype), at)
-                reached = trial.fetch(trainer.parameters())
-                error = trajectory.distance(
-                    reached, expected.after, trial.parameters, graph.trainable
-                )
-                trial.report.point(metric, step, error)
-            if dtype == training.EXACT:
-                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1].after})
-    with trial.framework.arithmetic(trial.dtype):
-        _hold_nodes(trial, graph, batches[0], record, [one.gradients for one in due], rates)
+def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
+    """A network of the catalogue for any batch, and its quality."""
+    sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
+
+    @cache
+    def graph(batch: int) -> Graph:
+        return networks.build(trial.subject, {**sizes, "batch": batch})
+
+    return graph, training.QUALITY[trial.subject]
 
 
-def _hold_nodes(
-    trial: _Prepared,
-    graph: Graph,
-    inputs: Mapping[str, Any],
-    record: nodes.Record,
-    gradients: Sequence[Mapping[str, Any]],
-    rates: Sequence[float],
-) -> None:
-    """The first step node by node, and the optimizer alone."""
-    recipe, framework = trial.recipe, trial.framework
-    held = (
-        nodes.hold_nodes(framework, graph, inputs, record),
-        nodes.hold_optimizer(
-            framework,
-            graph,
-            trial.parameters,
-            gradients,
-            rates,
-            recipe.optimizer,
-            recipe.numbers,
-            trial.dtype,
-        ),
-    )
-    trial.report.samples("node_error_ratio", [max(one.ratio for one in held)])
-    trial.report.samples("bound_share", [max(one.share for one in held)])
-
-
-def _hold_evaluation(
-    trial: _Prepared, batch: int, trainer: Trainer, parameters: Mapping[str, Any]
-) -> None:
-    """An evaluation in float64 beside that of the reference with its parameters."""
-    graph = trial.evaluation(batch)
-    inputs = trial.test.take([index % trial.test.count for index in range(batch)])
-    results = trainer.evaluate(graph, trial.place(inputs, training.EXACT))
-    due = trajectory.evaluate(graph, parameters, inputs)
-    error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)
-    trial.report.samples("evaluation_error", [error])
-
-
-def _train(trial: _Prepared) -> None:
+def _train(trial: Prepared) -> None:
     report, recipe = trial.report, trial.recipe
     progress = _Progress(Account(report))
     watch = memory.watch(trial.framework)
     watch.reset_peak()
     trainer = trial.start(trial.graph(recipe.batch))
+    if trial.source is not None:
+        value = modules.fingerprint(trial.fetch(trainer.parameters()))
+        report.samples("initial_fingerprint", [value])
     qualities = []
     for epoch in range(1, recipe.epochs + 1):
         result = _epoch(trial, trainer, epoch)
@@ -267,10 +152,10 @@ def _train(trial: _Prepared) -> None:
                 break
     if catalog.reports_memory(trial.framework.name, trial.device):
         report.samples("peak_memory_bytes", [watch.peak()])
-    _conclude(trial, progress, qualities)
+    _conclude(trial, progress, qualities, trial.fetch(trainer.parameters()))
 
 
-def _follow(trial: _Prepared, progress: _Progress, epoch: int, result: Epoch) -> None:
+def _follow(trial: Prepared, progress: _Progress, epoch: int, result: Epoch) -> None:
     """Report what an epoch's steps were, and end the training where they have diverged."""
     report = trial.report
     if progress.untrained is None:
@@ -292,7 +177,12 @@ def _follow(trial: _Prepared, progress: _Progress, epoch: int, result: Epoch) ->
         report.samples("largest_class_share", [max(counts) / sum(counts)])
 
 
-def _conclude(trial: _Prepared, progress: _Progress, qualities: Sequence[float]) -> None:
+def _conclude(
+    trial: Prepared,
+    progress: _Progress,
+    qualities: Sequence[float],
+    parameters: Mapping[str, Any],
+) -> None:
     """Report what a whole training comes to.
 
     Raises:
@@ -307,11 +197,11 @@ def _conclude(trial: _Prepared, progress: _Progress, qualities: Sequence[float])
     chosen = predictions.encode(progress.evaluations)
     if chosen is not None:
         report.keep(trial.kept, chosen)
-    trained = trial.graph(1).trainable
+    trained = trial.graph(1).trainable or parameters
     report.samples("training_samples", [trial.train.count])
     report.samples("order_fingerprint", [progress.order.value()])
     report.samples("test_fingerprint", [progress.test.value()])
-    report.samples("parameters", [sum(prod(trial.parameters[name].shape) for name in trained)])
+    report.samples("parameters", [sum(parameters[name].size for name in trained)])
     progress.account.conclude()
     if target:
         if progress.reached is None:
@@ -323,7 +213,7 @@ def _conclude(trial: _Prepared, progress: _Progress, qualities: Sequence[float])
         report.samples("samples_to_target", [progress.reached * trial.steps * trial.recipe.batch])
 
 
-def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> Epoch:
+def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     """Train on every whole batch once, or until a loss is not finite."""
     import numpy
 
@@ -359,7 +249,7 @@ def _epoch(trial: _Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
 
 def _evaluate(
-    trial: _Prepared, trainer: Trainer, progress: _Progress, *, first: bool
+    trial: Prepared, trainer: Trainer, progress: _Progress, *, first: bool
 ) -> tuple[float, float]:
     """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
     evaluation = predictions.Evaluation(trial.quality)
@@ -383,7 +273,7 @@ def _batches(count: int, batch: int) -> Iterator[Any]:
         yield numpy.arange(start, min(start + batch, count))
 
 
-def _meets(trial: _Prepared, quality: float) -> bool:
+def _meets(trial: Prepared, quality: float) -> bool:
     target = trial.recipe.target
     assert target is not None
     return quality <= target.value if training.is_error(trial.quality) else quality >= target.value

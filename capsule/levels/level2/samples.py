@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,9 @@ def _choose(arrays: Columns, prefix: str, graph: Graph, form: str | None) -> Sam
             )
         stored = arrays[prefix + name]
         first, *rest = wanted.shape
+        if wanted.below is not None and rest and stored.array.ndim == 1:
+            # whole numbers of a sample may lie one after the other
+            first, rest = prod(wanted.shape), []
         if stored.is_stream:
             end = len(stored.array) // first * first
             stored = replace(stored, array=stored.array[:end])

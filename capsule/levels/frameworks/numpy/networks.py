@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class NumpyNetworks:
     """Formulas, node after node."""
 
+    module = None
+
     def inference(self, graph: Graph, values: Values) -> Call:
         """Every node's formula."""
         nodes = graph.inference

@@ -21,6 +21,7 @@ class OnnxRuntimeNetworks:
 
     training = None
     trainer = None
+    module = None
 
     def __init__(self, start: Callable[[bytes], Any]) -> None:
         self._start = start

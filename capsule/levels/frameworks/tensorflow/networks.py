@@ -19,6 +19,8 @@ Values = Mapping[str, NativeTensor]
 class TensorFlowNetworks:
     """Plans of networks, with channels last inside."""
 
+    module = None
+
     def __init__(self, framework: str, compiler: Compiler) -> None:
         self._framework = framework
         self._compiler = compiler

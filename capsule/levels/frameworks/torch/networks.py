@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
@@ -13,7 +14,7 @@ from ...catalog.training import Numbers
 from ...graphs.graph import Graph, Node
 from ...graphs.statistics import SHARE, Kept
 from ...operators.normalization import EPSILON
-from ..base import Call, FrameworkError, NativeTensor, Trainer
+from ..base import Call, FrameworkError, ModuleTrainer, NativeTensor, Trainer
 from . import operators
 
 Sizes = Mapping[str, Any]
@@ -41,6 +42,14 @@ class TorchNetworks:
         from .training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers)
+
+    def module(
+        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+    ) -> ModuleTrainer:
+        """The module as its file makes it."""
+        from . import modules
+
+        return modules.ModuleTrainer(source, seed, like, optimizer, numbers)
 
 
 def make_inference(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:

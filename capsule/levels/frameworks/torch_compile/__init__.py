@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from ...catalog.training import Numbers
 from ...graphs.graph import Graph
 from .. import settings
 from .. import torch as eager
-from ..base import Call, NativeTensor, Trainer
+from ..base import Call, ModuleTrainer, NativeTensor, Trainer
 from ..torch import networks
 
 
@@ -68,6 +69,14 @@ class CompiledNetworks:
 
         return TorchTrainer(graph, values, optimizer, numbers, _compile)
 
+    def module(
+        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+    ) -> ModuleTrainer:
+        """The module, compiled for the steps; what torch cannot compile of it runs as it is."""
+        from ..torch import modules
+
+        return modules.ModuleTrainer(source, seed, like, optimizer, numbers, _compile_parts)
+
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
     """As that of `torch`; compiles in as many processes as there are threads.
@@ -85,6 +94,10 @@ def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
 
 def _compile(function: Any) -> Any:
     return torch.compile(function, fullgraph=True, dynamic=False)
+
+
+def _compile_parts(module: Any) -> Any:
+    return torch.compile(module, dynamic=False)
 
 
 def _warm_up(call: Call) -> Call:

@@ -1,0 +1,163 @@
+"""A user's `torch.nn.Module` in training, as its file defines it; see `catalog.modules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+from torch.nn import functional
+from torch.nn.parameter import is_lazy
+
+from ...catalog import modules
+from ...catalog.training import Numbers
+from ...graphs.graph import Graph
+from ...sources import import_file
+from ..base import NativeTensor
+from .networks import Compile
+from .training import OPTIMIZERS
+
+Values = Mapping[str, NativeTensor]
+
+_LOSSES: dict[str, Callable[..., Any]] = {
+    "cross_entropy": functional.cross_entropy,
+    "mean_squared_error": functional.mse_loss,
+}
+
+
+class ModuleTrainer:
+    """See `base.StartModule`."""
+
+    def __init__(
+        self,
+        source: Path,
+        seed: int,
+        like: NativeTensor,
+        optimizer: str,
+        numbers: Numbers,
+        compiler: Compile | None = None,
+    ) -> None:
+        file = import_file(source, modules.NEEDED)
+        self._name = source.name
+        try:
+            self._facts = modules.read(file.inputs, file.quality)
+        except ValueError as error:
+            raise ValueError(f"{self._name}: {error}") from None
+        self._loss = self._find_loss(getattr(file, "loss", self._facts.loss))
+        # two trainings of one file begin alike, whatever was drawn between them
+        torch.manual_seed(seed)
+        self._network = self._make(file.network, like)
+        self._like = like
+        self._leaves = dict(self._network.named_parameters())
+        self._forward = compiler(self._network) if compiler else self._network
+        self._optimizer = OPTIMIZERS[optimizer](self._leaves_to_train().values(), numbers)
+        self._trains = True
+        self._network.train()
+
+    def step(self, inputs: Values, rate: float) -> NativeTensor:
+        """Forward, `backward` and the optimizer's `step`, in the mode of training."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.zero_grad(set_to_none=True)
+        loss = self._lose(inputs)
+        loss.backward()
+        self._optimizer.step()
+        return loss.detach()
+
+    def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:  # noqa: ARG002
+        """In the mode of evaluation, without gradients and as it was written."""
+        self._check_place()
+        self._set_mode(trains=False)
+        with torch.no_grad():
+            outputs, due = self._call(self._network, inputs)
+            return outputs, self._loss(outputs, due)
+
+    def differentiate(self, values: Values, inputs: Values) -> dict[str, NativeTensor]:
+        """Gradients of the loss in the mode of training, by the parameters that it depends on.
+
+        Args:
+            values: What these are, by name; they stay so.
+            inputs: As of `step`.
+        """
+        trained = self._leaves_to_train()
+        with torch.no_grad():
+            for name, leaf in trained.items():
+                leaf.copy_(values[name])
+        loss = self._lose(inputs)
+        gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        return {name: one for name, one in zip(trained, gradients) if one is not None}
+
+    def parameters(self) -> dict[str, NativeTensor]:
+        """The trained ones."""
+        return self._leaves_to_train()
+
+    def _make(self, make: Any, like: NativeTensor) -> torch.nn.Module:
+        network = make()
+        if not isinstance(network, torch.nn.Module):
+            raise ValueError(f"network() of {self._name} returned {type(network).__name__}")
+        if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
+            raise ValueError(
+                f"network() of {self._name} has lazy parameters, which have no shape yet"
+            )
+        network.to(device=like.device, dtype=like.dtype)
+        if not any(leaf.requires_grad for leaf in network.parameters()):
+            raise ValueError(f"network() of {self._name} has no parameters to train")
+        return network
+
+    def _leaves_to_train(self) -> dict[str, NativeTensor]:
+        return {name: leaf for name, leaf in self._leaves.items() if leaf.requires_grad}
+
+    def _find_loss(self, loss: Any) -> Callable[..., Any]:
+        if callable(loss):
+            own: Callable[..., Any] = loss
+            return own
+        if not isinstance(loss, str) or loss not in _LOSSES:
+            raise ValueError(
+                f"{self._name}: loss is {loss!r}, neither a function nor one of"
+                f" {', '.join(_LOSSES)}"
+            )
+        return _LOSSES[loss]
+
+    def _lose(self, inputs: Values) -> NativeTensor:
+        self._set_mode(trains=True)
+        loss = self._loss(*self._call(self._forward, inputs))
+        if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
+            raise ValueError(
+                f"the loss of {self._name} is no scalar that depends on the parameters"
+            )
+        return loss
+
+    def _call(self, network: Callable[..., Any], inputs: Values) -> tuple[NativeTensor, Any]:
+        """What a network yields, and what is due."""
+        facts = self._facts
+        arrays = {
+            name: inputs[name].reshape(-1, *sample.shape) for name, sample in facts.inputs.items()
+        }
+        due = arrays.pop(facts.due)
+        outputs = network(*arrays.values())
+        below = facts.inputs[facts.due].below
+        shape = due.shape if below is None else (len(due), below, *due.shape[1:])
+        if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != tuple(shape):
+            what = (
+                f"{tuple(outputs.shape)}"
+                if isinstance(outputs, torch.Tensor)
+                else f"a {type(outputs).__name__}"
+            )
+            raise ValueError(f"{self._name} yields {what}, and {tuple(shape)} is due")
+        return outputs, due
+
+    def _set_mode(self, *, trains: bool) -> None:
+        # goes through every part of the network, so only where it changes
+        if trains != self._trains:
+            self._network.train(trains)
+            self._trains = trains
+
+    def _check_place(self) -> None:
+        device, dtype = self._like.device, self._like.dtype
+        for name, leaf in self._network.named_parameters():
+            if leaf.device != device or leaf.dtype != dtype or leaf is not self._leaves.get(name):
+                raise ValueError(
+                    f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
+                    f" {leaf.device}; it is trained in {dtype} on {device}"
+                )

@@ -1,0 +1,98 @@
+"""The first steps of a training beside those that are right, before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..catalog import training
+from ..data import samplers
+from ..frameworks.base import Trainer
+from ..graphs.graph import Graph
+from . import modules, nodes, trajectory
+from .prepared import Prepared
+
+
+def hold_to_formulas(trial: Prepared, source: Path) -> None:
+    """The first steps of a module in float64 beside the optimizer's formulas."""
+    batches, rates = _take_first(trial, trial.recipe.batch)
+    placed = [trial.place(inputs, training.EXACT) for inputs in batches]
+    errors = modules.follow(trial.framework, source, placed, rates, trial.recipe, trial.seed)
+    for step, error in enumerate(errors, 1):
+        trial.report.point("update_error", step, error)
+
+
+def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:
+    """The inputs of the first steps, so many samples each, and their rates."""
+    order = samplers.shuffle(trial.train.count, trial.seed, 0)
+    batches = [
+        trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap"))
+        for step in range(training.JUDGED_STEPS)
+    ]
+    return batches, [trial.rate(step) for step in range(len(batches))]
+
+
+def hold_to_reference(trial: Prepared, batch: int) -> None:
+    """The first steps, and an evaluation after them, beside those of the reference."""
+    graph, record, recipe = trial.graph(batch), nodes.Record(trial.dtype), trial.recipe
+    batches, rates = _take_first(trial, batch)
+    due = trajectory.follow(
+        graph, trial.parameters, batches, rates, recipe.optimizer, recipe.numbers, record
+    )
+    for metric, dtype in (
+        ("exact_trajectory_error", training.EXACT),
+        ("trajectory_error", trial.dtype),
+    ):
+        with trial.framework.arithmetic(dtype):
+            trainer = trial.start(graph, dtype)
+            for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
+                trainer.step(trial.place(inputs, dtype), at)
+                reached = trial.fetch(trainer.parameters())
+                error = trajectory.distance(
+                    reached, expected.after, trial.parameters, graph.trainable
+                )
+                trial.report.point(metric, step, error)
+            if dtype == training.EXACT:
+                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1].after})
+    with trial.framework.arithmetic(trial.dtype):
+        _hold_nodes(trial, graph, batches[0], record, [one.gradients for one in due], rates)
+
+
+def _hold_nodes(
+    trial: Prepared,
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    record: nodes.Record,
+    gradients: Sequence[Mapping[str, Any]],
+    rates: Sequence[float],
+) -> None:
+    """The first step node by node, and the optimizer alone."""
+    recipe, framework = trial.recipe, trial.framework
+    held = (
+        nodes.hold_nodes(framework, graph, inputs, record),
+        nodes.hold_optimizer(
+            framework,
+            graph,
+            trial.parameters,
+            gradients,
+            rates,
+            recipe.optimizer,
+            recipe.numbers,
+            trial.dtype,
+        ),
+    )
+    trial.report.samples("node_error_ratio", [max(one.ratio for one in held)])
+    trial.report.samples("bound_share", [max(one.share for one in held)])
+
+
+def _hold_evaluation(
+    trial: Prepared, batch: int, trainer: Trainer, parameters: Mapping[str, Any]
+) -> None:
+    """An evaluation in float64 beside that of the reference with its parameters."""
+    graph = trial.evaluation(batch)
+    inputs = trial.test.take([index % trial.test.count for index in range(batch)])
+    results = trainer.evaluate(graph, trial.place(inputs, training.EXACT))
+    due = trajectory.evaluate(graph, parameters, inputs)
+    error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)
+    trial.report.samples("evaluation_error", [error])

@@ -1,0 +1,83 @@
+"""A trial of Level 2 with everything made that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from ..frameworks import Framework
+from ..frameworks.base import Trainer, require
+from ..graphs.graph import Graph
+from ..job import Recipe
+from ..optimizers.schedules import rate
+from ..report import Report
+from . import modules
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What all of a training reads.
+
+    Attributes:
+        graph: Builds the network for a batch, once.
+        evaluation: The same with a loss by kept statistics.
+        parameters: Numpy arrays by name, as they are before the first step.
+        quality: Name of the metric.
+        steps: Of an epoch.
+        kept: Path of the file that keeps what the last evaluations chose.
+        source: The file of a user's module, None for a network of the catalogue. The graphs of a
+            module have nothing but its inputs, and `parameters` is empty.
+    """
+
+    framework: Framework
+    report: Report
+    graph: Callable[[int], Graph]
+    evaluation: Callable[[int], Graph]
+    recipe: Recipe
+    dtype: str
+    device: str
+    seed: int
+    parameters: Mapping[str, Any]
+    train: Samples
+    test: Samples
+    quality: str
+    steps: int
+    kept: str
+    source: Path | None
+
+    def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
+        """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
+        return {
+            name: self.framework.from_numpy(array, dtype or self.dtype)
+            for name, array in arrays.items()
+        }
+
+    def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
+        """A training that has taken no step, in the trial's dtype or another."""
+        if self.source is not None:
+            how = self.source, dtype or self.dtype, self.seed, self.recipe
+            return modules.start(self.framework, *how)
+        networks = require(self.framework.networks, self.framework.name, "run networks")
+        trainer = require(networks.trainer, self.framework.name, "train")
+        return trainer(
+            graph, self.place(self.parameters, dtype), self.recipe.optimizer, self.recipe.numbers
+        )
+
+    def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """Tensors as arrays."""
+        return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, from 0."""
+        recipe = self.recipe
+        return rate(
+            recipe.schedule,
+            recipe.schedule_numbers,
+            recipe.numbers["lr"],
+            step,
+            self.steps,
+            recipe.epochs,
+        )
