@@ -61,6 +61,29 @@ def open_below(folder: Path, name: str) -> BinaryIO | None:
         return None
 
 
+def move_below(folder: Path, name: str, target: Path) -> bool:
+    """Move a regular file from below a folder; no link is followed, neither there nor on the way.
+
+    Args:
+        folder: Ours.
+        name: Relative, as of `open_below`.
+        target: On the same file system; its folder is ours.
+
+    Returns:
+        Whether such a file was there, and is at the target now.
+    """
+    *parents, last = name.split("/")
+    try:
+        with _enter(folder, parents) as path:
+            if not is_file(path / last):
+                return False
+            (path / last).rename(target)
+    except OSError:
+        return False
+    # a workload that outlived its end may have put something else there since that look
+    return is_file(target)
+
+
 def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
     """Names in a folder below a folder, and whether each is a folder; no link is followed.
 

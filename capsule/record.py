@@ -70,6 +70,8 @@ class Attempt:
         started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
         setup_seconds: That of the setup command which ended well before it, None without one.
+        resumed_after: Epochs of a training that an earlier attempt trained, whose checkpoint this
+            one went on from; None of one that began anew.
         ranks: Processes that were started for it together, the world size.
         nodes: Indexes into the record's nodes: all that its ranks ran on, in order.
         evidence: Files of it that the capsule keeps.
@@ -88,6 +90,7 @@ class Attempt:
     started: str
     seconds: float | None
     setup_seconds: float | None = None
+    resumed_after: int | None = None
     ranks: int = 1
     nodes: tuple[int, ...] = (0,)
     evidence: tuple[Evidence, ...] = ()

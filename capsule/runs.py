@@ -22,7 +22,8 @@ class Run:
         seed_source: `manifest` or `fresh`.
         trial: Trial id.
         status: `ok` has a value; `failed` ended by the workload's own fault; `missing` has no
-            final outcome, because every attempt was interrupted or none was made.
+            final outcome, because every attempt was interrupted or none was made, or is a time of
+            the whole trial, which was interrupted and resumed.
         value: In the metric's unit, made of its samples by `run_value`; None unless `ok`.
         samples: All values and their steps, one for each rank that reported the metric, in the
             order of ranks; empty without a completed attempt.

@@ -176,12 +176,15 @@ class _Trial(NamedTuple):
 
 
 def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
+    completed = attempt is not None and attempt.outcome == "completed"
+    is_resumed = attempt is not None and attempt.resumed_after is not None
     return _Trial(
         id=planned["id"],
         seed=int(planned["seed"]),
         seed_source=planned["seed_source"],
-        completed=attempt is not None and attempt.outcome == "completed",
-        otherwise="missing" if attempt is None else "failed",
+        completed=completed,
+        # a time of the whole is lost where an interruption cut it in two
+        otherwise="missing" if attempt is None or (completed and is_resumed) else "failed",
         failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
         started=attempt.started if attempt else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise, starmap
 from operator import attrgetter, ge
@@ -11,7 +11,7 @@ from typing import Any
 
 from capsule import averages, digest, plan, summary
 from capsule.digest import Digest
-from capsule.manifest import Command, Metric, looks
+from capsule.manifest import Command, Metric, looks, recipes
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
 
 EVIDENCE = "evidence/"
@@ -29,6 +29,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
     yield from _setup_faults(record)
+    yield from _resumption_faults(record)
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
@@ -215,6 +216,23 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
             yield f"{trial_id} was tried again after its outcome was settled"
 
 
+def _resumption_faults(record: Record) -> Iterator[str]:
+    """Attempts that cannot have gone on from a checkpoint, though they are said to have."""
+    benchmarks = {one.id: one for one in record.manifest.benchmarks}
+    for attempt in record.attempts:
+        benchmark, case, *_ = attempt.trial.split("/")
+        if attempt.resumed_after is None or benchmark not in benchmarks:
+            continue
+        every = recipes.checkpoint_epochs(benchmarks[benchmark], case)
+        name = f"attempt {attempt.attempt} of {attempt.trial}"
+        if every is None:
+            yield f"{name} went on from a checkpoint, of which its benchmark has none"
+        elif attempt.attempt == 1:
+            yield f"{name} went on from a checkpoint, and there was none before it"
+        elif attempt.resumed_after % every:
+            yield f"{name} went on after {attempt.resumed_after} epochs, which have no checkpoint"
+
+
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
         yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
@@ -243,6 +261,8 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
                 fault = f"a metric per {line.per} has no steps"
             elif attempt.outcome == "completed" and not _usable(line):
                 fault = "none after warm-up, or one is not finite, though it completed"
+            elif attempt.resumed_after and metric.is_of_one_attempt:
+                fault = "the attempt was resumed, and none has seen all of the trial"
             else:
                 continue
             yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
@@ -250,32 +270,37 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
 
 
 def _missing_samples(
-    record: Record, paths: Iterable[str], counts: Mapping[tuple[str, int], int]
+    record: Record, paths: Mapping[str, Metric], counts: Mapping[tuple[str, int], int]
 ) -> Iterator[str]:
     """What completed without samples of a metric.
 
     Args:
         record: Of which each line of samples belongs to a metric of its attempt, or is a fault.
-        paths: Of every metric that a trial yields.
+        paths: Every metric that a trial yields, by its path.
         counts: Of how many metrics there are samples, by trial and attempt.
     """
     names: dict[str, list[str]] = {}
-    for path in paths:
+    lost: dict[str, set[str]] = {}
+    for path, metric in paths.items():
         subject, _, name = path.rpartition("/")
         names.setdefault(subject, []).append(name)
+        if metric.is_of_one_attempt:
+            lost.setdefault(subject, set()).add(name)
     fewer: dict[tuple[str, int], str] = {}
     for attempt in record.attempts:
         key, subject = (attempt.trial, attempt.attempt), attempt.trial.rpartition("/")[0]
         if attempt.outcome == "completed" and counts[key] != len(names.get(subject, ())):
             fewer[key] = subject
+    resumed = {(one.trial, one.attempt) for one in record.attempts if one.resumed_after}
     present = {
         (line.metric, key)
         for line in (record.samples if fewer else ())
         if (key := (line.trial, line.attempt)) in fewer
     }
     for key, subject in fewer.items():
+        spared = lost.get(subject, set()) if key in resumed else ()
         for name in names.get(subject, ()):
-            if (f"{subject}/{name}", key) not in present:
+            if name not in spared and (f"{subject}/{name}", key) not in present:
                 yield f"{key[0]} completed without samples of {name}"
 
 

@@ -79,7 +79,10 @@ def write_samples(samples: Samples) -> bytes:
 
 def write_attempt(attempt: Attempt) -> bytes:
     """One line of `results/attempts.jsonl`."""
-    return digest.canonical_json(asdict(attempt)) + b"\n"
+    fields = asdict(attempt)
+    if attempt.resumed_after is None:
+        del fields["resumed_after"]
+    return digest.canonical_json(fields) + b"\n"
 
 
 def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:

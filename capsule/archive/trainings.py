@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain, islice, zip_longest
 from math import isclose, isfinite, isnan, prod
 
 from capsule.levels.catalog import training
@@ -45,6 +45,8 @@ class Training:
         made: Samples for training and for testing that the manifest's generator makes; None for
             other data.
         choices: Predictions of one sample that are judged.
+        resumed_after: Epochs that earlier attempts trained, 0 for none.
+        earlier: What the attempt before this one reported.
         series: What was reported.
         predictions: Path below `data/` of what its last evaluations chose, None where not kept.
     """
@@ -58,6 +60,8 @@ class Training:
     settings: Settings
     made: tuple[int, int] | None
     choices: int
+    resumed_after: int
+    earlier: Series
     series: Series
     predictions: str | None
 
@@ -81,7 +85,7 @@ def read(
             key = line.trial, line.attempt, line.rank
             series.setdefault(key, {})[line.metric.rpartition("/")[2]] = line
     made = {one.name: one for one in manifest.datasets}
-    for (trial, number, _), lines in series.items():
+    for (trial, number, rank), lines in series.items():
         attempt = by_try[trial, number]
         name, case, *_ = trial.split("/")
         benchmark, recipe = recipes[name]
@@ -101,6 +105,8 @@ def read(
             settings=settings,
             made=counts,
             choices=recipe.choices(case),
+            resumed_after=attempt.resumed_after or 0,
+            earlier=series.get((trial, number - 1, rank), {}),
             series=lines,
             predictions=_predictions(attempt),
         )
@@ -121,6 +127,7 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
             _divergence_faults(one),
             _class_faults(one),
             _time_faults(one),
+            _resumption_faults(one),
             _target_faults(one),
             _count_faults(one),
             _prediction_faults(one, load),
@@ -161,6 +168,27 @@ def _curve_faults(one: Training) -> Iterator[str]:
     yield from _differs(one, f"final_{one.quality}", sum(last) / len(last))
     best = min(values) if training.is_error(one.quality) else max(values)
     yield from _differs(one, f"best_{one.quality}", best)
+
+
+def _resumption_faults(one: Training) -> Iterator[str]:
+    """Where it did not go on from what the attempt before it had come to."""
+    if not one.resumed_after:
+        return
+    for name in ("train_loss", "loss", one.quality):
+        line, before = one.series.get(name), one.earlier.get(name)
+        if line is None:
+            continue
+        if len(line.values) < one.resumed_after:
+            yield f"{name} has fewer than the {one.resumed_after} epochs that it went on after"
+        # a machine that went down may have lost the last points before it
+        taken = zip(line.values, before.values if before else (), strict=False)
+        for epoch, (value, other) in enumerate(islice(taken, one.resumed_after), 1):
+            if value != other and not (isnan(value) and isnan(other)):
+                yield f"{name} of epoch {epoch} is not that of the attempt that it went on from"
+                break
+    times, curve = one.series.get("epoch_time"), one.series.get(one.quality)
+    if times and curve and len(times.values) != len(curve.values) - one.resumed_after:
+        yield "epoch_time is not of its own epochs alone"
 
 
 def _target_faults(one: Training) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Read what `levels` says of itself, as hostile input.
 
 A journal is JSON lines: `hello` first, with the format's number, then for each trial a `begin`, any
-number of `samples` while it runs, and an `end`; `bye` last. Several lines of samples of one metric
+number of `samples` while it runs, and an `end`; `bye` last. A training that goes on from another
+attempt's checkpoint says `resume` before its samples. Several lines of samples of one metric
 append to each other.
 """
 
@@ -18,6 +19,7 @@ from capsule import leavings
 from capsule.errors import DamagedError
 from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, writable
 from capsule.jsons import Json, JsonObject
+from capsule.manifest import recipes
 from capsule.plan import Trial
 from capsule.record import Reason
 from capsule.schema import parse
@@ -85,6 +87,8 @@ class _Reader:
             self._greet(event)
         elif kind == "begin":
             self._begin(event)
+        elif kind == "resume":
+            self._resume(event)
         elif kind == "samples":
             self._append(event)
         elif kind == "end":
@@ -116,6 +120,17 @@ class _Reader:
         if self._current is None or event.get("trial") != self._current:
             raise Defect(f"reports on {str(event.get('trial'))[:80]!r}, which is not under way")
         return self._trials[self._current]
+
+    def _resume(self, event: JsonObject) -> None:
+        trial = self._under_way(event)
+        report, epochs = self.reports[trial.id], event.get("epochs")
+        if recipes.checkpoint_epochs(trial.benchmark, trial.case.name) is None:
+            raise Defect(f"resumes {trial.id}, which has no checkpoints")
+        if self._series or report.resumed_after is not None:
+            raise Defect(f"resumes {trial.id} out of order")
+        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+            raise Defect(f"resumes {trial.id} after {str(epochs)[:40]!r} epochs")
+        self.reports[trial.id] = replace(report, resumed_after=epochs)
 
     def _append(self, event: JsonObject) -> None:
         trial = self._under_way(event)

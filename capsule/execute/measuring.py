@@ -23,7 +23,7 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
-from capsule.levels.data import predictions
+from capsule.levels.data import checkpoints, predictions
 from capsule.manifest import Command, Network, Operator, Recipe, recipes
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
@@ -58,6 +58,7 @@ class LevelsWorkload:
         }
         try:
             start.job.write_text(json.dumps(job, indent=1))
+            _hand_on(workspace, group, start)
         except OSError as error:
             raise cannot_write(start.job, error) from None
 
@@ -129,6 +130,25 @@ class LevelsWorkload:
             if trial.id in ended and isinstance(trial.benchmark.subject, Recipe)
         ]
         return replace(merged, texts=tuple(_find_predictions(start.rank(0), trained)))
+
+
+def _hand_on(workspace: Workspace, group: Group, start: Start) -> None:
+    """Give trainings the checkpoint that their last attempt left, which nobody here reads.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+    for trial in group.trials:
+        if recipes.checkpoint_epochs(trial.benchmark, trial.case.name) is None:
+            continue
+        name = checkpoints.path(trial.benchmark.id, trial.case.name)
+        target = start.rank(0).out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for begun in reversed(workspace.log.starts):
+            earlier = workspace.start(begun.number, begun.ranks)
+            is_another = begun.number != start.number and trial.id in begun.trials
+            if is_another and leavings.move_below(earlier.rank(0).out, name, target):
+                break
 
 
 class Lines:

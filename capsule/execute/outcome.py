@@ -76,6 +76,7 @@ class _Fate:
 
     Attributes:
         ended: The rank's end that decided it, None where no process did.
+        resumed_after: Epochs that an earlier attempt trained, None for none.
     """
 
     outcome: Outcome
@@ -83,6 +84,7 @@ class _Fate:
     message: str
     seconds: float | None
     ended: Ended | None = None
+    resumed_after: int | None = None
 
 
 def settle(
@@ -145,12 +147,13 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
         nodes=tuple(sorted(set(context.nodes))),
         seconds=fate.seconds,
         setup_seconds=end.setup_seconds,
+        resumed_after=fate.resumed_after,
     )
 
 
 def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
     if report.outcome is None:
-        return _end_fate(end, journal)
+        return replace(_end_fate(end, journal), resumed_after=report.resumed_after)
     timed = report.seconds is not None
     return _Fate(
         outcome=report.outcome,
@@ -159,6 +162,7 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
         # a trial without a time of its own is its process
         seconds=report.seconds if timed else end.seconds,
         ended=None if timed or end.ended is None else end.ended[0],
+        resumed_after=report.resumed_after,
     )
 
 

@@ -50,6 +50,7 @@ class TrialReport:
         message: Of a failure; of a trial that completed what it reported in vain.
         seconds: Its duration, None while it has not ended, or where only its process was timed.
         series: Its metrics so far.
+        resumed_after: Epochs that an earlier attempt trained, None for none.
     """
 
     trial: str
@@ -58,6 +59,7 @@ class TrialReport:
     message: str = ""
     seconds: float | None = None
     series: tuple[Series, ...] = ()
+    resumed_after: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +136,12 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
     present = [report for report in reports if report is not None]
     series = tuple(one for report in present for one in report.series)
     seconds = [report.seconds for report in present if report.seconds is not None]
-    together = TrialReport(trial=trial, series=series, seconds=max(seconds, default=None))
+    together = TrialReport(
+        trial=trial,
+        series=series,
+        seconds=max(seconds, default=None),
+        resumed_after=max((n for one in present if (n := one.resumed_after)), default=None),
+    )
     for rank, report in enumerate(reports):
         if report is not None and report.outcome == "failed":
             message = _by_rank(rank, report.message, len(reports))
@@ -155,7 +162,11 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
     """Fail a trial that says it completed but lacks a metric, or has one that can't be."""
     if report.outcome != "completed":
         return report
-    due = trial.benchmark.due(trial.framework)
+    due = [
+        metric
+        for metric in trial.benchmark.due(trial.framework)
+        if report.resumed_after is None or not metric.is_of_one_attempt
+    ]
     missing = [message for metric in due if (message := _missing(metric, report.series, ranks))]
     if missing:
         message = f"ended well but did not report {', '.join(missing)}"

@@ -85,6 +85,7 @@ class Recipe:
         schedule: Key of `catalog.training.SCHEDULES`.
         schedule_numbers: All that the schedule takes.
         target: None for none.
+        checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
     """
 
     batch: int
@@ -94,6 +95,7 @@ class Recipe:
     schedule: str
     schedule_numbers: Mapping[str, float]
     target: Target | None
+    checkpoint_epochs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,9 @@ def _recipe(fields: _Fields) -> Recipe:
         schedule=shape,
         schedule_numbers=schedule.complete(training.SCHEDULES[shape]),
         target=Target(target.number("value"), target.truth("stop")) if target else None,
+        checkpoint_epochs=(
+            fields.whole("checkpoint_epochs", 1) if fields.has("checkpoint_epochs") else None
+        ),
     )
 
 

@@ -116,6 +116,10 @@ class Journal:
         """Say that a trial starts."""
         self._append({"event": "begin", "trial": trial})
 
+    def resume(self, trial: str, epochs: int) -> None:
+        """Say that a trial goes on where an earlier attempt at it was, after so many epochs."""
+        self._append({"event": "resume", "trial": trial, "epochs": epochs})
+
     def samples(self, trial: str, samples: Samples) -> None:
         """Give values of one metric, in as many lines as they need."""
         for lines in _lines(samples):

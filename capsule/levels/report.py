@@ -37,6 +37,7 @@ class Report:
         write: Callable[[Samples], None],
         clock: Callable[[], int] = monotonic_ns,
         folder: Path | None = None,
+        resume: Callable[[int], None] | None = None,
     ) -> None:
         """Start the clocks.
 
@@ -44,8 +45,11 @@ class Report:
             write: Where values go.
             clock: Nanoseconds that never go back.
             folder: Where files go; None where none is kept.
+            resume: Is called by `resume`.
         """
-        self._folder = folder
+        self.folder = folder
+        self._resume = resume
+        self._is_resumed = False
         self._write = write
         self._clock = clock
         self._began = clock()
@@ -77,8 +81,17 @@ class Report:
             raise ValueError(f"{metric} was reported with warm-up after its first values")
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
 
+    def resume(self, epochs: int) -> None:
+        """Say that an earlier attempt trained the first epochs, before anything is reported.
+
+        No clock has seen them, so points come without times from here on.
+        """
+        self._is_resumed = True
+        if self._resume is not None:
+            self._resume(epochs)
+
     def point(self, metric: str, step: float, value: float) -> None:
-        """Report the next point of a curve, with both clocks.
+        """Report the next point of a curve, with both clocks unless the trial is resumed.
 
         Args:
             metric: Its name.
@@ -99,7 +112,8 @@ class Report:
             raise ValueError(f"{metric} has no steps, and was now reported with one")
         if place <= last:
             raise ValueError(f"{metric} was reported at step {place:g}, after step {last:g}")
-        self._hand_on(Samples(metric, (float(value),), 0, (place,), (wall,), (active,)), place)
+        clocks = {} if self._is_resumed else {"wall": (wall,), "active": (active,)}
+        self._hand_on(Samples(metric, (float(value),), 0, (place,), **clocks), place)
 
     def keep(self, name: str, data: bytes) -> None:
         """Leave a file behind as evidence of the trial.
@@ -111,8 +125,8 @@ class Report:
         Raises:
             OSError: It cannot be written.
         """
-        if self._folder is not None:
-            path = self._folder / name
+        if self.folder is not None:
+            path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
 

@@ -120,7 +120,11 @@ def _run_trial(
     folder: Path,
 ) -> None:
     journal.begin(trial.id)
-    report = Report(partial(journal.samples, trial.id), folder=folder)
+    report = Report(
+        partial(journal.samples, trial.id),
+        folder=folder,
+        resume=partial(journal.resume, trial.id),
+    )
     started = perf_counter()
     reason: str | None = None
     message = ""

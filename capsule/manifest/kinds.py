@@ -70,6 +70,7 @@ class Settings(NamedTuple):
         schedule: Its name in the catalogue.
         schedule_numbers: All that the schedule takes.
         target: None for none.
+        checkpoint_epochs: After so many epochs each it can be taken up again; None for never.
     """
 
     sizes: Mapping[str, int]
@@ -80,6 +81,7 @@ class Settings(NamedTuple):
     schedule: str
     schedule_numbers: Mapping[str, float]
     target: Target | None
+    checkpoint_epochs: int | None = None
 
 
 class Module(NamedTuple):

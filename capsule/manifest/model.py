@@ -69,6 +69,11 @@ class Metric:
     test_set: int | None = None
     source: Source | None = None
 
+    @property
+    def is_of_one_attempt(self) -> bool:
+        """Whether it is a time of a whole trial, which no attempt has seen that was resumed."""
+        return self.kind == "machine" and self.per == "trial"
+
 
 class ImageSpec(NamedTuple):
     """Where the image comes from: exactly one of a registry reference or a recipe folder."""

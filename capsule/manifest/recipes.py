@@ -81,6 +81,9 @@ def read(
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
         problems.add(f"{here}/dtype", message)
+    if network.module and "checkpoint_epochs" in raw:
+        message = "a module of one's own may draw from generators that no checkpoint keeps"
+        problems.add(f"{here}/checkpoint_epochs", f"{message}; leave it out")
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
     _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
@@ -183,12 +186,19 @@ def to_json(settings: Settings) -> dict[str, Any]:
         "optimizer": {"name": settings.optimizer, **settings.numbers},
         "schedule": {"name": settings.schedule, **settings.schedule_numbers},
         **({"target": {"value": target.value, "stop": target.stop}} if target else {}),
+        **({"checkpoint_epochs": settings.checkpoint_epochs} if settings.checkpoint_epochs else {}),
     }
 
 
 def module_to_json(module: Module) -> dict[str, Any]:
     """As a plan keeps it."""
     return {"quality": module.quality, "choices": module.choices}
+
+
+def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
+    """After how many epochs each a trial can be taken up again, None where it cannot."""
+    settings = benchmark.subject.settings if isinstance(benchmark.subject, Recipe) else {}
+    return settings[case].checkpoint_epochs if case in settings else None
 
 
 def _benchmark(
@@ -355,6 +365,7 @@ def _settings(
             schedule=schedule["name"],
             schedule_numbers=training.complete(schedule_numbers, {**schedule, **case.parameters}),
             target=target,
+            checkpoint_epochs=int(raw["checkpoint_epochs"]) if "checkpoint_epochs" in raw else None,
         )
     except ValueError as error:
         problems.add(here, str(error))

@@ -55,7 +55,7 @@ def test_its_qualities_are_those_that_were_reported(
         evaluate(quality, make(quality, samples, seed + number, classes)[0], due, samples, batch)
         for number in range(count)
     ]
-    data = encode(evaluations)
+    data = encode([one.rows() for one in evaluations])
     assert data is not None
     array = decode(data)
     assert array.shape == (1 + count, samples, 4 if quality == "mean_absolute_error" else 3)
@@ -66,10 +66,10 @@ def test_its_qualities_are_those_that_were_reported(
 def test_it_holds_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, labels = make("accuracy", 5, 0, 3)
     monkeypatch.setattr(predictions, "MOST_VALUES", 30)
-    data = encode([evaluate("accuracy", scores, labels, 5, 2)])
+    data = encode([evaluate("accuracy", scores, labels, 5, 2).rows()])
     assert data is not None
     monkeypatch.setattr(predictions, "MOST_VALUES", 29)
-    assert encode([evaluate("accuracy", scores, labels, 5, 2)]) is None
+    assert encode([evaluate("accuracy", scores, labels, 5, 2).rows()]) is None
     with pytest.raises(ValueError, match="not what its shape says"):
         decode(data)
 
@@ -82,13 +82,13 @@ def test_an_evaluation_that_is_too_large_keeps_nothing_and_has_its_quality(
     monkeypatch.setattr(predictions, "MOST_VALUES", 10)
     large = evaluate("accuracy", scores, labels, 5, 2)
     assert (large.rows(), large.value()) == (None, whole.value())
-    assert encode([whole, large]) is None
+    assert encode([whole.rows(), large.rows()]) is None
 
 
 @given(st.binary(max_size=200), st.integers(0, 160), st.booleans())
 def test_other_bytes_are_refused_or_are_an_array(noise: bytes, place: int, cut: bool) -> None:
     scores, labels = make("accuracy", 2, 1, 3)
-    data = encode([evaluate("accuracy", scores, labels, 2, 2)])
+    data = encode([evaluate("accuracy", scores, labels, 2, 2).rows()])
     assert data is not None
     changed = data[:place] + noise + (b"" if cut else data[place + len(noise) :])
     for one in (noise, changed):

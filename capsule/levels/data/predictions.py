@@ -75,15 +75,17 @@ class Evaluation:
         return numpy.concatenate(self._expected), numpy.concatenate(self._chosen)
 
 
-def encode(evaluations: Sequence[Evaluation]) -> bytes | None:
+def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
     """The file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
 
     An array in NumPy's format: what was due, then what each evaluation chose, (1 + evaluations,
     samples, N): classes as whole numbers, or the outputs themselves where they are numbers.
+
+    Args:
+        rows: What `Evaluation.rows` says of each.
     """
     import numpy
 
-    rows = [evaluation.rows() for evaluation in evaluations]
     kept = [row for row in rows if row is not None]
     if not kept or len(kept) != len(rows):
         return None

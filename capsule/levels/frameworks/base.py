@@ -6,10 +6,10 @@ one function of such an object, that is None where it cannot: nothing is there o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, runtime_checkable
 
 from ..operators.base import Call, Operator
 
@@ -57,6 +57,16 @@ def require(capability: _Capability | None, framework: str, what: str) -> _Capab
     if capability is None:
         raise FrameworkError(f"{framework} does not {what}")
     return capability
+
+
+def require_shape(name: str, shape: Iterable[int], due: Iterable[int]) -> None:
+    """Refuse a tensor in whose place one of another shape belongs.
+
+    Raises:
+        ValueError: Names both.
+    """
+    if tuple(shape) != tuple(due):
+        raise ValueError(f"{name} has the shape {tuple(shape)}, not {tuple(due)}")
 
 
 def look_up(table: Mapping[str, _Entry], operator: Operator, framework: str) -> _Entry:
@@ -156,6 +166,28 @@ class Trainer(Protocol):
 
     def parameters(self) -> dict[str, NativeTensor]:
         """The trained ones as they are now, by name, and the kept `graphs.statistics`."""
+
+
+@runtime_checkable
+class Resumable(Trainer, Protocol):
+    """A trainer that another one can take over from."""
+
+    def state(self) -> dict[str, NativeTensor]:
+        """All that later steps depend on, by name: `parameters`, and what the optimizer keeps.
+
+        Only once a step was taken.
+        """
+
+    def restore(self, state: Mapping[str, NativeTensor]) -> None:
+        """Go on as the trainer would whose `state` this was, bit by bit.
+
+        Args:
+            state: Made by `from_numpy` of what `to_numpy` made of its tensors.
+
+        Raises:
+            LookupError: It is not that of a trainer of this network with this optimizer.
+            ValueError: Likewise.
+        """
 
 
 class StartTraining(Protocol):

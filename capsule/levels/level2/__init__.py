@@ -7,9 +7,7 @@ diverges ends there.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -18,41 +16,23 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..catalog import training
-from ..data import predictions, samplers
+from ..data import checkpoints, predictions, samplers
 from ..frameworks import Framework
-from ..frameworks.base import Trainer
+from ..frameworks.base import Resumable, Trainer
 from ..graphs import statistics, values
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Trial
 from ..report import DivergedError, Report
-from . import checks, modules, trajectory
+from . import checks, modules, progress, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
-from .samples import read
+from .progress import Progress, Resumed
+from .samples import Samples, read
 
 
 class TargetError(Exception):
     """A training ended without the quality that it was to reach."""
-
-
-@dataclass
-class _Progress:
-    """What is known of a training that is under way."""
-
-    account: Account
-    order: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
-    """Of the numbers of the samples, as they were taken in the first epochs."""
-    test: samplers.Fingerprint = field(default_factory=samplers.Fingerprint)
-    """Of what the first evaluation was made with."""
-    evaluations: deque[predictions.Evaluation] = field(
-        default_factory=lambda: deque(maxlen=training.LAST)
-    )
-    """The last ones."""
-    reached: int | None = None
-    """Epoch at which the target was first met."""
-    untrained: float | None = None
-    """Loss of the first step."""
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
@@ -101,14 +81,24 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         steps=steps,
         kept=predictions.path(trial.benchmark, trial.case),
         source=source,
+        identity=_identity(trial, train, test),
+        checkpoint=(
+            report.folder / checkpoints.path(trial.benchmark, trial.case)
+            if recipe.checkpoint_epochs and report.folder and not source
+            else None
+        ),
     )
+    with framework.arithmetic(dtype):
+        resumed = _resume(prepared)
     with report.pause():
         if source is None:
             checks.hold_to_reference(prepared, judged)
         else:
             checks.hold_to_formulas(prepared, source)
     with framework.arithmetic(dtype):
-        _train(prepared)
+        _train(prepared, resumed)
+    if prepared.checkpoint is not None:
+        prepared.checkpoint.unlink(missing_ok=True)
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
@@ -122,65 +112,131 @@ def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
     return graph, training.QUALITY[trial.subject]
 
 
-def _train(trial: Prepared) -> None:
-    report, recipe = trial.report, trial.recipe
-    progress = _Progress(Account(report))
+def _identity(trial: Trial, train: Samples, test: Samples) -> str:
+    context = trial.context
+    return repr(
+        (
+            *(trial.id, context.seed, context.framework, context.determinism, context.device),
+            *(context.threads, trial.subject, trial.dtype, sorted(trial.parameters.items())),
+            *(trial.recipe, train.count, test.count),
+        )
+    )
+
+
+def _resume(trial: Prepared) -> Resumed | None:
+    """What an earlier attempt left, once a trainer has been seen to take it; says so."""
+    if trial.checkpoint is None:
+        return None
+    resumed = progress.load(trial.checkpoint, trial.identity, trial.quality)
+    if resumed is None:
+        return None
+    try:
+        _restore(trial, resumed)
+    except (LookupError, TypeError, ValueError) as error:
+        progress.discard(trial.checkpoint, f"{type(error).__name__}: {error}")
+        return None
+    trial.report.resume(resumed[0].epochs)
+    return resumed
+
+
+def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
+    trainer = trial.start(trial.graph(trial.recipe.batch))
+    assert isinstance(trainer, Resumable)
+    # in the dtypes that they were kept in
+    trainer.restore({name: trial.framework.from_numpy(one) for name, one in resumed[1].items()})
+    return trainer
+
+
+def _begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
+    """A trainer and what is known, where an earlier attempt was; tells again what that told."""
+    if resumed is None:
+        return trial.start(trial.graph(trial.recipe.batch)), Progress(trial.quality)
+    report, so_far = trial.report, resumed[0]
+    for metric, curve in so_far.curves.items():
+        for epoch, value in enumerate(curve, 1):
+            report.point(metric, epoch, value)
+    if so_far.untrained is not None:
+        report.samples("untrained_loss", [so_far.untrained])
+    if so_far.class_counts:
+        _report_classes(report, so_far.class_counts)
+    return _restore(trial, resumed), so_far
+
+
+def _train(trial: Prepared, resumed: Resumed | None) -> None:
+    report, recipe, account = trial.report, trial.recipe, Account(trial.report)
     watch = memory.watch(trial.framework)
     watch.reset_peak()
-    trainer = trial.start(trial.graph(recipe.batch))
+    trainer, so_far = _begin(trial, resumed)
     if trial.source is not None:
         value = modules.fingerprint(trial.fetch(trainer.parameters()))
         report.samples("initial_fingerprint", [value])
-    qualities = []
-    for epoch in range(1, recipe.epochs + 1):
+    for epoch in range(so_far.epochs + 1, recipe.epochs + 1):
         result = _epoch(trial, trainer, epoch)
-        _follow(trial, progress, epoch, result)
+        _follow(trial, so_far, epoch, result)
         with report.pause():
             began = perf_counter()
-            test_loss, quality = _evaluate(trial, trainer, progress, first=epoch == 1)
+            test_loss, quality = _evaluate(trial, trainer, so_far)
             evaluated = perf_counter() - began
         report.point("loss", epoch, test_loss)
         report.point(trial.quality, epoch, quality)
-        progress.account.add(result, evaluated)
+        account.add(result, evaluated)
         if not isfinite(test_loss):
             raise DivergedError(f"the loss on test data is {test_loss} after epoch {epoch}")
-        qualities.append(quality)
-        if recipe.target and not progress.reached and _meets(trial, quality):
-            progress.reached = epoch
-            progress.account.reach()
+        so_far.add(train_loss=result.loss, loss=test_loss, **{trial.quality: quality})
+        if recipe.target and not so_far.reached and _meets(trial, quality):
+            so_far.reached = epoch
+            if not so_far.resumed:
+                account.reach()
             if recipe.target.stop:
                 break
-    if catalog.reports_memory(trial.framework.name, trial.device):
-        report.samples("peak_memory_bytes", [watch.peak()])
-    _conclude(trial, progress, qualities, trial.fetch(trainer.parameters()))
+        if recipe.checkpoint_epochs and not epoch % recipe.checkpoint_epochs:
+            with report.pause():
+                _save(trial, trainer, so_far)
+    # of a resumed training no attempt has seen the whole way
+    if not so_far.resumed:
+        if catalog.reports_memory(trial.framework.name, trial.device):
+            report.samples("peak_memory_bytes", [watch.peak()])
+        account.conclude()
+    _conclude(trial, so_far, trial.fetch(trainer.parameters()))
 
 
-def _follow(trial: Prepared, progress: _Progress, epoch: int, result: Epoch) -> None:
+def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> None:
     """Report what an epoch's steps were, and end the training where they have diverged."""
     report = trial.report
-    if progress.untrained is None:
-        progress.untrained = result.first_loss
+    if so_far.untrained is None:
+        so_far.untrained = result.first_loss
         report.samples("untrained_loss", [result.first_loss])
     report.point("train_loss", epoch, result.loss)
-    if training.diverges(epoch, trial.recipe.epochs, result.loss, progress.untrained):
+    if training.diverges(epoch, trial.recipe.epochs, result.loss, so_far.untrained):
         raise DivergedError(
-            f"the loss is {result.loss:.6g} in epoch {epoch}, and was {progress.untrained:.6g}"
+            f"the loss is {result.loss:.6g} in epoch {epoch}, and was {so_far.untrained:.6g}"
             " before the first step"
         )
-    if epoch <= training.ORDERED_EPOCHS:
-        progress.order.add("order", result.taken)
+    so_far.add_order(result.taken)
     if epoch == 1 and trial.quality in training.CLASSIFIES:
         with report.pause():
             below = trial.graph(1).inputs["label"].below or 0
-            counts = trial.train.count_classes("label", below, result.taken)
-        report.samples("class_counts", counts)
-        report.samples("largest_class_share", [max(counts) / sum(counts)])
+            so_far.class_counts = list(
+                map(int, trial.train.count_classes("label", below, result.taken))
+            )
+        _report_classes(report, so_far.class_counts)
+
+
+def _report_classes(report: Report, counts: Sequence[int]) -> None:
+    report.samples("class_counts", counts)
+    report.samples("largest_class_share", [max(counts) / sum(counts)])
+
+
+def _save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
+    """Write a checkpoint, unless training is over: what is left then takes no time."""
+    if trial.checkpoint is not None and so_far.epochs < trial.recipe.epochs:
+        assert isinstance(trainer, Resumable)
+        progress.save(trial.checkpoint, trial.identity, so_far, trial.fetch(trainer.state()))
 
 
 def _conclude(
     trial: Prepared,
-    progress: _Progress,
-    qualities: Sequence[float],
+    so_far: Progress,
     parameters: Mapping[str, Any],
 ) -> None:
     """Report what a whole training comes to.
@@ -189,28 +245,33 @@ def _conclude(
         TargetError: It was to reach a quality and has not.
     """
     report, target = trial.report, trial.recipe.target
+    qualities = so_far.curves[trial.quality]
     best = min(qualities) if training.is_error(trial.quality) else max(qualities)
     if not (target and target.stop):
         last = qualities[-training.LAST :]
         report.samples(f"final_{trial.quality}", [sum(last) / len(last)])
         report.samples(f"best_{trial.quality}", [best])
-    chosen = predictions.encode(progress.evaluations)
+    chosen = predictions.encode(so_far.evaluations)
     if chosen is not None:
         report.keep(trial.kept, chosen)
     trained = trial.graph(1).trainable or parameters
     report.samples("training_samples", [trial.train.count])
-    report.samples("order_fingerprint", [progress.order.value()])
-    report.samples("test_fingerprint", [progress.test.value()])
+    so_far.close_order()
+    for name, fingerprint in (
+        ("order", so_far.order_fingerprint),
+        ("test", so_far.test_fingerprint),
+    ):
+        assert fingerprint is not None
+        report.samples(f"{name}_fingerprint", [fingerprint])
     report.samples("parameters", [sum(parameters[name].size for name in trained)])
-    progress.account.conclude()
     if target:
-        if progress.reached is None:
+        if so_far.reached is None:
             raise TargetError(
                 f"{trial.quality} {target.value:g} was not reached in {trial.recipe.epochs}"
                 f" epochs; the best was {best:.6g}"
             )
-        report.samples("epochs_to_target", [progress.reached])
-        report.samples("samples_to_target", [progress.reached * trial.steps * trial.recipe.batch])
+        report.samples("epochs_to_target", [so_far.reached])
+        report.samples("samples_to_target", [so_far.reached * trial.steps * trial.recipe.batch])
 
 
 def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
@@ -248,21 +309,21 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     )
 
 
-def _evaluate(
-    trial: Prepared, trainer: Trainer, progress: _Progress, *, first: bool
-) -> tuple[float, float]:
+def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[float, float]:
     """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
-    evaluation = predictions.Evaluation(trial.quality)
-    progress.evaluations.append(evaluation)
+    evaluation, fingerprint = predictions.Evaluation(trial.quality), samplers.Fingerprint()
     total = 0.0
     for indices in _batches(trial.test.count, trial.recipe.batch):
         inputs = trial.test.take(indices)
         *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
         evaluation.add(trial.framework.to_numpy(outputs[0]), inputs, len(indices))
-        if first:
+        if so_far.test_fingerprint is None:
             for name, array in inputs.items():
-                progress.test.add(name, array)
+                fingerprint.add(name, array)
+    if so_far.test_fingerprint is None:
+        so_far.test_fingerprint = fingerprint.value()
+    so_far.evaluations.append(evaluation.rows())
     return total / trial.test.count, evaluation.value()
 
 

@@ -30,6 +30,8 @@ class Prepared:
         kept: Path of the file that keeps what the last evaluations chose.
         source: The file of a user's module, None for a network of the catalogue. The graphs of a
             module have nothing but its inputs, and `parameters` is empty.
+        identity: Says which training this is, of all that a checkpoint could be of.
+        checkpoint: Where it is put, None for nowhere.
     """
 
     framework: Framework
@@ -47,6 +49,8 @@ class Prepared:
     steps: int
     kept: str
     source: Path | None
+    identity: str
+    checkpoint: Path | None
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
         """Arrays as tensors on the device, by their names, in the trial's dtype or another."""

@@ -70,6 +70,26 @@ class Optimizer:
             moved[name] = parameters[name] + change
         return moved
 
+    def state(self) -> dict[str, Any]:
+        """What it keeps, arrays by name, and `steps`, how many were taken."""
+        import numpy
+
+        kept = {
+            f"{name}/{place}": array
+            for name, state in self._states.items()
+            for place, array in enumerate(state)
+        }
+        return {**kept, "steps": numpy.array(self._number)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on as the optimizer would whose `state` this was."""
+        self._number = int(state["steps"])
+        owners = dict.fromkeys(name.rpartition("/")[0] for name in state if name != "steps")
+        self._states = {
+            owner: tuple(state[f"{owner}/{place}"] for place in range(self._slots))
+            for owner in owners
+        }
+
 
 def slots(name: str, numbers: Numbers) -> int:
     """How many arrays the state of a parameter has."""

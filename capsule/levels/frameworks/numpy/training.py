@@ -9,6 +9,7 @@ from ...catalog.training import Numbers
 from ...graphs import reference, statistics
 from ...graphs.graph import Graph
 from ...optimizers import Optimizer
+from ..base import require_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,3 +48,18 @@ class NumpyTrainer:
         """The arrays."""
         moved = (name for one in self._statistics for name in one.names)
         return {name: self._values[name] for name in (*self._graph.trainable, *moved)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays, and those of the optimizer."""
+        kept = {f"optimizer/{name}": array for name, array in self._optimizer.state().items()}
+        return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
+
+    def restore(self, state: Values) -> None:
+        """The arrays in place of those that are there."""
+        for name, array in self.parameters().items():
+            require_shape(name, state[f"parameter/{name}"].shape, array.shape)
+            self._values[name] = state[f"parameter/{name}"]
+        prefix = "optimizer/"
+        self._optimizer.restore(
+            {name[len(prefix) :]: one for name, one in state.items() if name.startswith(prefix)}
+        )

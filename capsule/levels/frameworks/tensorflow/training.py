@@ -16,7 +16,7 @@ from ...catalog.training import Numbers
 from ...graphs import statistics
 from ...graphs.graph import Graph
 from ...optimizers import FORMULAS, State, Step, slots
-from ..base import NativeTensor
+from ..base import NativeTensor, require_shape
 from .operations import Transposed
 from .plan import Plan
 
@@ -73,6 +73,31 @@ class TensorFlowTrainer:
     def parameters(self) -> dict[str, NativeTensor]:
         """The tensors."""
         return {**self._leaves, **self._statistics}
+
+    def state(self) -> dict[str, NativeTensor]:
+        """The tensors, those of the optimizer, and how many steps were taken."""
+        kept = {
+            f"optimizer/{name}/{place}": one
+            for name, state in self._states.items()
+            for place, one in enumerate(state)
+        }
+        return {
+            **{f"parameter/{name}": one for name, one in self.parameters().items()},
+            **kept,
+            "steps": tensorflow.constant(self._number, "int64"),
+        }
+
+    def restore(self, state: Values) -> None:
+        """The tensors in place of those that are there."""
+        for group in (self._leaves, self._statistics):
+            for name, one in group.items():
+                require_shape(name, state[f"parameter/{name}"].shape, one.shape)
+                group[name] = state[f"parameter/{name}"]
+        for name, kept in self._states.items():
+            self._states[name] = tuple(
+                state[f"optimizer/{name}/{place}"] for place in range(len(kept))
+            )
+        self._number = int(state["steps"])
 
     def _wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = tensorflow.function(

@@ -10,7 +10,7 @@ import torch
 from ...catalog.training import Numbers
 from ...graphs import statistics
 from ...graphs.graph import Graph
-from ..base import NativeTensor
+from ..base import NativeTensor, require_shape
 from .networks import Compile, trace
 
 Values = Mapping[str, NativeTensor]
@@ -63,6 +63,31 @@ class TorchTrainer:
     def parameters(self) -> dict[str, NativeTensor]:
         """The leaves, and what calls have changed."""
         return {**self._leaves, **self._statistics}
+
+    def state(self) -> dict[str, NativeTensor]:
+        """The parameters, and what the optimizer's own `state_dict` has of each."""
+        names = tuple(self._leaves)
+        kept = {
+            f"optimizer/{names[place]}/{key}": value
+            for place, entry in self._optimizer.state_dict()["state"].items()
+            for key, value in entry.items()
+            if value is not None
+        }
+        return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
+
+    def restore(self, state: Values) -> None:
+        """Into the tensors that are there, and by `load_state_dict`."""
+        places = {name: place for place, name in enumerate(self._leaves)}
+        kept: dict[int, dict[str, NativeTensor]] = {}
+        for name, tensor in state.items():
+            if name.startswith("optimizer/"):
+                owner, _, key = name[len("optimizer/") :].rpartition("/")
+                kept.setdefault(places[owner], {})[key] = tensor
+        with torch.no_grad():
+            for name, one in self.parameters().items():
+                require_shape(name, state[f"parameter/{name}"].shape, one.shape)
+                one.copy_(state[f"parameter/{name}"])
+        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": kept})
 
 
 def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:

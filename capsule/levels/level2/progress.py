@@ -1,0 +1,160 @@
+"""What is known of a training that is under way, and how the next attempt at it gets to know it."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..catalog import training
+from ..data import checkpoints, samplers
+from ..data.checkpoints import CheckpointError
+
+Rows = tuple[Any, Any]
+
+STATE = "state/"
+"""Before the names of what the trainer keeps."""
+
+
+@dataclass
+class Progress:
+    """What is known of a training so far, whichever attempt trained its first epochs.
+
+    Attributes:
+        quality: Name of the metric.
+        curves: Values of the epochs, by the name of the metric.
+        resumed: How many of them an earlier attempt trained.
+        order: Numbers of the samples as they were taken in the first epochs.
+        order_fingerprint: Of those, once it is known.
+        test_fingerprint: Of what the first evaluation was made with.
+        evaluations: What was due and what was predicted in the last ones, None where that is much.
+        reached: Epoch at which the target was first met.
+        untrained: Loss of the first step.
+        class_counts: How often each class was taken in the first epoch; empty where none is.
+    """
+
+    quality: str
+    curves: dict[str, list[float]] = field(default_factory=dict)
+    resumed: int = 0
+    order: list[Any] = field(default_factory=list)
+    order_fingerprint: int | None = None
+    test_fingerprint: int | None = None
+    evaluations: deque[Rows | None] = field(default_factory=lambda: deque(maxlen=training.LAST))
+    reached: int | None = None
+    untrained: float | None = None
+    class_counts: list[int] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> int:
+        """How many have been trained and evaluated."""
+        return len(self.curves.get(self.quality, ()))
+
+    def add(self, **values: float) -> None:
+        """Append what an epoch came to, by the name of the metric."""
+        for metric, value in values.items():
+            self.curves.setdefault(metric, []).append(value)
+
+    def add_order(self, order: Any) -> None:
+        """Count the samples of the present epoch, where it is one of the first."""
+        if self.epochs < training.ORDERED_EPOCHS:
+            self.order.append(order)
+        if len(self.order) == training.ORDERED_EPOCHS:
+            self.close_order()
+
+    def close_order(self) -> None:
+        """Make the fingerprint of the order, unless it is there; no further epoch counts."""
+        if self.order_fingerprint is None:
+            fingerprint = samplers.Fingerprint()
+            for order in self.order:
+                fingerprint.add("order", order)
+            self.order, self.order_fingerprint = [], fingerprint.value()
+
+
+Resumed = tuple[Progress, dict[str, Any]]
+"""What is known of a training, and its trainer's state: numpy arrays by name."""
+
+
+def save(place: Path, identity: str, progress: Progress, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint.
+
+    Args:
+        place: Of the file.
+        identity: Says of which training it is.
+        progress: After the last epoch.
+        state: What the trainer keeps, numpy arrays by name.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    arrays = {f"{STATE}{name}": array for name, array in state.items()}
+    arrays |= {f"order/{number}": one for number, one in enumerate(progress.order)}
+    for number, rows in enumerate(progress.evaluations):
+        if rows is not None:
+            arrays |= {f"expected/{number}": rows[0], f"chosen/{number}": rows[1]}
+    facts = {
+        "identity": identity,
+        "curves": progress.curves,
+        "order": len(progress.order),
+        "order_fingerprint": progress.order_fingerprint,
+        "test_fingerprint": progress.test_fingerprint,
+        "evaluations": [rows is not None for rows in progress.evaluations],
+        "reached": progress.reached,
+        "untrained": progress.untrained,
+        "class_counts": progress.class_counts,
+    }
+    checkpoints.write(place, facts, arrays)
+
+
+def load(place: Path, identity: str, quality: str) -> Resumed | None:
+    """What an earlier attempt at the same training left, and what its trainer kept.
+
+    A file that is damaged, or of another training, is discarded with a note on standard error.
+
+    Args:
+        place: Of the file, which need not be there.
+        identity: Of this training.
+        quality: Name of its metric.
+    """
+    try:
+        read = checkpoints.read(place)
+        return read and _parse(*read, identity, quality)
+    except CheckpointError as error:
+        discard(place, str(error))
+        return None
+
+
+def discard(place: Path, reason: str) -> None:
+    """Do without a checkpoint, and say why."""
+    sys.stderr.write(f"discarded the checkpoint {place}, training starts anew: {reason}\n")
+
+
+def _parse(
+    facts: Mapping[str, Any], arrays: Mapping[str, Any], identity: str, quality: str
+) -> Resumed:
+    if facts.get("identity") != identity:
+        raise CheckpointError("it is one of another training")
+    try:
+        progress = Progress(
+            quality,
+            curves={str(name): list(map(float, curve)) for name, curve in facts["curves"].items()},
+            order=[arrays[f"order/{number}"] for number in range(facts["order"])],
+            order_fingerprint=facts["order_fingerprint"],
+            test_fingerprint=facts["test_fingerprint"],
+            reached=facts["reached"],
+            untrained=facts["untrained"],
+            class_counts=list(map(int, facts["class_counts"])),
+        )
+        for number, is_kept in enumerate(facts["evaluations"]):
+            names = f"expected/{number}", f"chosen/{number}"
+            rows = (arrays[names[0]], arrays[names[1]]) if is_kept else None
+            progress.evaluations.append(rows)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{type(error).__name__}: {error}") from None
+    progress.resumed = progress.epochs
+    if not progress.epochs:
+        raise CheckpointError("it has no epoch")
+    state = {name[len(STATE) :]: one for name, one in arrays.items() if name.startswith(STATE)}
+    return progress, state

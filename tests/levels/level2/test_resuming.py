@@ -1,0 +1,203 @@
+"""A training killed at any instant goes on from its checkpoint, to the same values."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule.levels.data import checkpoints, generators
+from tests.support.jobs import needs_torch
+from tests.support.trainings import SGD, SMALL
+from tests.support.trials import JOB
+
+ROOT = Path(__file__).parents[3]
+CURVES = ("train_loss", "loss", "accuracy")
+EPOCHS = 5
+Event = dict[str, Any]
+
+NETWORKS = {
+    "numpy": ("lenet", {"side": 12, "classes": 3}, {}),
+    # with normalization by batch, and an optimizer that counts its steps
+    "torch": ("resnet44", {"side": 12, "classes": 3}, {"name": "adamw", "lr": 0.01}),
+}
+
+
+class Training:
+    """A job of one training in a folder, and its attempts."""
+
+    def __init__(self, folder: Path, framework: str, **recipe: Any) -> None:
+        self.folder = folder
+        self.attempts = 0
+        network, sizes, optimizer = NETWORKS[framework]
+        made = {**SMALL, "side": sizes["side"], "channels": 1 if network == "lenet" else 3}
+        data = folder / "glyphs"
+        data.mkdir()
+        generators.write(generators.generate("glyphs", made), data)
+        entry = {
+            "id": "trial",
+            "benchmark": "benchmark",
+            "level": 2,
+            "network": network,
+            "dtype": "float32",
+            "case": "default",
+            "parameters": sizes,
+            "datasets": ["glyphs"],
+            "recipe": {
+                "batch": 30,
+                "epochs": EPOCHS,
+                "optimizer": optimizer or SGD,
+                "schedule": {"name": "cosine"},
+                "checkpoint_epochs": 1,
+                **recipe,
+            },
+        }
+        self.job = {
+            **JOB,
+            "framework": framework,
+            "determinism": "strict",
+            "data": {"glyphs": str(data)},
+            "trials": [entry],
+        }
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / checkpoints.path("benchmark", "default")
+
+    def run(self, *strike: str) -> tuple[list[Event], str]:
+        """One attempt, killed where that is said: the events of its journal, and its words."""
+        self.attempts += 1
+        job, journal = self.folder / "job.json", self.folder / f"{self.attempts}.jsonl"
+        job.write_text(json.dumps(self.job))
+        program = ["tests.support.strike", *strike] if strike else ["capsule.levels", "run"]
+        ended = subprocess.run(
+            [sys.executable, "-m", *program, str(job), str(journal)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == (-9 if strike else 0), ended.stderr
+        return [json.loads(line) for line in journal.read_text().splitlines()], ended.stderr
+
+
+def values(events: list[Event], metric: str) -> list[float]:
+    lines = [one for one in events if one.get("metric") == metric]
+    return [value for line in lines for value in line["values"]]
+
+
+def resumed(events: list[Event]) -> int | None:
+    return next((one["epochs"] for one in events if one["event"] == "resume"), None)
+
+
+STEPS = 3 + 3 * 3  # those that are held to the reference, and those of three epochs
+PLACES = [
+    ("step", STEPS + 2, 3),
+    ("half", 3, 2),
+    ("whole", 3, 2),
+    ("placed", 3, 3),
+]
+
+
+@needs_torch
+@pytest.mark.parametrize("framework", sorted(NETWORKS))
+def test_a_kill_changes_no_value_wherever_it_strikes(framework: str, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    due, _ = Training(whole, framework).run()
+    assert resumed(due) is None
+    training = Training(tmp_path, framework)
+    for where, number, epochs in PLACES if framework == "numpy" else PLACES[:1]:
+        training.run(where, str(number))
+        seen, words = training.run()
+        assert resumed(seen) == epochs, where
+        assert "discarded" not in words
+        for metric in (*CURVES, "final_accuracy", "order_fingerprint", "test_fingerprint"):
+            assert values(seen, metric) == values(due, metric), (where, metric)
+        assert len(values(seen, "epoch_time")) == EPOCHS - epochs
+        assert not training.checkpoint.exists()
+    kept = Path("predictions/benchmark/default.npy")
+    assert (tmp_path / kept).read_bytes() == (whole / kept).read_bytes()
+    assert not [one for one in seen if one.get("wall") and one["metric"] in CURVES]
+
+
+def test_a_training_can_be_killed_again_and_again(tmp_path: Path) -> None:
+    training = Training(tmp_path, "numpy", checkpoint_epochs=2)
+    began = []
+    for strike in (("placed", "1"), ("step", "5"), ("placed", "1"), ()):
+        events, _ = training.run(*strike)
+        began.append(resumed(events))
+    assert began == [None, 2, 2, 4]
+    assert len(values(events, "accuracy")) == EPOCHS
+    assert len(values(events, "epoch_time")) == 1
+
+
+def test_a_resumed_training_says_when_it_reached_its_target_but_not_how_long_that_took(
+    tmp_path: Path,
+) -> None:
+    target = {"value": 0.3, "stop": False}
+    training = Training(tmp_path, "numpy", target=target)
+    training.run("placed", "4")
+    events, _ = training.run()
+    assert values(events, "epochs_to_target")
+    assert not values(events, "time_to_target")
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "half of one": lambda data: data[: len(data) // 2],
+    "a byte changed": lambda data: data[:2000] + bytes([data[2000] ^ 1]) + data[2001:],
+    "nothing": lambda data: b"",
+    "no checkpoint": lambda data: b"\x93NUMPY",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_damaged_checkpoint_is_discarded_with_a_note(name: str, tmp_path: Path) -> None:
+    training = Training(tmp_path, "numpy", epochs=2)
+    training.run("placed", "1")
+    training.checkpoint.write_bytes(BROKEN[name](training.checkpoint.read_bytes()))
+    events, words = training.run()
+    assert resumed(events) is None
+    assert f"discarded the checkpoint {training.checkpoint}" in words
+    assert len(values(events, "epoch_time")) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 18}, {"framework": "torch"}, {"lr": 0.2}],
+    ids=["another seed", "another framework", "another rate"],
+)
+@needs_torch
+def test_a_checkpoint_of_another_training_is_discarded(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    training = Training(tmp_path, "numpy", epochs=2)
+    training.run("placed", "1")
+    recipe = training.job["trials"][0]["recipe"]
+    if "lr" in change:
+        recipe["optimizer"] = {**SGD, **change}
+    else:
+        training.job.update(change)
+    events, words = training.run()
+    assert resumed(events) is None
+    assert "it is one of another training" in words
+
+
+def test_state_that_the_trainer_cannot_take_is_discarded(tmp_path: Path) -> None:
+    training = Training(tmp_path, "numpy", epochs=2)
+    training.run("placed", "1")
+    read = checkpoints.read(training.checkpoint)
+    assert read is not None
+    facts, arrays = read
+    name = next(one for one in arrays if one.startswith("state/parameter/"))
+    for broken in (
+        {**arrays, name: arrays[name][:1]},
+        {k: v for k, v in arrays.items() if k != name},
+    ):
+        checkpoints.write(training.checkpoint, facts, broken)
+        events, words = training.run()
+        assert resumed(events) is None
+        assert "training starts anew" in words
