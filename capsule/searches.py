@@ -40,8 +40,10 @@ def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
                 points[0],
                 metric=path,
                 per=meaning.per,
-                runs=tuple(_runs(benchmark, framework, points)),
-                controls=(),
+                runs=tuple(_runs(benchmark, framework, points, [one.runs for one in points])),
+                controls=tuple(
+                    _runs(benchmark, framework, points, [one.controls for one in points])
+                ),
             ),
         )
 
@@ -65,9 +67,14 @@ def by_study(benchmark: Benchmark, values: Sequence[float | None]) -> list[list[
     return [list(islice(rest, size)) for size in sizes(len(values), benchmark.search.studies)]
 
 
-def _runs(benchmark: Benchmark, framework: str, points: Sequence[MetricRuns]) -> Iterator[Run]:
-    """One run a seed, as points have them."""
-    columns = [{run.seed: run for run in one.runs} for one in points]
+def _runs(
+    benchmark: Benchmark,
+    framework: str,
+    points: Sequence[MetricRuns],
+    runs_of_points: Sequence[Sequence[Run]],
+) -> Iterator[Run]:
+    """One run of the search for each seed under which every point was run."""
+    columns = [{run.seed: run for run in runs} for runs in runs_of_points]
     for seed in sorted(set[int]().union(*columns)):
         runs = [run for column in columns if (run := column.get(seed)) is not None]
         value: float | None = None
@@ -78,6 +85,7 @@ def _runs(benchmark: Benchmark, framework: str, points: Sequence[MetricRuns]) ->
             value = searches.score(by_study(benchmark, values), lower=lower)
             status = "failed" if value is None else "ok"
         trajectories = {run.trajectory for run in runs if run.value is not None}
+        failures = [run.failure for run in runs if run.failure is not None]
         yield Run(
             seed=seed,
             seed_source=runs[0].seed_source,
@@ -86,5 +94,6 @@ def _runs(benchmark: Benchmark, framework: str, points: Sequence[MetricRuns]) ->
             value=value,
             # the same search twice, where every trial of it is
             trajectory=trajectories.pop() if len(trajectories) == 1 else None,
+            failure=failures[0] if status == "failed" and failures else None,
             started=max((run.started for run in runs if run.started is not None), default=None),
         )

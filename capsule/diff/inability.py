@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from capsule import summary
+from capsule.manifest import SCORE, SEARCH
 from capsule.record import Record
 from capsule.summary import MetricRuns, Run
 
@@ -81,7 +82,14 @@ def controls(original: Record, rerun: Record) -> tuple[str, ...]:
     """
     there, here = summary.run_values(original), summary.run_values(rerun)
     trials: dict[str, str] = {}
-    for path in sorted(there.keys() & here.keys()):
+    # what a search has as a whole is told by the trials of its points
+    scores = {
+        f"{one.id}/{SEARCH}/{framework}/{SCORE}"
+        for one in original.manifest.benchmarks
+        if one.search
+        for framework in one.frameworks
+    }
+    for path in sorted((there.keys() & here.keys()) - scores):
         every = here[path]
         fresh = replace(every, runs=tuple(run for run in every.runs if run.seed_source == "fresh"))
         inability = find(there[path], fresh, every)

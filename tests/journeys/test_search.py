@@ -111,6 +111,17 @@ def test_a_search_is_sealed_and_judged_by_its_score(
     assert "the only primary claim is reproduced" in verified.stdout
 
 
+def test_a_search_that_cannot_be_made_here_is_no_evidence_against_it(
+    author: User, stranger: User, searched: Path
+) -> None:
+    verified = stranger.run(
+        *("verify", searched, "--trust", "--allow-host", "--runs", "3"),
+        PATH=f"{fake_python(stranger.home)}:{os.environ['PATH']}",
+    )
+    assert verified.returncode == 3, verified.stdout + verified.stderr
+    assert "no random here" in verified.stdout
+
+
 def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Path) -> None:
     ended = author.run("sweep", "winner", searched, "--seeds", "6", "-o", "winner.json")
     assert ended.returncode == 0, ended.stderr
@@ -126,6 +137,7 @@ def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Pat
     ended = author.run("run", "winner.json", "--output", "winner.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     assert author.run("check", "winner.capsule.zip").returncode == 0
+    assert winner["winner_of"]["capsule"] in author.run("show", "winner.capsule.zip").stdout
     ended = author.run(
         *("run", "--add-seeds", "2", "winner.capsule.zip", "--output", "more.capsule.zip")
     )
@@ -199,3 +211,13 @@ def is_stopped_in_a_trial(pid: int, journal: Path) -> bool:
         return True
     os.kill(pid, signal.SIGCONT)
     return False
+
+
+def fake_python(folder: Path) -> Path:
+    """A folder with a python3 that cannot do what others can."""
+    binaries = folder / "bin"
+    binaries.mkdir()
+    program = binaries / "python3"
+    program.write_text("#!/bin/sh\necho 'ImportError: no random here' >&2\nexit 1\n")
+    program.chmod(0o755)
+    return binaries

@@ -82,6 +82,8 @@ def _subject(record: Record, capsule_id: str | None) -> Iterator[tuple[str, str]
         yield "verifies", record.verifies
     if (before := predecessor_id(record.origin)) is not None:
         yield "made of", before
+    if (winner := record.manifest.winner_of) is not None:
+        yield "winner of", f"{winner.capsule}, its point {winner.point}"
     if record.nonce is not None:
         yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
     for place, value in record.manifest.changed.items():
