@@ -158,6 +158,7 @@ class _Follower(Watch):
         self._done = 0
         self._total = 0
         self._begun = 0
+        self._settling = False
         self._trial = ""
         self._complaint = ""
         self._hashed_at = clock()
@@ -222,7 +223,8 @@ class _Follower(Watch):
 
     def trial(self, trial: str) -> None:
         # attempts are known when their process ends; until then each begun trial but the last ran
-        self._begun += 1
+        self._begun = 1 if self._settling else self._begun + 1
+        self._settling = False
         self._trial = trial
         self._display.move(self._done + self._begun - 1, trial)
 
@@ -234,9 +236,10 @@ class _Follower(Watch):
             self._display.move(self._done + max(0, self._begun - 1), self._trial, line)
 
     def attempt(self, attempt: Attempt) -> None:
-        self._begun = 0
+        # those of one process come one after the other, and what ran there stays counted
+        self._begun, self._settling = max(0, self._begun - 1), True
         self._done += attempt.outcome != "interrupted"
-        self._display.move(self._done, self._trial)
+        self._display.move(self._done + self._begun, self._trial)
         ending = f": {attempt.last_line}" if attempt.last_line else ""
         # one line for a process that took all of its trials along, not one a trial
         complaint = f"{attempt.group} {attempt.reason}{ending}"

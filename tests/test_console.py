@@ -60,6 +60,26 @@ def test_a_log_says_how_long_it_took_and_how_long_it_will(
     assert last == "[3/8] trials have an outcome, 1:00:00 elapsed"
 
 
+def test_what_one_process_ran_stays_counted_when_it_ends(
+    console: Console, clock: Clock, err: StringIO, tmp_path: Path
+) -> None:
+    watch = console.watch(str)
+    watch.begin(tmp_path, 8, 0)
+    for trial in ("a", "b", "c", "d"):
+        watch.trial(trial)
+    for number in range(4):
+        clock.seconds += 60
+        watch.attempt(make_attempt(number, False, False))
+    # a journal that broke off began trials that no attempt is of
+    for trial in ("e", "f", "g"):
+        watch.trial(trial)
+    watch.attempt(make_attempt(5, False, False))
+    clock.seconds += 60
+    watch.trial("h")
+    shown = [line.partition("/")[0] for line in lines(err)[1:]]
+    assert shown == ["[0", "[4", "[4", "[4", "[4", "[5"]
+
+
 def test_a_log_stays_short(console: Console, clock: Clock, err: StringIO, tmp_path: Path) -> None:
     watch = console.watch(str)
     watch.begin(tmp_path, 1000, 0)
