@@ -142,7 +142,7 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     if problems.below(here):
         return None
     metrics = tuple(_metric(name, metric) for name, metric in sorted(raw["metrics"].items()))
-    searched = search.read(raw, cases, metrics, here, problems)
+    searched = search.read(raw, metrics, here, problems)
     return Benchmark(
         id=raw["id"],
         subject=subject,

@@ -30,8 +30,9 @@ from capsule.manifest.model import (
 from capsule.manifest.problems import MOST_SCANNED, Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
 
-# the points of a hundred thousand trials
+# with the points of a hundred thousand trials; without those of searches it is never large
 MOST_BYTES = 1 << 24
+_MOST_LEAN_BYTES = 1 << 18
 MOST_TRIALS = 100_000
 # more than anybody trains beforehand, and within what small generators take (0 to 31328)
 LEAST_SEEDS = 10_000
@@ -130,7 +131,9 @@ def read(
     Raises:
         ManifestError: Everything that is wrong, each with JSON pointer and line.
     """
-    raw = _parse(data, where)
+    raw, points = search.take_points(_parse(data, where))
+    if len(data) > _MOST_LEAN_BYTES < len(json.dumps(raw)):
+        raise _too_large(where)
     problems = Problems()
     raw = _put_right(raw, problems)
     problems.add_violations(raw, "manifest-1")
@@ -140,26 +143,26 @@ def read(
             problems.add(pointer, reason)
         problems.add_violations(raw, "manifest-1")
     benchmarks: tuple[Benchmark, ...] = ()
-    whole = raw
+    drawn = False
     if isinstance(raw, dict):
         rules.check(raw, folder, problems)
         _check_seed_range(raw, problems)
-        whole = raw if subjects is not None else search.draw_all(raw, problems)
-        benchmarks = _benchmarks(whole, folder, subjects, problems)
+        raw, drawn = search.put_points(raw, points, problems, draws=subjects is None)
+        benchmarks = _benchmarks(raw, folder, subjects, problems)
     problems.stop(data.decode(), where)
-    text = data if whole is raw else search.write(whole)
+    text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
         message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
         raise ManifestError(message, where=where, advice="search fewer points")
-    return replace(_manifest(whole, benchmarks, text, folder), changed=dict(changed))
+    return replace(_manifest(raw, benchmarks, text, folder), changed=dict(changed))
 
 
 def _parse(data: bytes, where: str) -> Any:
     if other := foreign.recognize(data):
         what, way_out = other
         raise ManifestError(what, where=where, advice=way_out)
-    if len(data) > MOST_BYTES:
-        raise ManifestError(f"more than {MOST_BYTES} bytes is no manifest", where=where)
+    if len(data) > (MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
+        raise _too_large(where)
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
@@ -168,6 +171,14 @@ def _parse(data: bytes, where: str) -> Any:
             advice = foreign.advise(data)
             raise ManifestError(error.what, where=where, advice=advice) from None
         raise report(refusals, where) from None
+
+
+def _too_large(where: str) -> ManifestError:
+    return ManifestError(
+        f"more than {_MOST_LEAN_BYTES} bytes is no manifest, and with the points of its searches"
+        f" {MOST_BYTES} are the most",
+        where=where,
+    )
 
 
 def _put_right(raw: Any, problems: Problems) -> Any:

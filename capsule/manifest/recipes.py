@@ -109,7 +109,7 @@ def read(
         for name in raw["frameworks"]
     }
     metrics = tuple(map(_metric, facts))
-    searched = search.read(raw, cases, metrics, here, problems)
+    searched = search.read(raw, metrics, here, problems)
     return _benchmark(raw, network, cases, settings, metrics, lacking, searched)
 
 
@@ -161,7 +161,7 @@ def restate(
             problems.add(here, f"the plan does not say how {name} is trained")
         elif not _is_part(planned[name], to_json(made)):
             problems.add(here, f"the plan trains {name} otherwise")
-    searched = search.read(raw, cases, metrics, here, problems)
+    searched = search.read(raw, metrics, here, problems)
     if problems.below(here):
         return None
     return _benchmark(raw, network, cases, settings, metrics, lacking, searched)

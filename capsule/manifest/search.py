@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from capsule.manifest import commands
 from capsule.manifest.kinds import Search
-from capsule.manifest.model import Case, Metric, Scalar
+from capsule.manifest.model import Metric, Scalar
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
@@ -26,6 +26,8 @@ _DIGITS = 6
 """Significant ones of a number that is drawn."""
 _TRIES = 100
 """So often a point is drawn that its study has already, before the space is too small for it."""
+_MOST_NUMBERS = 1_000_000
+"""So many are drawn for one manifest."""
 _NO_CASES = '"cases": []'
 
 
@@ -70,41 +72,80 @@ class _Axis(NamedTuple):
             return [*numbers]
         return list(dict.fromkeys(round(number) for number in numbers))
 
-    def holds(self, value: Scalar) -> bool:
+    def holds(self, value: Any) -> bool:
         """Whether it may be this value."""
         if self.values:
-            return any(_same(value, one) for one in self.values)
+            # true is 1 to Python, and no number to JSON
+            return any(value == one and isinstance(value, bool) == isinstance(one, bool)
+                       for one in self.values)  # fmt: skip
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         return self.low <= value <= self.high and (not self.whole or value % 1 == 0)
 
 
-def draw_all(raw: Raw, problems: Problems) -> Raw:
-    """A manifest with the points of its searches written out where that was not done before.
+def take_points(raw: Any) -> tuple[Any, dict[int, Any]]:
+    """A document without the points of its searches, and these by the place of the benchmark.
 
-    Args:
-        raw: It, of which what is right fits the schema; the same where nothing is to be drawn.
-        problems: Knows what is wrong, and collects why a search cannot be drawn.
+    They are nearly all of a large manifest, and `put_points` checks them a hundred times as fast as
+    a schema is held against them.
     """
-    entries = raw.get("benchmarks")
+    entries = raw.get("benchmarks") if isinstance(raw, dict) else None
     if not isinstance(entries, list):
-        return raw
-    drawn = [
-        _with_points(entry, f"/benchmarks/{index}", problems) for index, entry in enumerate(entries)
+        return raw, {}
+    points = {
+        place: entry["cases"]
+        for place, entry in enumerate(entries)
+        if isinstance(entry, dict) and "search" in entry and "cases" in entry
+    }
+    if not points:
+        return raw, {}
+    lean = [
+        {name: value for name, value in entry.items() if name != "cases"}
+        if place in points
+        else entry
+        for place, entry in enumerate(entries)
     ]
-    if all(one is entry for one, entry in zip(drawn, entries, strict=True)):
-        return raw
-    return {**raw, "benchmarks": drawn}
+    return {**raw, "benchmarks": lean}, points
 
 
-def read(
-    raw: Raw, cases: Sequence[Case], metrics: Sequence[Metric], here: str, problems: Problems
-) -> Search | None:
-    """The search of an entry, held against its cases; None where it has none, or a wrong one.
+def put_points(
+    raw: Raw, points: Mapping[int, Any], problems: Problems, *, draws: bool
+) -> tuple[Raw, bool]:
+    """A manifest with the points of its searches, and whether any were drawn.
 
     Args:
-        raw: The entry, which fits the schema.
-        cases: As they were drawn.
+        raw: It without them, of which what is right fits the schema.
+        points: Those that are written, from `take_points`.
+        problems: Knows what is wrong, and collects what is wrong with points.
+        draws: Whether those that are not written are drawn.
+    """
+    entries = list(raw["benchmarks"]) if isinstance(raw.get("benchmarks"), list) else []
+    drawn = False
+    left = _MOST_NUMBERS
+    for place, entry in enumerate(entries):
+        here = f"/benchmarks/{place}"
+        if not isinstance(entry, dict) or "search" not in entry or problems.below(here):
+            continue
+        axes = _axes(entry["search"], entry, f"{here}/search", problems)
+        if problems.below(here):
+            continue
+        cases = points.get(place)
+        if place in points:
+            if fault := _fault(entry["search"], axes, cases):
+                problems.add(f"{here}/cases", f"{fault}: leave cases out, and they are drawn")
+        elif draws:
+            cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
+        if cases is not None:
+            left -= len(cases) * len(axes)
+            entries[place] = {**entry, "cases": cases}
+    return ({**raw, "benchmarks": entries} if entries else raw), drawn
+
+
+def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> Search | None:
+    """The search of an entry; None where it has none, or a wrong one.
+
+    Args:
+        raw: The entry, with points that are those of the search.
         metrics: What each trial yields.
         here: JSON pointer of the entry.
         problems: Collects what is wrong.
@@ -116,7 +157,6 @@ def read(
         message = "its points are not written down; in a capsule they stand in cases"
         problems.add(place, message)
         return None
-    axes = _axes(search, raw, place, problems)
     known = {metric.name: metric for metric in metrics}
     metric = known.get(search["metric"])
     if metric is None:
@@ -126,11 +166,7 @@ def read(
         problems.add(f"{place}/metric", f"{metric.name} has no better or worse: no trial is best")
     if problems.below(here):
         return None
-    studies = int(search.get("studies", STUDIES))
-    if fault := _fault(search, axes, studies, cases):
-        problems.add(f"{here}/cases", f"{fault}: leave cases out, and they are drawn")
-        return None
-    return Search(metric=search["metric"], method=search["method"], studies=studies)
+    return Search(metric=search["metric"], method=search["method"], studies=_studies(search))
 
 
 def write(raw: Raw) -> bytes:
@@ -148,23 +184,42 @@ def _lines(cases: Sequence[Raw]) -> str:
     return f'"cases": [\n{lines}\n      ]'
 
 
-def _with_points(entry: Any, here: str, problems: Problems) -> Any:
-    if not isinstance(entry, dict) or "search" not in entry or "cases" in entry:
-        return entry
+def _studies(search: Raw) -> int:
+    return int(search.get("studies", STUDIES))
+
+
+def _draw(
+    search: Raw, axes: Mapping[str, _Axis], most: int, here: str, problems: Problems
+) -> list[dict[str, Scalar]] | None:
+    """The points as cases, or None after noting why there are none.
+
+    Args:
+        search: Fits the schema.
+        axes: Its.
+        most: So many numbers at most.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
+    commands.check_parameters(axes, f"{here}/space", problems)
+    count = _count(search, axes)
     if problems.below(here):
-        return entry
-    search, place = entry["search"], f"{here}/search"
-    commands.check_parameters(search["space"], f"{place}/space", problems)
-    axes = _axes(search, entry, place, problems)
-    if problems.below(place):
-        return entry
-    studies = int(search.get("studies", STUDIES))
-    points = _points(search, axes, studies, place, problems)
+        return None
+    if count > commands.MOST_CASES or count * len(axes) > most:
+        message = f"at most {commands.MOST_CASES} points of {most} numbers together are drawn"
+        problems.add(here, message)
+        return None
+    points = _points(search, axes, _studies(search), here, problems)
     if points is None:
-        return entry
+        return None
     names = _names([len(study) for study in points])
-    together = itertools.chain(*points)
-    return {**entry, "cases": [{"name": next(names), **point} for point in together]}
+    return [{"name": next(names), **point} for point in itertools.chain(*points)]
+
+
+def _count(search: Raw, axes: Mapping[str, _Axis]) -> int:
+    """How many points there are in all studies."""
+    if search["method"] != "grid":
+        return int(search["points"]) * _studies(search)
+    return math.prod(len(axis.grid()) for axis in axes.values())
 
 
 def _points(
@@ -175,10 +230,6 @@ def _points(
     if search["method"] == "grid":
         return _grid(axes, studies, seed, here, problems)
     count = int(search["points"])
-    if count * studies > commands.MOST_CASES:
-        message = f"{studies} studies of {count} points are more than {commands.MOST_CASES} cases"
-        problems.add(f"{here}/points", message)
-        return None
     drawn = []
     for study in range(studies):
         shares = _halton if search["method"] == "halton" else _uniform
@@ -238,9 +289,8 @@ def _grid(
 
     columns = [axis.grid() for axis in axes.values()]
     count = math.prod(map(len, columns))
-    if not studies <= count <= commands.MOST_CASES:
-        message = f"makes {count} points; {studies} studies take {studies} to {commands.MOST_CASES}"
-        problems.add(f"{here}/space", message)
+    if count < studies:
+        problems.add(f"{here}/space", f"makes {count} points, too few for {studies} studies")
         return None
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*columns)]
     order = numpy.random.default_rng(seed).permutation(count).tolist()
@@ -264,23 +314,24 @@ def _names(counts: Sequence[int]) -> Iterator[str]:
             yield f"s{study:0{of_study}}-p{point:0{digits}}"
 
 
-def _fault(
-    search: Raw, axes: Mapping[str, _Axis], studies: int, cases: Sequence[Case]
-) -> str | None:
+def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
     """Why these are no points that the search may have drawn."""
-    due = int(search.get("points", 0)) * studies
-    if search["method"] == "grid":
-        due = math.prod(len(axis.grid()) for axis in axes.values())
-    if len(cases) != due:
-        return f"{len(cases)} points are written, and {due} are due"
+    due, studies = _count(search, axes), _studies(search)
+    if not isinstance(cases, list) or len(cases) != due or not studies <= due:
+        there = f"{len(cases)} points are" if isinstance(cases, list) else "something else is"
+        return f"{there} written, and {due} in {studies} studies are due"
+    if due > commands.MOST_CASES:
+        return f"{due} points are more than {commands.MOST_CASES}"
+    fields = {"name", *axes}
     for case, name in zip(cases, _names(sizes(due, studies)), strict=True):
-        if case.name != name:
-            return f"{quote(case.name)} stands where {name} is due"
-        if case.parameters.keys() != axes.keys():
+        if not isinstance(case, dict) or case.get("name") != name:
+            there = case.get("name") if isinstance(case, dict) else case
+            return f"{quote(there)} stands where {name} is due"
+        if case.keys() != fields:
             return f"{name} has other parameters than the space"
         for parameter, axis in axes.items():
-            if not axis.holds(case.parameters[parameter]):
-                value = quote(case.parameters[parameter])
+            if not axis.holds(case[parameter]):
+                value = quote(case[parameter])
                 return f"{parameter} of {name} is {value}, which the space does not hold"
     return None
 
@@ -316,7 +367,7 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
 
 
 def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
-    if any(_same(one, other) for one, other in itertools.combinations(values, 2)):
+    if len({(isinstance(one, bool), one) for one in values}) < len(values):
         return "a value stands here twice"
     if numbers_only and any(isinstance(one, bool | str) for one in values):
         return "what a training varies are numbers"
@@ -336,8 +387,3 @@ def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     if not is_grid and "count" in raw:
         return "count belongs to grids: of a range any number is drawn"
     return None
-
-
-def _same(one: Scalar, other: Scalar) -> bool:
-    # true is 1 to Python, and no number to JSON
-    return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -155,7 +155,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
     drawn = read(whole(entry, seeds=[1]))
     assert len(only(drawn).cases) == 100_000
     entry["search"] |= {"points": 20_001}
-    assert "5 studies of 20001 points are more than 100000 cases" in complaint(whole(entry))
+    assert "at most 100000 points of" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_wrong_search_is_told(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"space": {"lr": {"from": 0.1, "to": 1}}}, "with the count of those"),
-        ({"space": {"lr": [0.1, 0.2]}}, "makes 2 points; 3 studies take 3 to 100000"),
+        ({"space": {"lr": [0.1, 0.2]}}, "makes 2 points, too few for 3 studies"),
     ],
 )
 def test_a_wrong_grid_is_told(change: dict[str, Any], message: str) -> None:
@@ -212,15 +212,42 @@ def test_written_points_are_held_to_the_space(
 ) -> None:
     raw = json.loads(searched().source)
     raw["benchmarks"][0]["cases"][path[0]][path[1]] = value
-    if path[1] == "epochs":
-        message = "epochs is 1.5, not a whole number"
     assert message in complaint(json.dumps(raw).encode())
 
 
 def test_a_point_that_is_missing_is_told() -> None:
     raw = json.loads(searched().source)
     raw["benchmarks"][0]["cases"].pop()
-    assert "63 points are written, and 64 are due" in complaint(json.dumps(raw).encode())
+    assert "63 points are written, and 64 in 4 studies are due" in complaint(
+        json.dumps(raw).encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "points", [[], {}, None, [1] * 15, [{"name": "s1-p1"}] * 15, [[]] * 100_001, "points"]
+)
+def test_anything_else_in_place_of_points_is_told(points: Any) -> None:
+    assert "/benchmarks/0/cases: " in complaint(whole({**COMMAND, "cases": points}))
+
+
+def test_what_is_large_without_points_is_no_manifest() -> None:
+    many = [{**COMMAND, "id": f"tiny-{number}"} for number in range(1000)]
+    data = json.dumps({**WHOLE, "benchmarks": many}).encode()
+    assert "more than 262144 bytes is no manifest" in complaint(data)
+    assert "more than 262144 bytes is no manifest" in complaint(whole(COMMAND) + b" " * (1 << 24))
+
+
+def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
+    space = {f"x{number}": {"from": 0, "to": 1} for number in range(100)}
+    entry = {**COMMAND, "command": ["true"]}
+    entry["search"] = {**COMMAND["search"], "points": 3334, "space": space}
+    assert "points of 1000000 numbers together are drawn" in complaint(whole(entry))
+    entry["search"] = {
+        "method": "grid",
+        "metric": "loss",
+        "space": {name: [1, 2, 3] for name in space},
+    }
+    assert "at most 100000 points of" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
