@@ -325,8 +325,8 @@ def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
     fields = {"name", *axes}
     for case, name in zip(cases, _names(sizes(due, studies)), strict=True):
         if not isinstance(case, dict) or case.get("name") != name:
-            there = case.get("name") if isinstance(case, dict) else case
-            return f"{quote(there)} stands where {name} is due"
+            written = case.get("name") if isinstance(case, dict) else case
+            return f"{quote(written)} stands where {name} is due"
         if case.keys() != fields:
             return f"{name} has other parameters than the space"
         for parameter, axis in axes.items():
