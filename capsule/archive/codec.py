@@ -56,6 +56,15 @@ def documents(record: Record) -> dict[str, bytes]:
     Raises:
         ValueError: A number is NaN or infinite where JSON has no word for it.
     """
+    return state(record) | {METRICS: b"".join(metrics(record))}
+
+
+def state(record: Record) -> dict[str, bytes]:
+    """The same without `results/metrics.json`, which follows from the others.
+
+    Raises:
+        ValueError: As `documents`.
+    """
     contents = {
         MANIFEST: record.manifest.source,
         RECORD: pretty(_record_json(record)),
@@ -66,7 +75,6 @@ def documents(record: Record) -> dict[str, bytes]:
         IMAGE: pretty(_image_json(record)),
         SAMPLES: b"".join(map(lines.write_samples, record.samples)),
         ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
-        METRICS: b"".join(metrics(record)),
     }
     return contents | _image_documents(record.image)
 

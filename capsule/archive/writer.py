@@ -99,7 +99,7 @@ def rehearse(record: Record) -> None:
     """
     budget, where = limits.Budget(), "the record"
     try:
-        documents = codec.documents(record) | predecessors.documents(record)
+        documents = codec.state(record) | predecessors.documents(record)
 
         def load(name: str) -> Iterator[bytes]:
             return iter((documents[name],))

@@ -76,6 +76,7 @@ class _Reader:
         self._ranks = ranks
         self._current: str | None = None
         self._series: dict[str, OpenSeries] = {}
+        self._due: frozenset[str] = frozenset()
         self.hello: JsonObject = {}
         self.reports: dict[str, TrialReport] = {}
 
@@ -114,6 +115,8 @@ class _Reader:
         if trial in self.reports or self._current is not None:
             raise Defect(f"begins {trial} out of order")
         self._current, self._series = trial, {}
+        begun = self._trials[trial]
+        self._due = frozenset(metric.name for metric in begun.benchmark.due(begun.framework))
         self.reports[trial] = TrialReport(trial=trial)
 
     def _under_way(self, event: JsonObject) -> Trial:
@@ -133,10 +136,9 @@ class _Reader:
         self.reports[trial.id] = replace(report, resumed_after=epochs)
 
     def _append(self, event: JsonObject) -> None:
-        trial = self._under_way(event)
+        self._under_way(event)
         name = event.get("metric")
-        due = {metric.name for metric in trial.benchmark.due(trial.framework)}
-        if not isinstance(name, str) or name not in due:
+        if not isinstance(name, str) or name not in self._due:
             raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
         self._series.setdefault(name, OpenSeries(name, self._rank)).take(event)
 
