@@ -253,7 +253,8 @@ def _benchmarks(
     _check_bounds(raw, right, problems)
     _check_winner(raw, right, problems)
     _alone(raw, right, problems)
-    closed.check_runs(rules.entries(raw, "benchmarks"), len(raw.get("seeds", ())), problems)
+    if not problems.below("/seeds"):
+        closed.check_runs(rules.entries(raw, "benchmarks"), len(raw.get("seeds", ())), problems)
     return right
 
 

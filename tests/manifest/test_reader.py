@@ -219,7 +219,7 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
         "  line 6, /benchmarks/0/operator: unknown operator \"gem\"; did you mean 'gemm'?",
         '  line 8, /wong: unknown field "wong"; there are: $schema, name, title, authors, license, '
         "paper, image, resources, seeds, seed_range, determinism, datasets, benchmarks, claims, "
-        "mutable",
+        "mutable, winner_of",
     ]
 
 
