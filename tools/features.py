@@ -100,7 +100,7 @@ ROWS = (
         "the same, and DeepBench's 107 and 75 for inference, on any device",
         ("levels/operators/test_catalog::test_deepbench_is_whole",)),
     Row("0", "reference operators", "18 in Python; a loss without its softmax",
-        "37, forward and backward, in more bits than the dtype",
+        "38, forward and backward, in more bits than the dtype",
         ("levels/operators/test_reference::test_formulas_and_derivatives_agree_with_torch",
          "levels/test_deep500_mistakes::test_the_loss_has_its_softmax")),
     Row("1", "ONNX import, losses added to the graph", "fails on what torch exports today; "

@@ -66,6 +66,33 @@ GOLDEN: list[tuple[str, dict[str, int], str]] = [
         "sha256:36e4c2e8e9d6486d2ba5c5eccb0d4c3e0a7481d3662252a92facb1c00a90401c",
     ),
     (
+        "scenes",
+        {},
+        "sha256:4daf11ec95b2754ce2013fb0641e4cd5ecce732aed086495d6dc469b7f9d1b6e",
+    ),
+    (
+        "scenes",
+        {
+            "samples": 9,
+            "test_samples": 5,
+            "channels": 2,
+            "side": 12,
+            "classes": 3,
+            "seed": 4294967295,
+        },
+        "sha256:a9e9b0969a6d754d310560169597b2efe7981466c0d4f6c4dab260b20fd7b0d2",
+    ),
+    (
+        "jets",
+        {},
+        "sha256:ca31e7a9f830aed86cb2db320ad7c804f263a735413ea108b6640ace961d4fa6",
+    ),
+    (
+        "jets",
+        {"samples": 9, "test_samples": 5, "side": 17, "seed": 4294967295},
+        "sha256:d5164c044c7dd00a0b2eb926dbd31d757e03c091f5728fb35b6fa5931ac0c683",
+    ),
+    (
         "markov",
         {},
         "sha256:b295db8c255b8b00a41b87c34205440662de5f75df579d67f84ee42ef027edfd",
@@ -135,8 +162,8 @@ def test_the_same_bytes_without_the_vector_instructions_of_this_cpu() -> None:
 
 def test_generators_use_only_what_every_cpu_computes_alike() -> None:
     # these move elements, or compute with whole numbers
-    allowed = {"arange", "asarray", "empty", "full", "load", "minimum", "random", "roll", "where"}
-    allowed |= {"float32", "float64", "int64", "uint64"}
+    allowed = {"arange", "asarray", "empty", "full", "load", "maximum", "minimum", "random"}
+    allowed |= {"roll", "where", "float32", "float64", "int64", "uint64"}
     for path in map(inspect.getfile, (generators, tasks, words)):
         for node in ast.walk(ast.parse(Path(path).read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -187,8 +214,8 @@ def test_another_seed_makes_other_data(name: str) -> None:
         (
             "blobs",
             {},
-            "no generator 'blobs'; there are gaussian-blobs, glyphs, universe, storms, markov,"
-            " regression",
+            "no generator 'blobs'; there are gaussian-blobs, glyphs, scenes, jets, universe,"
+            " storms, markov, regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
         ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),
@@ -291,6 +318,33 @@ def test_two_tokens_before_say_more_than_one() -> None:
     # 3 of 4, and where the rest is the same token by chance
     assert 0.74 < shares[0] < 0.82
     assert shares[1] < 0.6
+
+
+def test_scenes_show_each_class_in_a_quarter_of_them() -> None:
+    made = generators.generate("scenes", {"samples": 400, "test_samples": 1, "classes": 6})
+    images, target = made["image"], made["target"]
+    assert set(target.ravel()) == {0, 1}
+    assert abs(target.mean(0) - 0.25).max() < 0.08
+    # where a class is shown the mean image is another one
+    for number in range(6):
+        shown = target[:, number] == 1
+        apart = images[shown].mean(0) - images[~shown].mean(0)
+        assert abs(apart).mean() > 1.2 * 3 * (2 / numpy.pi) ** 0.5 * (1 / 100 + 1 / 300) ** 0.5
+
+
+def test_jets_of_two_axes_are_wider_and_of_the_same_energy() -> None:
+    made = generators.generate("jets", {"samples": 600, "test_samples": 1})
+    count, label = made["image"][:, 2], made["label"]
+    assert set(label) == {0, 1}
+    assert (count.sum((1, 2)) == 24).all()
+    energy = made["image"][:, :2].sum((1, 2, 3))
+    assert abs(energy[label == 1].mean() / energy[label == 0].mean() - 1) < 0.05
+    row, column = numpy.indices(count.shape[1:])
+    spread = sum(
+        (count * place**2).sum((1, 2)) / 24 - ((count * place).sum((1, 2)) / 24) ** 2
+        for place in (row, column)
+    )
+    assert spread[label == 1].mean() > 1.5 * spread[label == 0].mean()
 
 
 def test_storms_stand_out_of_their_background() -> None:

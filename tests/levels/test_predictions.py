@@ -7,6 +7,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from capsule.levels.data import predictions
 from capsule.levels.data.generators import npy_header
@@ -19,7 +20,7 @@ def evaluate(quality: str, outputs: Any, due: Any, samples: int, batch: int) -> 
     """In batches, of which the last may be smaller."""
     evaluation = Evaluation(quality)
     rows = len(outputs) // samples
-    name = "target" if quality == "mean_absolute_error" else "label"
+    name = "label" if quality in ("accuracy", "mean_iou", "auc") else "target"
     per = len(due) // samples
     for start in range(0, samples, batch):
         end = min(start + batch, samples)
@@ -34,13 +35,24 @@ def make(quality: str, samples: int, seed: int, classes: int) -> tuple[Any, Any]
     if quality == "mean_absolute_error":
         outputs, due = random.normal(size=(2, samples, 4))
         return outputs.astype("float32"), due.astype("float32")
+    if quality == "mean_average_precision":
+        # halves, so that some are equal
+        scores = random.integers(0, 5, (samples, 4)) / 2
+        due = random.integers(0, 2, (samples, 4))
+        due[0, 0] = 1
+        return scores.astype("float32"), due.astype("float32")
+    if quality == "auc":
+        scores = random.integers(0, 5, (samples, 2)) / 2
+        return scores.astype("float32"), numpy.arange(samples) % 2
     scores = random.normal(size=(3 * samples, classes)).astype("float32")
     return scores, random.integers(0, classes, 3 * samples)
 
 
 @given(
-    st.sampled_from(["accuracy", "mean_absolute_error", "mean_iou"]),
-    SIZES,
+    st.sampled_from(
+        ["accuracy", "mean_absolute_error", "mean_iou", "auc", "mean_average_precision"]
+    ),
+    st.integers(2, 6),
     SIZES,
     st.integers(1, 3),
     st.integers(0, 999),
@@ -58,7 +70,8 @@ def test_its_qualities_are_those_that_were_reported(
     data = encode([one.rows() for one in evaluations])
     assert data is not None
     array = decode(data)
-    assert array.shape == (1 + count, samples, 4 if quality == "mean_absolute_error" else 3)
+    width = {"mean_absolute_error": 4, "mean_average_precision": 4, "auc": 1}.get(quality, 3)
+    assert array.shape == (1 + count, samples, width)
     assert (array[0].reshape(-1) == due.reshape(-1)).all()
     assert qualities(quality, array) == pytest.approx([one.value() for one in evaluations])
 
@@ -102,3 +115,70 @@ def test_other_bytes_are_refused_or_are_an_array(noise: bytes, place: int, cut: 
 def test_a_shape_is_held_to_the_bytes_that_are_there(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="not what its shape says"):
         decode(npy_header("|u1", shape))
+
+
+@given(st.integers(2, 40), st.integers(1, 5), st.integers(1, 9), st.integers(0, 999))
+def test_ranks_are_judged_as_others_define_them(
+    samples: int, classes: int, steps: int, seed: int
+) -> None:
+    """Pair by pair, and threshold by threshold, with ties."""
+    random = numpy.random.default_rng(seed)
+    scores = random.integers(0, steps, (samples, classes)).astype("float32")
+    due = (random.random((samples, classes)) < 0.4).astype("float32")
+    due[0] = 1
+    precisions = [average_precision(scores[:, one], due[:, one]) for one in range(classes)]
+    value = evaluate("mean_average_precision", scores, due, samples, 7).value()
+    assert value == pytest.approx(sum(precisions) / classes, rel=1e-12)
+    label = (due[:, 0] == 1).astype("int64")
+    label[1] = 0
+    both = numpy.stack([0 * scores[:, 0], scores[:, 0]], axis=1)
+    value = evaluate("auc", both, label, samples, 7).value()
+    high, low = scores[label == 1, 0], scores[label == 0, 0]
+    wins = (high[:, None] > low).sum() + 0.5 * (high[:, None] == low).sum()
+    assert value == pytest.approx(wins / (len(high) * len(low)), rel=1e-15)
+    # scipy's U is of the same ranks
+    statistic = stats.mannwhitneyu(high, low).statistic
+    assert value == pytest.approx(statistic / (len(high) * len(low)), rel=1e-12)
+
+
+def average_precision(scores: Any, due: Any) -> float:
+    """The area below steps of precision over recall, one for each score as a threshold."""
+    area, before, due = 0.0, 0.0, due.astype("float64")
+    for threshold in sorted(set(scores), reverse=True):
+        taken = scores >= threshold
+        recall = due[taken].sum() / due.sum()
+        area += (recall - before) * due[taken].mean()
+        before = recall
+    return area
+
+
+def test_ranks_of_nothing_are_refused() -> None:
+    scores = numpy.zeros((3, 2), "float32")
+    with pytest.raises(ValueError, match="all of one class"):
+        evaluate("auc", scores, numpy.ones(3, "int64"), 3, 2).value()
+    with pytest.raises(ValueError, match="no class is due"):
+        evaluate("mean_average_precision", scores, scores, 3, 2).value()
+    scores[1] = numpy.nan
+    assert numpy.isnan(evaluate("auc", scores, numpy.arange(3) % 2, 3, 2).value())
+    due = numpy.ones((3, 2), "float32")
+    assert numpy.isnan(evaluate("mean_average_precision", scores, due, 3, 2).value())
+
+
+def test_scores_of_more_samples_than_are_kept_are_judged_all_the_same() -> None:
+    count = predictions.MOST_VALUES + 8
+    scores = numpy.stack([numpy.zeros(count), numpy.arange(count)], axis=1).astype("float32")
+    evaluation = evaluate(
+        "auc", scores, (numpy.arange(count) >= count // 2).astype(int), count, 4096
+    )
+    assert evaluation.value() == 1.0
+    assert encode([evaluation.rows()]) is None
+
+
+def test_what_was_due_of_ranks_is_0_or_1() -> None:
+    data = encode([evaluate("auc", numpy.eye(2, dtype="float32"), numpy.arange(2), 2, 2).rows()])
+    assert data is not None
+    array = decode(data).copy()
+    assert qualities("auc", array) == [1.0]
+    array[0] = 0.5
+    with pytest.raises(ValueError, match="not 0 or 1"):
+        qualities("auc", array)

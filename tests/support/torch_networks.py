@@ -34,6 +34,14 @@ class _LeNet(nn.Sequential):
         )
 
 
+def _hepcnn(sizes: Sizes) -> nn.Module:
+    width, layers = sizes["width"], list[nn.Module]()
+    for unit, before in enumerate((sizes["channels"], width, width, width, width)):
+        pool = nn.AdaptiveAvgPool2d(1) if unit == 4 else nn.MaxPool2d(2)
+        layers += [nn.Conv2d(before, width, 3, padding=1), nn.ReLU(), pool]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width, 2))
+
+
 class _AlexNet(nn.Sequential):
     def __init__(self, sizes: Sizes) -> None:
         side = (sizes["side"] - 7) // 4 + 1
@@ -115,30 +123,32 @@ def _imagenet(counts: Sequence[int], expansion: int) -> Callable[[Sizes], nn.Mod
     return make
 
 
+def _multilabel(sizes: Sizes) -> nn.Module:
+    width, blocks = sizes["width"], sizes["blocks"]
+    stem = [*_normed(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    counts = (blocks,) * 4 if blocks else (3, 4, 6, 3)
+    widths = [width * 2**stage for stage in range(4)]
+    return _ResNet(stem, widths, counts, 4, sizes["classes"])
+
+
 def _resnet44(sizes: Sizes) -> nn.Module:
     return _ResNet([*_normed(3, 16, 3), nn.ReLU()], (16, 32, 64), (7, 7, 7), 1, sizes["classes"])
 
 
-class _ResNet9(nn.Module):
-    """As Page writes it, with convolutions, pooling and blocks in its order."""
+def _layer(before: int, after: int) -> nn.Module:
+    return nn.Sequential(*_normed(before, after, 3), nn.ReLU())
 
+
+class _ResNet9(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        width = sizes["width"]
-        self.prep = self._layer(3, width)
-        self.layer1 = self._layer(width, 2 * width)
-        self.block1 = self._pair(2 * width)
-        self.layer2 = self._layer(2 * width, 4 * width)
-        self.layer3 = self._layer(4 * width, 8 * width)
-        self.block3 = self._pair(8 * width)
-        self.linear = nn.Linear(8 * width, sizes["classes"], bias=False)
-
-    @staticmethod
-    def _layer(before: int, after: int) -> nn.Sequential:
-        return nn.Sequential(*_normed(before, after, 3), nn.ReLU())
-
-    def _pair(self, width: int) -> nn.Sequential:
-        return nn.Sequential(self._layer(width, width), self._layer(width, width))
+        two, four, eight = (factor * sizes["width"] for factor in (2, 4, 8))
+        self.prep = _layer(3, sizes["width"])
+        self.layer1 = _layer(sizes["width"], two)
+        self.block1 = nn.Sequential(_layer(two, two), _layer(two, two))
+        self.layer2, self.layer3 = _layer(two, four), _layer(four, eight)
+        self.block3 = nn.Sequential(_layer(eight, eight), _layer(eight, eight))
+        self.linear = nn.Linear(eight, sizes["classes"], bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = functional.max_pool2d(self.layer1(self.prep(x)), 2)
@@ -339,6 +349,8 @@ MODELS: dict[str, Callable[[Sizes], nn.Module]] = {
     "resnet18": _imagenet((2, 2, 2, 2), 1),
     "resnet44": _resnet44,
     "resnet50": _imagenet((3, 4, 6, 3), 4),
+    "multilabel": _multilabel,
+    "hepcnn": _hepcnn,
     "unet": _UNet,
     "cosmoflow": _CosmoFlow,
     "deepcam": _DeepCam,
@@ -367,7 +379,9 @@ def results(
     logits = model(first)
     if logits.ndim == 4:
         logits = logits.permute(0, 2, 3, 1).flatten(0, 2)
-    if labels.is_floating_point():
+    if graph.name == "multilabel":
+        loss = functional.binary_cross_entropy_with_logits(logits, labels.to(dtype))
+    elif labels.is_floating_point():
         loss = functional.mse_loss(logits, labels.to(dtype))
     elif graph.name == "deepcam":
         shares = numpy.array([0.986267818390377, 0.0004578708870701058, 0.01327431072255291])

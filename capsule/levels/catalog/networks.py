@@ -89,6 +89,20 @@ _NETWORKS = (
         paper={"batch": 32},
     ),
     _network(
+        "multilabel",
+        "residual",
+        {"side": (224, 32), "classes": (80, 1), "width": (64, 1), "blocks": (0, 0)},
+        quick={"batch": 2, "side": 64, "classes": 10, "width": 8, "blocks": 1},
+        paper={"batch": 32},
+    ),
+    _network(
+        "hepcnn",
+        "convolutional",
+        {"side": (224, 16), "channels": (3, 1), "width": (128, 1)},
+        quick={"batch": 4, "side": 32, "width": 8},
+        paper={"batch": 8},
+    ),
+    _network(
         "unet",
         "unet",
         {"side": (256, 16), "width": (64, 1), "classes": (2, 2)},

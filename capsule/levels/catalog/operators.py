@@ -261,6 +261,7 @@ _OPERATORS = (
         quick=((64, 100), (16, 1_000), *_points("rows columns weighted", [(1_000, 3, 1)])),
         transformer=((4096, 32_000),),
     ),
+    _operator("sigmoid_cross_entropy", "n", module="losses", quick=((10_000,),)),
     _operator("mean_squared_error", "n", module="losses", quick=((10_000,),)),
     _operator(
         "attention",

@@ -75,11 +75,14 @@ QUALITY = {
     "transformer": "accuracy",
     "cosmoflow": "mean_absolute_error",
     "deepcam": "mean_iou",
+    "multilabel": "mean_average_precision",
+    "hepcnn": "auc",
 }
 """By network what says how good it is on data that it was not trained on."""
 
 _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
     "cosmoflow": lambda _: 4,
+    "multilabel": lambda sizes: sizes["classes"],
     "deepcam": lambda sizes: sizes["height"] * sizes["width"],
     "transformer": lambda sizes: sizes["length"],
     "unet": lambda sizes: sizes["side"] ** 2,

@@ -235,6 +235,33 @@ GENERATORS: dict[str, Generator] = {
             tasks.glyphs,
         ),
         Generator(
+            "scenes",
+            "images that show some of several pictures: image float32 (samples, channels, side,"
+            " side) and target float32 (samples, classes), 0 or 1, the same as test_image and"
+            " test_target",
+            (
+                Parameter("samples", 1_000, 1, 2**24),
+                Parameter("test_samples", 500, 1, 2**24),
+                Parameter("side", 32, 12, 2**10),
+                Parameter("classes", 10, 1, 2**12),
+                Parameter("channels", 3, 1, 2**10),
+                _SEED,
+            ),
+            tasks.scenes,
+        ),
+        Generator(
+            "jets",
+            "energy of particles around one axis or two: image float32 (samples, 3, side, side) and"
+            " label int64, 1 for two axes, the same as test_image and test_label",
+            (
+                Parameter("samples", 1_000, 1, 2**24),
+                Parameter("test_samples", 500, 1, 2**24),
+                Parameter("side", 32, 16, 2**10),
+                _SEED,
+            ),
+            tasks.jets,
+        ),
+        Generator(
             "universe",
             "fields with four hidden numbers: volume float32 (samples, 4, side, side, side) and"
             " target float32 (samples, 4), the same as test_volume and test_target",

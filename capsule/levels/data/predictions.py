@@ -38,7 +38,7 @@ class Evaluation:
 
     def __init__(self, quality: str) -> None:
         """With nothing added yet; `quality` is a value of `catalog.training.QUALITY`."""
-        self._quality = quality
+        self._quality, self._ranks = quality, quality in _RANKED
         self._sums: Any = 0
         self._expected: list[Any] = []
         self._chosen: list[Any] = []
@@ -54,23 +54,34 @@ class Evaluation:
         """
         chosen = _choose(self._quality, outputs).reshape(samples, -1)
         due = inputs[_DUE[self._quality]].reshape(samples, -1).astype(chosen.dtype)
-        self._sums = self._sums + _COUNTS[self._quality](chosen, due)
+        if not self._ranks:
+            self._sums = self._sums + _COUNTS[self._quality](chosen, due)
         self._values += chosen.size
-        if self._values <= MOST_VALUES:
+        if self._ranks or self._values <= MOST_VALUES:
             self._chosen.append(chosen)
             self._expected.append(due)
         else:
             self._chosen, self._expected = [], []
 
     def value(self) -> float:
-        """The quality over all that was added."""
+        """The quality over all that was added.
+
+        Raises:
+            ValueError: It is one of ranks, and nothing or everything was due.
+        """
+        if self._ranks:
+            import numpy
+
+            return _RANKED[self._quality](
+                numpy.concatenate(self._chosen), numpy.concatenate(self._expected)
+            )
         return float(self._sums[0] / self._sums[1])
 
     def rows(self) -> tuple[Any, Any] | None:
         """What was due and what was chosen, (samples, N) each; None where that is too much."""
         import numpy
 
-        if not self._chosen:
+        if not self._chosen or self._values > MOST_VALUES:
             return None
         return numpy.concatenate(self._expected), numpy.concatenate(self._chosen)
 
@@ -79,7 +90,7 @@ def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
     """The file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
 
     An array in NumPy's format: what was due, then what each evaluation chose, (1 + evaluations,
-    samples, N): classes as whole numbers, or the outputs themselves where they are numbers.
+    samples, N): classes as whole numbers, or outputs or scores where the quality is made of those.
 
     Args:
         rows: What `Evaluation.rows` says of each.
@@ -127,16 +138,25 @@ def qualities(quality: str, array: Any) -> list[float]:
     Raises:
         ValueError: The file is not one of this quality.
     """
-    if (array.dtype.kind == "f") != (quality == "mean_absolute_error"):
+    if (array.dtype.kind == "f") != (quality in _OF_REALS):
         raise ValueError(f"it holds {array.dtype}, and no {quality} is made of that")
     due, *chosen = array
+    if quality in _RANKED:
+        if not ((due == 0) | (due == 1)).all():
+            raise ValueError(f"what was due is not 0 or 1, and {quality} is made of that")
+        return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
     return [float(one[0] / one[1]) for one in sums]
 
 
 def _choose(quality: str, outputs: Any) -> Any:
-    """Outputs themselves, or the class with the largest score along axis 1, the first of equals."""
-    if quality == "mean_absolute_error":
+    """Outputs themselves, or the class with the largest score along axis 1, the first of equals.
+
+    The score of two classes is how much more the second one has.
+    """
+    if quality == "auc":
+        return outputs[:, 1] - outputs[:, 0]
+    if quality in _OF_REALS:
         return outputs
     classes = outputs.shape[1]
     kind = "|u1" if classes <= 1 << 8 else "<u2" if classes <= 1 << 16 else "<u4"
@@ -174,7 +194,64 @@ def _sum_overlaps(chosen: Any, due: Any) -> Any:
     return numpy.array([overlaps.sum() / _MAP_CLASSES, len(due)])
 
 
-_DUE = {"accuracy": "label", "mean_absolute_error": "target", "mean_iou": "label"}
+def _area(scores: Any, due: Any) -> float:
+    """How often a sample that is due has a higher score than one that is not, ties counted half.
+
+    The area under the receiver operating characteristic (Hanley and McNeil, Radiology 143, 1982),
+    from whole numbers alone. NaN where a score is.
+    """
+    import numpy
+
+    if numpy.isnan(scores).any():
+        return float("nan")
+    is_due = due.reshape(-1) == 1
+    high, low = scores.reshape(-1)[is_due], numpy.sort(scores.reshape(-1)[~is_due])
+    if not high.size or not low.size:
+        raise ValueError("the samples are all of one class, and there is no auc of that")
+    twice = int(low.searchsorted(high, "left").sum()) + int(low.searchsorted(high, "right").sum())
+    return float(twice / (2 * high.size * low.size))
+
+
+def _mean_average_precision(scores: Any, due: Any) -> float:
+    """The mean over classes of average precision, without classes that are never due.
+
+    Precision at each score that occurs, weighted by the recall that is gained there, samples of one
+    score together and nothing interpolated (scikit-learn). NaN where a score is.
+
+    Args:
+        scores: (samples, classes).
+        due: 0 or 1, likewise.
+    """
+    import numpy
+
+    if numpy.isnan(scores).any():
+        return float("nan")
+    values = []
+    for column, is_due in zip(scores.T, due.T == 1):
+        if not is_due.any():
+            continue
+        order = numpy.argsort(-column, kind="stable")
+        ordered = column[order]
+        last = numpy.append(ordered[1:] != ordered[:-1], True)
+        right = numpy.cumsum(is_due[order])[last]
+        taken = numpy.flatnonzero(last) + 1
+        gained = numpy.diff(right, prepend=0)
+        values.append(float((right / taken * gained).sum()) / int(right[-1]))
+    if not values:
+        raise ValueError("no class is due, and there is no mean_average_precision of that")
+    return sum(values) / len(values)
+
+
+_OF_REALS = ("mean_absolute_error", "auc", "mean_average_precision")
+"""Qualities that are made of outputs or scores, and not of classes."""
+
+_DUE = {
+    "accuracy": "label",
+    "mean_absolute_error": "target",
+    "mean_iou": "label",
+    "auc": "label",
+    "mean_average_precision": "target",
+}
 """Input of the graph that says what is due."""
 
 _COUNTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -182,3 +259,10 @@ _COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     "mean_absolute_error": _sum_distances,
     "mean_iou": _sum_overlaps,
 }
+"""What a quality is the quotient of, batch by batch."""
+
+_RANKED: dict[str, Callable[[Any, Any], float]] = {
+    "auc": _area,
+    "mean_average_precision": _mean_average_precision,
+}
+"""Qualities of all samples together."""

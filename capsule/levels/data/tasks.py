@@ -14,6 +14,7 @@ Arrays = dict[str, Any]
 
 _SHIFT = 2
 _CHANNELS = 16
+_PARTICLES = 24
 
 
 def glyphs(
@@ -45,6 +46,76 @@ def glyphs(
         image = shown + 3 * noise.reshape(count, channels, side, side)
         arrays[f"{prefix}image"] = image.astype(numpy.float32)
         arrays[f"{prefix}label"] = y
+    return arrays
+
+
+def scenes(
+    samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
+) -> Arrays:
+    """Images that show some of several smooth random pictures, each one in about four, shifted and
+    dimmed by itself, in noise that is three times as strong as one.
+    """
+    import numpy
+
+    label = f"capsule-scenes-1\n{seed}\n"
+    coarse = normals(f"{label}pictures", classes * channels * 36).reshape(-1, 6, 6)
+    wide = side + 2 * _SHIFT
+    pictures = _enlarge(coarse, wide).reshape(classes, channels, wide, wide)
+    every = numpy.arange(channels)[:, None, None]
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), ("test_", test_samples)):
+        drawn = words(f"{label}{prefix}shown", count * classes).reshape(count, classes)
+        shown = drawn >> numpy.uint64(62) == 0
+        moves = words(f"{label}{prefix}shift", 2 * count * classes).reshape(2, count, classes)
+        down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
+        bright = 0.5 + fractions(f"{label}{prefix}bright", count * classes, "float32")
+        strength = bright.reshape(count, classes) * shown
+        noise = normals(f"{label}{prefix}noise", count * channels * side * side)
+        image = 3 * noise.reshape(count, channels, side, side)
+        for number in range(classes):
+            rows = down[:, number, None, None, None] + numpy.arange(side)[:, None]
+            columns = right[:, number, None, None, None] + numpy.arange(side)
+            picture = pictures[number][every, rows, columns]
+            image = image + picture * strength[:, number, None, None, None]
+        arrays[f"{prefix}image"] = image.astype(numpy.float32)
+        arrays[f"{prefix}target"] = shown.astype(numpy.float32)
+    return arrays
+
+
+def jets(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
+    """Sprays of particles that deposit energy around one axis, or around two at some distance: the
+    shape of a search for decays in a detector, with nothing of its physics. The channels are energy
+    in two layers of a calorimeter, and how many particles there are.
+    """
+    import numpy
+
+    label = f"capsule-jets-1\n{seed}\n"
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), ("test_", test_samples)):
+        is_signal = words(f"{label}{prefix}label", count) % numpy.uint64(2) == 1
+        drawn = words(f"{label}{prefix}axes", 4 * count).reshape(4, count)
+        # the axis lies in the middle half; a second one up to a quarter of the side beside it
+        places = (drawn[:2] % numpy.uint64(side // 2)).astype(numpy.int64) + side // 4
+        apart = (drawn[2:] % numpy.uint64(side // 2 + 1)).astype(numpy.int64) - side // 4
+        image = numpy.full((count, 3, side, side), 0.0)
+        event = numpy.arange(count)
+        for number in range(_PARTICLES):
+            spread = words(f"{label}{prefix}particle {number}", 6 * count).reshape(6, count)
+            energy = fractions(f"{label}{prefix}energy {number}", count, "float32")
+            energy = 4 * energy * energy
+            # the sum of two even draws: most particles lie near the axis
+            offsets = (spread[:4] % numpy.uint64(side // 8 + 1)).astype(numpy.int64)
+            second = is_signal & (spread[4] % numpy.uint64(2) == 1)
+            row = places[0] + apart[0] * second + offsets[0] - offsets[1]
+            column = places[1] + apart[1] * second + offsets[2] - offsets[3]
+            row, column = (
+                numpy.minimum(numpy.maximum(place, 0), side - 1) for place in (row, column)
+            )
+            layer = (spread[5] % numpy.uint64(2)).astype(numpy.int64)
+            image[event, layer, row, column] = image[event, layer, row, column] + energy
+            image[event, 2, row, column] = image[event, 2, row, column] + 1
+        arrays[f"{prefix}image"] = image.astype(numpy.float32)
+        arrays[f"{prefix}label"] = is_signal.astype(numpy.int64)
     return arrays
 
 

@@ -227,6 +227,10 @@ class Builder(Draft):
         how = {"weighted": int(weights is not None)}
         return self.node("softmax_cross_entropy", operands, {**sizes, **how})
 
+    def sigmoid_cross_entropy(self, x: str, y: str) -> str:
+        """The mean loss of logits, each against a target from 0 to 1 of its own; a scalar."""
+        return self.node("sigmoid_cross_entropy", (x, y), {"n": prod(self.shape(x))})
+
     def mean_squared_error(self, a: str, b: str) -> str:
         """The mean of (a - b)**2; a scalar."""
         return self.node("mean_squared_error", (a, b), {"n": prod(self.shape(a))})

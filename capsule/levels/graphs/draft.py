@@ -140,7 +140,7 @@ class Draft:
             sizes = catalog.OPERATORS[operator].complete(sizes)
         shapes = [self.shape(value) for value in inputs]
         due = [tensor.shape for tensor in formula.tensors(sizes).values()]
-        flat = operator in _ANY_SHAPE or operator == "mean_squared_error"
+        flat = operator in (*_ANY_SHAPE, "mean_squared_error", "sigmoid_cross_entropy")
         same = (
             [(prod(shape),) for shape in shapes] == due and len(set(shapes)) == 1
             if flat

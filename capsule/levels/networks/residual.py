@@ -1,5 +1,5 @@
 """Residual networks: ResNet-18, ResNet-50 and ResNet-44 (He, Zhang, Ren and Sun, CVPR 2016), and
-the ResNet-9 with which CIFAR-10 is trained in seconds.
+the ResNet-9 with which CIFAR-10 is trained in seconds; and one for images of several classes.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ def resnet44(g: Builder, sizes: Mapping[str, int]) -> Graph:
     return _head(g, x, classes)
 
 
+def multilabel(g: Builder, sizes: Mapping[str, int]) -> Graph:
+    """ResNet-50 with a logit for each class, any number of which an image may show.
+
+    `blocks` 0 stands for its 3, 4, 6 and 3 bottlenecks, a number for so many in each stage; `width`
+    is that of the first stage: 23,671,952 parameters with 80 classes. The loss is binary cross
+    entropy, the mean over all classes.
+    """
+    blocks = sizes["blocks"]
+    counts = (blocks,) * 4 if blocks else (3, 4, 6, 3)
+    logits = _logits(g, _trunk(g, sizes, _bottleneck, counts, sizes["width"]), sizes["classes"])
+    target = g.input("target", g.shape(logits))
+    return g.graph([logits], loss=g.sigmoid_cross_entropy(logits, target))
+
+
 def resnet9(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """ResNet-9 for CIFAR-10 on one GPU (Page, "How to train your ResNet", myrtle.ai, 2018), which
     won the training time of DAWNBench: 6,573,120 parameters with width 64 and 10 classes.
@@ -60,13 +74,19 @@ def resnet9(g: Builder, sizes: Mapping[str, int]) -> Graph:
 
 
 def _imagenet(g: Builder, sizes: Mapping[str, int], block: Block, counts: tuple[int, ...]) -> Graph:
-    batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
-    x = g.input("image", (batch, 3, side, side))
-    x = g.relu(_convolve(g, x, 64, 7, stride=2))
+    return _head(g, _trunk(g, sizes, block, counts, 64), sizes["classes"])
+
+
+def _trunk(
+    g: Builder, sizes: Mapping[str, int], block: Block, counts: tuple[int, ...], width: int
+) -> str:
+    side = sizes["side"]
+    x = g.input("image", (sizes["batch"], 3, side, side))
+    x = g.relu(_convolve(g, x, width, 7, stride=2))
     x = g.max_pool2d(x, 3, stride=2, padding=1)
     for stage, count in enumerate(counts):
-        x = _stage(g, x, block, 64 * 2**stage, count, 1 if stage == 0 else 2)
-    return _head(g, x, classes)
+        x = _stage(g, x, block, width * 2**stage, count, 1 if stage == 0 else 2)
+    return x
 
 
 def _stage(g: Builder, x: str, block: Block, channels: int, count: int, stride: int) -> str:
@@ -103,7 +123,17 @@ def _convolve(g: Builder, x: str, channels: int, window: int, stride: int = 1) -
 
 
 def _head(g: Builder, x: str, classes: int) -> Graph:
-    return classify(g, g.linear(g.flat(g.global_average_pool(x)), classes))
+    return classify(g, _logits(g, x, classes))
 
 
-NETWORKS = {"resnet9": resnet9, "resnet18": resnet18, "resnet44": resnet44, "resnet50": resnet50}
+def _logits(g: Builder, x: str, classes: int) -> str:
+    return g.linear(g.flat(g.global_average_pool(x)), classes)
+
+
+NETWORKS = {
+    "resnet9": resnet9,
+    "resnet18": resnet18,
+    "resnet44": resnet44,
+    "resnet50": resnet50,
+    "multilabel": multilabel,
+}

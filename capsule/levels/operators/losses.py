@@ -92,6 +92,49 @@ class SoftmaxCrossEntropy(_Loss):
         return sizes["rows"] * (5 * sizes["columns"] + 2 + sizes["weighted"])
 
 
+class SigmoidCrossEntropy(_Loss):
+    """Mean over n elements of -(y log s(x) + (1 - y) log(1 - s(x))), the sigmoid s included.
+
+    x is n logits in (-8, 8), y are n targets in (0, 1). No exponential of a positive number is
+    taken, so no logit overflows. Sums and products may be stored in the dtype, in the order of
+    torch, (1 - y) x - log s(x), or of TensorFlow, max(x, 0) - x y + log(1 + exp(-|x|)). FLOPs: 9
+    per element.
+    """
+
+    name = "sigmoid_cross_entropy"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Logits and targets."""
+        return {
+            "x": Tensor((sizes["n"],), -8.0, 16.0),
+            "y": Tensor((sizes["n"],), 0.0, gradient=False),
+        }
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
+        """The formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 + exp(-|x|))."""
+        x, y = inputs
+        negative = c.value(x) < 0
+        decay = c.store(_decay(c, x))
+        below = c.select(lambda array: array * negative, x)
+        log_sigmoid = c.store(below - c.store(c.log(decay + 1)))
+        linear = c.store(c.store(x) - c.store(x * y))
+        return c.store(_scalar(c, c.total(c.store(linear - log_sigmoid)) / sizes["n"]))
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
+        """(s(x) - y) G / n."""
+        x, y = inputs
+        positive = c.value(x) >= 0
+        decay = c.store(_decay(c, x))
+        above = c.select(lambda array: array * ~positive, decay) + positive
+        sigmoid = c.store(above / (decay + 1))
+        share = c.store(c.store(upstream / sizes["n"]))
+        return (c.store(c.store(sigmoid * share) - c.store(y * share)),)
+
+    def flops(self, sizes: Sizes) -> int:
+        """See the class."""
+        return 9 * sizes["n"]
+
+
 class MeanSquaredError(_Loss):
     """Mean of (a - b)**2 over n elements. FLOPs: 3 per element."""
 
@@ -131,6 +174,11 @@ def _log_softmax(c: Calculator, x: Any) -> Any:
     return c.store(shifted - c.log(c.total(c.exp(shifted), 1)))
 
 
+def _decay(c: Calculator, x: Any) -> Any:
+    """exp(-|x|)."""
+    return c.exp(c.select(lambda array: -abs(array), x))
+
+
 def _pick(matrix: Any, labels: Any) -> Any:
     import numpy
 
@@ -151,5 +199,10 @@ def _scalar(c: Calculator, x: Any) -> Any:
 
 OPERATORS = {
     operator.name: operator
-    for operator in (CrossEntropy(), SoftmaxCrossEntropy(), MeanSquaredError())
+    for operator in (
+        CrossEntropy(),
+        SoftmaxCrossEntropy(),
+        SigmoidCrossEntropy(),
+        MeanSquaredError(),
+    )
 }

@@ -32,7 +32,7 @@ def train(path: Path, folder: Path, *, whole: bool) -> Values:
         recipe["target"] = {"value": value, "stop": False}
     else:
         recipe["epochs"] = 1
-        data.update(samples=recipe["batch"], test_samples=2)
+        data.update(samples=recipe["batch"], test_samples=8)
     generators.write(generators.generate(data.pop("generator"), data), folder)
     torch = frameworks.load("torch", "cpu", 1, "default")
     sizes = benchmark.get("cases", [{}])[0]

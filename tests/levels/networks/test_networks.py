@@ -49,6 +49,8 @@ def count_trained(graph: Graph) -> int:
         ("resnet18", {}, 11_689_512),
         ("resnet44", {}, 661_338),
         ("resnet50", {}, 25_557_032),
+        ("multilabel", {}, 23_671_952),
+        ("hepcnn", {}, 594_178),
         ("unet", {}, 31_030_658),
         ("cosmoflow", {}, 8_907_556),
         ("deepcam", {}, 56_454_720),

@@ -25,6 +25,8 @@ SMALL = {
     "resnet18": {"batch": 2, "side": 64, "classes": 10},
     "resnet44": {"batch": 2, "side": 16},
     "resnet50": {"batch": 2, "side": 64, "classes": 10},
+    "multilabel": {"batch": 3, "side": 32, "classes": 5, "width": 4, "blocks": 1},
+    "hepcnn": {"batch": 2, "side": 32, "width": 4},
     "unet": {"batch": 2, "side": 32, "width": 8},
     "cosmoflow": {"batch": 2, "side": 16, "width": 4},
     "deepcam": {"batch": 2, "height": 48, "width": 32, "divisor": 16, "middle": 2},
@@ -61,7 +63,7 @@ def test_graph_and_reference_agree_with_autograd(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
-    "name", ["lenet", "resnet44", "unet", "cosmoflow", "deepcam", "transformer"]
+    "name", ["lenet", "resnet44", "multilabel", "unet", "cosmoflow", "deepcam", "transformer"]
 )
 def test_torch_stays_within_the_bounds(name: str, dtype: str) -> None:
     import torch

@@ -60,6 +60,7 @@ def test_every_case_has_shapes_work_and_traffic(name: str) -> None:
         ),
         ("embedding", {"rows": 100, "width": 8, "count": 3}, 0, 3 * (64 + 8)),
         ("softmax_cross_entropy", {"rows": 2, "columns": 5}, 54, 40 + 16 + 4),
+        ("sigmoid_cross_entropy", {"n": 10}, 90, 80 + 4),
     ],
 )
 def test_work_and_traffic_are_counted_by_hand(

@@ -118,6 +118,10 @@ def _softmax_cross_entropy(x: Any, labels: Any, *weights: Any) -> Any:
     return tensorflow.reduce_mean(losses)
 
 
+def _sigmoid_cross_entropy(x: Any, y: Any) -> Any:
+    return tensorflow.reduce_mean(tensorflow.nn.sigmoid_cross_entropy_with_logits(y, x))
+
+
 def _mean_squared_error(a: Any, b: Any) -> Any:
     return tensorflow.reduce_mean(tensorflow.math.squared_difference(a, b))
 
@@ -172,6 +176,7 @@ OPERATIONS: dict[str, Chooser] = {
     "softmax": _plain(tensorflow.nn.softmax),
     "cross_entropy": _plain(_cross_entropy),
     "softmax_cross_entropy": _plain(_softmax_cross_entropy),
+    "sigmoid_cross_entropy": _plain(_sigmoid_cross_entropy),
     "mean_squared_error": _plain(_mean_squared_error),
     "attention": _attention,
     "embedding": _plain(tensorflow.nn.embedding_lookup),

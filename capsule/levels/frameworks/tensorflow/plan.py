@@ -21,7 +21,7 @@ from .operators import OPERATIONS
 
 _ANY_ORDER = (
     *("relu", "leaky_relu", "sigmoid", "tanh", "gelu", "sum", "dropout"),
-    "mean_squared_error",
+    *("mean_squared_error", "sigmoid_cross_entropy"),
 )
 """Operations on elements in equal places."""
 

@@ -191,6 +191,7 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "softmax": _along(torch.softmax),
     "cross_entropy": _cross_entropy,
     "softmax_cross_entropy": _softmax_cross_entropy,
+    "sigmoid_cross_entropy": _plain(functional.binary_cross_entropy_with_logits),
     "mean_squared_error": _plain(functional.mse_loss),
     "attention": _attention,
     "embedding": lambda sizes, table, index: (functional.embedding, (index, table)),  # noqa: ARG005

@@ -134,6 +134,21 @@ def _softmax_cross_entropy(sizes: Sizes) -> Graph:
     return Graph((loss, node("ReduceMean", ["losses"], ["o0"], keepdims=0)))
 
 
+def _sigmoid_cross_entropy(sizes: Sizes) -> Graph:  # noqa: ARG001
+    return Graph(
+        (
+            node("Relu", ["i0"], ["above"]),
+            node("Mul", ["i0", "i1"], ["products"]),
+            node("Sub", ["above", "products"], ["linear"]),
+            node("Abs", ["i0"], ["sizes"]),
+            node("Neg", ["sizes"], ["below"]),
+            node("Softplus", ["below"], ["rest"]),
+            node("Add", ["linear", "rest"], ["losses"]),
+            node("ReduceMean", ["losses"], ["o0"], keepdims=0),
+        )
+    )
+
+
 def _attention(sizes: Sizes) -> Graph:
     return Graph((node("Attention", ["i0", "i1", "i2"], ["o0"], is_causal=sizes["causal"]),))
 
@@ -192,6 +207,7 @@ OPERATIONS: dict[str, Chooser] = {
     "softmax": _one("Softmax", axis=1),
     "cross_entropy": _cross_entropy,
     "softmax_cross_entropy": _softmax_cross_entropy,
+    "sigmoid_cross_entropy": _sigmoid_cross_entropy,
     "mean_squared_error": _mean_squared_error,
     "attention": _attention,
     "embedding": _one("Gather", 2, axis=0),
