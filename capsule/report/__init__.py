@@ -19,6 +19,8 @@
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
     report.evidence_to_json(quotations, id)  those lines as a JSON value
     report.staged_to_json(staged, command)  what was brought here as a JSON value
+    report.samples_to_csv(record)      every value as comma-separated values
+    report.draw_figure(record, metric, suffix)  a picture of metrics
     report.failure(record, path)       the error that tells of a new record's failed attempts
     report.explain_tryout(tryout)      the error that tells of a trial that was not kept
 
@@ -31,7 +33,9 @@ from capsule.report.documents.preview import preview_to_json
 from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
 from capsule.report.documents.staged import staged_to_json
+from capsule.report.documents.table import samples_to_csv
 from capsule.report.documents.tryout import tryout_to_json
+from capsule.report.figures import draw_figure
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
@@ -45,6 +49,7 @@ from capsule.report.terminal.verdicts import draw_several, draw_verdict
 
 __all__ = [
     "draw_evidence",
+    "draw_figure",
     "draw_findings",
     "draw_inventory",
     "draw_preview",
@@ -61,6 +66,7 @@ __all__ = [
     "failure",
     "preview_to_json",
     "record_to_json",
+    "samples_to_csv",
     "several_to_json",
     "staged_to_json",
     "tryout_to_json",

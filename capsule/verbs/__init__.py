@@ -6,7 +6,7 @@
     pair     pair                     machine   inventory, doctor, site
     diff     diff
     data     data hash, generate      image     image resolve, build
-    sweep    sweep show, winner
+    sweep    sweep show, winner       export    export csv, figure
 
 Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
 where that is all it needs, and prints what comes back. A module is imported when its verb is typed,
@@ -31,6 +31,7 @@ TABLE: Mapping[str, str] = {
     "diff": "judge the claims of one capsule by the runs of others",
     "check": "check a capsule's integrity and form; executes nothing",
     "show": "show what a capsule holds",
+    "export": "write a capsule's numbers as CSV, or draw them",
     "sweep": "show what a search gave, or run its winner again",
     "init": "write a manifest to start from",
     "lint": "check a manifest, and say what its number of seeds can confirm",

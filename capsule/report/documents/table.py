@@ -1,0 +1,43 @@
+"""Every value of a capsule as comma-separated values, RFC 4180 but for the ends of lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from capsule.record import Record, Samples
+
+_COLUMNS = (
+    *("metric", "trial", "attempt", "outcome", "rank", "seed", "seed_source", "index", "warmup"),
+    *("step", "wall_seconds", "active_seconds", "value", "unit"),
+)
+
+
+def samples_to_csv(record: Record) -> Iterator[str]:
+    """The rows, one a value in the order in which it was measured, below one of names.
+
+    `warmup` is 1 for values that count for nothing. Numbers are written so that they are read
+    again as they are; what a metric does not have is empty.
+    """
+    attempts = {(one.trial, one.attempt): one for one in record.attempts}
+    yield ",".join(_COLUMNS)
+    for samples in record.samples:
+        attempt = attempts[samples.trial, samples.attempt]
+        before = (samples.metric, samples.trial, samples.attempt, attempt.outcome, samples.rank)
+        seed = (samples.seed, attempt.seed_source)
+        for index, value in enumerate(samples.values):
+            counts = int(index < samples.warmup)
+            row = (*before, *seed, index, counts, *_places(samples, index), value, samples.unit)
+            yield _line(row)
+
+
+def _places(samples: Samples, index: int) -> tuple[float | None, ...]:
+    columns = (samples.steps, samples.wall, samples.active)
+    return tuple(None if column is None else column[index] for column in columns)
+
+
+def _line(row: tuple[object, ...]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(row)
+    return stream.getvalue()

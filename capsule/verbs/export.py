@@ -1,0 +1,118 @@
+"""`capsule export csv`, `export figure`: a capsule's numbers for other programs and for papers."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.collector import pause_collector
+from capsule.errors import UsageError
+from capsule.verbs import located, verb
+from capsule.verbs.verb import Family, Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvArguments:
+    """What was typed after `export csv`."""
+
+    capsule: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureArguments:
+    """What was typed after `export figure`."""
+
+    capsule: str
+    metric: str
+    output: Path
+    id: str | None = None
+
+
+def _add_csv(parser: ArgumentParser) -> None:
+    parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
+    located.add_id(parser, "it")
+
+
+def _add_figure(parser: ArgumentParser) -> None:
+    _add_csv(parser)
+    parser.add_argument(
+        "metric",
+        metavar="METRIC",
+        help="a path such as train/default/torch/loss; * stands for one whole segment",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the picture to write: .svg, .pdf or .png",
+    )
+
+
+def _csv(arguments: CsvArguments, console: Console) -> int:
+    from capsule import reading, report
+
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
+        for row in report.samples_to_csv(capsule.record):
+            console.data(row)
+    return 0
+
+
+def _figure(arguments: FigureArguments, console: Console) -> int:
+    from capsule import reading, report
+
+    output = arguments.output
+    if output.exists():
+        raise UsageError("it is there already", where=str(output))
+    with (
+        located.locate(arguments.capsule, arguments.id, console) as place,
+        reading.read(place.path, place.id) as capsule,
+    ):
+        picture = report.draw_figure(capsule.record, arguments.metric, output.suffix)
+    try:
+        with output.open("xb") as stream:
+            stream.write(picture)
+    except FileExistsError:
+        raise UsageError("it is there already", where=str(output)) from None
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from None
+    console.data(str(output))
+    return 0
+
+
+_EXAMPLES = (
+    "capsule export csv a.capsule.zip > samples.csv",
+    "capsule export figure a.capsule.zip 'train/*/torch/loss' -o loss.svg",
+)
+
+EXPORT = Family(
+    name="export",
+    examples=_EXAMPLES,
+    verbs=(
+        Verb(
+            name="csv",
+            examples=_EXAMPLES[:1],
+            purpose="print every value of every metric as comma-separated values",
+            one="capsule",
+            add=_add_csv,
+            act=pause_collector()(verb.door(CsvArguments, _csv)),
+        ),
+        Verb(
+            name="figure",
+            examples=_EXAMPLES[1:],
+            purpose="draw a metric: curves over its steps, or a box of the values of its runs",
+            add=_add_figure,
+            act=pause_collector()(verb.door(FigureArguments, _figure)),
+        ),
+    ),
+)
