@@ -190,7 +190,11 @@ ROWS = (
         "and OpenFold are left out",
         ("journeys/test_full_size::test_a_full_recipe_is_valid_and_says_what_is_missing",
          "journeys/test_training::test_a_mini_is_a_whole_recipe")),
-    Row("2", "CSV, box plot, loss plot", "the CSV writer fails", "not there yet"),
+    Row("2", "CSV, box plot, loss plot", "the CSV writer fails",
+        "`capsule export csv` has every value with seed and step; `capsule export figure` draws "
+        "curves of runs with their mean, and boxes of their values",
+        ("journeys/test_export::test_every_value_is_a_row_that_reads_as_it_was_measured",
+         "journeys/test_export::test_curves_and_boxes_are_pictures_that_are_the_same_again")),
     Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
         "0's gradient, the neighbours are not D-PSGD",
         "not there yet"),

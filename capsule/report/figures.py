@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".svg", ".pdf", ".png")
 # told apart by as many colours as matplotlib has
 _MOST = 10
-_LONGEST = 90
+_LONGEST = 70
 _SETTINGS = {
     # the same capsule gives the same bytes, and text, which is a stranger's, stays text
     **{"svg.hashsalt": "capsule", "svg.fonttype": "none", "text.parse_math": False},
@@ -106,11 +106,17 @@ def _draw_curves(axes: Axes, metrics: Sequence[MetricRuns]) -> None:
                 sum(column) / len(column)
                 for column in zip(*(values for _, values in curves), strict=True)
             ]
-            axes.plot(curves[0][0], means, color=color, linewidth=2.2, label=metric.metric)
+            axes.plot(
+                curves[0][0],
+                means,
+                color=color,
+                linewidth=2.2,
+                label=_short(metric.metric, metrics),
+            )
         else:
-            axes.plot([], [], color=color, linewidth=2.2, label=metric.metric)
+            axes.plot([], [], color=color, linewidth=2.2, label=_short(metric.metric, metrics))
     axes.set_xlabel("step")
-    axes.set_ylabel(_label(metrics[0]))
+    axes.set_ylabel(_label(metrics))
     axes.legend(frameon=False)
 
 
@@ -121,7 +127,7 @@ def _draw_boxes(axes: Axes, metrics: Sequence[MetricRuns]) -> None:
     for place, values in zip(places, columns, strict=True):
         axes.plot([place] * len(values), values, "o", color="C0", alpha=0.6, markersize=4)
     axes.set_xticks(places, [_short(one.metric, metrics) for one in metrics], rotation=20)
-    axes.set_ylabel(_label(metrics[0]))
+    axes.set_ylabel(_label(metrics))
 
 
 def _short(path: str, metrics: Sequence[MetricRuns]) -> str:
@@ -132,9 +138,11 @@ def _short(path: str, metrics: Sequence[MetricRuns]) -> str:
     return "/".join(kept or parts)
 
 
-def _label(metric: MetricRuns) -> str:
-    name = metric.metric.rpartition("/")[2]
-    return name if metric.unit == "1" else f"{name} [{metric.unit}]"
+def _label(metrics: Sequence[MetricRuns]) -> str:
+    names = {one.metric.rpartition("/")[2] for one in metrics}
+    name = names.pop() if len(names) == 1 else "value"
+    unit = metrics[0].unit
+    return name if unit == "1" else f"{name} [{unit}]"
 
 
 def _save(figure: Figure, suffix: str) -> bytes:

@@ -236,6 +236,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
     **documented.SEARCHES,
+    **documented.EXPORTS,
     "capsule init my-benchmark.json": Here(),
     "capsule lint manifests/quickstart.json": Here(),
     "capsule inventory --json": Here(says='"class"'),

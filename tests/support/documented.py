@@ -77,6 +77,18 @@ SEARCHES = {
     "capsule sweep winner a.capsule.zip -o winner.json": _WINNER,
 }
 """Commands about searches."""
+_CSV = There(
+    test="journeys/test_export.py::test_every_value_is_a_row_that_reads_as_it_was_measured"
+)
+_FIGURE = There(
+    test="journeys/test_export.py::test_curves_and_boxes_are_pictures_that_are_the_same_again"
+)
+EXPORTS = {
+    "capsule export csv a.capsule.zip": _CSV,
+    "capsule export csv a.capsule.zip > samples.csv": _CSV,
+    "capsule export figure a.capsule.zip 'train/*/torch/loss' -o loss.svg": _FIGURE,
+}
+"""Commands that write its numbers for other programs."""
 
 
 def commands() -> set[str]:
