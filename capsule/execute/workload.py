@@ -12,7 +12,8 @@ from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
 from capsule.launch.base import Launcher
-from capsule.manifest.commands import STRICT_VARIABLES, THREAD_VARIABLES, data_variable
+from capsule.levels.catalog import determinism
+from capsule.manifest.commands import data_variable
 from capsule.options import Limits
 from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
@@ -107,12 +108,12 @@ def environment(setting: Setting) -> dict[str, str]:
     """
     return {
         **({} if _UNBUFFERED in _image_variables(setting) else {_UNBUFFERED: "1"}),
-        **dict.fromkeys(THREAD_VARIABLES, str(setting.threads)),
+        **dict.fromkeys(determinism.THREADS, str(setting.threads)),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
-        **(STRICT_VARIABLES if setting.determinism == "strict" else {}),
+        **(determinism.set_variables() if setting.determinism == "strict" else {}),
     }
 
 

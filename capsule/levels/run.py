@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ from time import perf_counter
 from typing import Callable
 
 from . import frameworks, probe
+from .catalog import determinism
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
@@ -77,9 +79,12 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
     levels = {level: load_level(level) for level in sorted({trial.level for trial in job.trials})}
     hello = partial(journal.hello, context.rank, context.ranks, software)
     try:
+        _require_strict(context, determinism.faults(os.environ, context.threads, context.seed))
         framework = frameworks.load(
             context.framework, context.device, context.threads, context.determinism
         )
+        settings = framework.settings()
+        _require_strict(context, determinism.switch_faults(settings, context.threads))
     except Exception as error:
         # once per trial, so that the host needs no other rule to learn it
         traceback.print_exc()
@@ -93,13 +98,23 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
         hello(
             {
                 **_environment(context),
-                "settings": framework.settings(),
+                "settings": settings,
                 "empty_call_ns": timing.empty_call_ns(framework.synchronize),
             }
         )
         for trial in job.trials:
             _run_trial(trial, levels[trial.level], framework, journal, folder)
     journal.bye()
+
+
+class DeterminismError(Exception):
+    """Strict determinism was asked for, and is not to be had here; the message says why."""
+
+
+def _require_strict(context: Context, faults: Iterable[str]) -> None:
+    message = "; ".join(faults) if context.determinism == "strict" else ""
+    if message:
+        raise DeterminismError(message)
 
 
 def _environment(context: Context) -> dict[str, object]:

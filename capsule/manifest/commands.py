@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from capsule.levels.catalog import determinism
 from capsule.manifest import templates
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Benchmark, Case, Scalar
@@ -37,14 +38,8 @@ _REFUSED = r"""(?x)
     | MPI_LOCAL.* | OMPI.* | ORTE_.* | PALS_.* | PBS_.* | PMI.* | PRTE_.* | SLURM.*
     | CAPSULE_.*
     """
-# what makes cuBLAS and TensorFlow choose the same kernels in the same order each time
-STRICT_VARIABLES = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TF_DETERMINISTIC_OPS": "1"}
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
+# nobody sets these but to be deterministic, and there is a field for that
+_STRICT_ALONE = ("CUBLAS_WORKSPACE_CONFIG", "TF_DETERMINISTIC_OPS")
 
 
 def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Case, ...]]:
@@ -170,9 +165,9 @@ def _braces(names: Iterable[str]) -> str:
 
 
 def _why_not(name: str) -> str | None:
-    if name in THREAD_VARIABLES:
+    if name in determinism.THREADS:
         return f"{name} follows from cpus_per_rank in resources; set that"
-    if name in STRICT_VARIABLES:
+    if name in _STRICT_ALONE:
         return f'{name} follows from "determinism": "strict"; set that'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
         return f"{quote(name)} is no name that a manifest may set: capital letters, digits and _"

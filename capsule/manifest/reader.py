@@ -12,7 +12,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.manifest import claims, closed, foreign, mutable, narrow, rules, search, syntax
+from capsule.manifest import claims, closed, foreign, mutable, narrow, rules, search, strict, syntax
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.kinds import Command
 from capsule.manifest.lines import scan
@@ -252,6 +252,8 @@ def _benchmarks(
     claims.check(fitting, right, problems)
     _check_bounds(raw, right, problems)
     _check_winner(raw, right, problems)
+    if subjects is None and raw.get("determinism") == "strict":
+        strict.check(right, device, problems)
     _alone(raw, right, problems)
     if not problems.below("/seeds"):
         closed.check_runs(rules.entries(raw, "benchmarks"), len(raw.get("seeds", ())), problems)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 
 import capsule.levels
+from capsule.levels.catalog import determinism
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.trials import ENTRY, JOB, Entry
 
@@ -82,6 +83,14 @@ def job(trials: Sequence[Entry], framework: str = "numpy", **fields: Any) -> Doc
     return {**JOB, "framework": framework, "trials": trials, **fields}
 
 
+STRICT = {
+    **determinism.set_variables(),
+    **dict.fromkeys(determinism.THREADS, "1"),
+    "PYTHONHASHSEED": str(JOB["seed"]),
+}
+"""What the host sets for a job of one thread under strict determinism."""
+
+
 def environment(folder: Path, plant: str | None = None) -> dict[str, str]:
     """Few variables, and code that runs in the program before anything else of it."""
     variables = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
@@ -107,13 +116,19 @@ def events(folder: Path) -> list[Event]:
 
 
 def run(
-    folder: Path, document: Document, plant: str | None = None, levels: Path = LEVELS
+    folder: Path,
+    document: Document,
+    plant: str | None = None,
+    levels: Path = LEVELS,
+    **variables: str,
 ) -> list[Event]:
-    """The events of a job that had all its turns."""
+    """The events of a job that had all its turns; an empty variable is left out."""
+    strict = STRICT if document["determinism"] == "strict" else {}
+    known = {**environment(folder, plant), **strict, **variables}
     done = subprocess.run(
         command(folder, document, levels),
         cwd=folder,
-        env=environment(folder, plant),
+        env={name: value for name, value in known.items() if value},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

@@ -27,6 +27,8 @@ class FrameworkFacts:
         lacks: Operators that it does not have; networks do not go by this.
         inexact: For a dtype, operators that it has no kernel for, or one that does not keep the
             dtype's precision; networks too.
+        nondeterministic: Operators that have no deterministic way on a CUDA device, or "" for all,
+            and why.
         keeps_memory: Whether it keeps host memory that it is done with, so that nothing shows how
             much a trial needed.
     """
@@ -43,6 +45,7 @@ class FrameworkFacts:
     user_operators: Literal["function", "formula"] | None = None
     lacks: tuple[str, ...] = ()
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nondeterministic: Mapping[str, str] = field(default_factory=dict)
     keeps_memory: bool = False
 
 
@@ -76,6 +79,10 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         build=_TORCH_BUILD,
         cuda=("tf32",),
         user_operators="function",
+        nondeterministic={
+            "max_pool3d": "torch's gradient of max_pool3d on CUDA devices adds in any order, and"
+            " it has no other one"
+        },
     ),
     "torch-compile": FrameworkFacts(
         package="torch",
@@ -86,6 +93,10 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         cuda=("tf32",),
         # one operation alone has nothing to be compiled with
         operators=False,
+        nondeterministic={
+            "": "its compiler's CUDA kernels are chosen by timing them, so two processes may sum in"
+            " two orders"
+        },
     ),
     "numpy": FrameworkFacts(
         package="numpy",

@@ -36,11 +36,15 @@ def make_network(
     )
 
 
+_MOST = {"dropout": 99}
+"""Of an option that has a limit above: percents that leave something."""
+
+
 def _network(
     name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Point
 ) -> Network:
     """A network of options with (default, least), and of sets with one case each."""
-    chosen = [Option(option, *limits, None) for option, limits in options.items()]
+    chosen = [Option(option, *limits, _MOST.get(option)) for option, limits in options.items()]
     cases = {key: ((name_point(PARAMETERS, chosen, point), point),) for key, point in sets.items()}
     return make_network(name, module, chosen, cases)
 
@@ -56,7 +60,7 @@ _NETWORKS = (
     _network(
         "alexnet",
         "convolutional",
-        {"side": (224, 63), "classes": (1000, 2)},
+        {"side": (224, 63), "classes": (1000, 2), "dropout": (0, 0)},
         quick={"batch": 2, "side": 64, "classes": 10},
         paper={"batch": 32},
     ),
@@ -112,7 +116,7 @@ _NETWORKS = (
     _network(
         "cosmoflow",
         "cosmoflow",
-        {"side": (128, 8), "width": (32, 1)},
+        {"side": (128, 8), "width": (32, 1), "dropout": (0, 0)},
         quick={"batch": 2, "side": 16, "width": 8},
         paper={"batch": 1},
     ),
@@ -132,6 +136,7 @@ _NETWORKS = (
             "heads": (4, 1),
             "length": (32, 1),
             "vocabulary": (256, 2),
+            "dropout": (0, 0),
         },
         quick={"batch": 4},
         paper={

@@ -163,6 +163,26 @@ class Builder(Draft):
         """The Gaussian error linear unit, or its form with a tanh."""
         return self._elementwise("gelu", x, approximate=int(approximate))
 
+    def dropout(self, x: str, percent: int) -> str:
+        """In training zeros for so many of a hundred values, and the others made up for it.
+
+        (Srivastava et al., JMLR 15, 2014, scaled in training.) Inference takes the values as they
+        are. The mask is an input, see `graph.Input`; with 0 percent there is none.
+
+        Raises:
+            ValueError: It leaves nothing.
+        """
+        if not 0 <= percent < 100:
+            raise ValueError(f"dropout of {percent} percent, not of 0 to 99")
+        if not percent:
+            return x
+        name = self._name("dropout")
+        shape = self.shape(x)
+        mask = self._mask(f"{name}.mask", shape, percent)
+        value = self._append("dropout", (x, mask), {"n": prod(shape), "percent": percent}, name)
+        self._inference[value] = self._inference.get(x, x)
+        return value
+
     def sum(self, *values: str) -> str:
         """x0 + x1 + ... of one shape."""
         count = len(values)

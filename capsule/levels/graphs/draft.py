@@ -49,6 +49,10 @@ class Draft:
         self._inputs[self._new(name)] = Input(tuple(shape), below)
         return name
 
+    def _mask(self, name: str, shape: tuple[int, ...], percent: int) -> str:
+        self._inputs[self._new(name)] = Input(shape, percent=percent)
+        return name
+
     def labels(self, name: str, rows: int, classes: int) -> str:
         """The right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)

@@ -19,10 +19,13 @@ class Input:
     Attributes:
         shape: Lengths of its axes, the batch first.
         below: For whole numbers (tokens, class labels), from 0 to `below - 1`; None for reals.
+        percent: Of a mask that dropout multiplies by, how many of a hundred elements are 0, the
+            others 1; `values.masks` draws it anew for each step. None for what is no mask.
     """
 
     shape: tuple[int, ...]
     below: int | None = None
+    percent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,11 @@ class Graph:
     def trainable(self) -> tuple[str, ...]:
         """Names of the parameters that it is differentiated by, in their order."""
         return tuple(name for name, parameter in self.parameters.items() if parameter.trainable)
+
+    @property
+    def masks(self) -> dict[str, Input]:
+        """The inputs that no data has, by name."""
+        return {name: one for name, one in self.inputs.items() if one.percent is not None}
 
     @property
     def inference(self) -> tuple[Node, ...]:

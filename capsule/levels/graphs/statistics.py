@@ -57,7 +57,7 @@ def find(graph: Graph) -> tuple[Kept, ...]:
 
 
 def evaluation(graph: Graph) -> Graph:
-    """The network with a loss that is taken as outputs are: by kept statistics.
+    """The network with a loss that is taken as outputs are: by kept statistics, without dropout.
 
     Raises:
         ValueError: See `find`.
@@ -68,7 +68,9 @@ def evaluation(graph: Graph) -> Graph:
     for node in graph.training:
         twin = f"{node.name}.inference"
         inputs = tuple(twins.get(name, name) for name in node.inputs)
-        if node.name in twins:
+        if node.operator == "dropout" and graph.inputs[node.inputs[1]].percent is not None:
+            twins[node.name] = inputs[0]
+        elif node.name in twins:
             nodes.setdefault(twin, known[twin])
         elif inputs == node.inputs:
             nodes.setdefault(node.name, node)

@@ -20,11 +20,15 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
 
     Returns:
         C-ordered numpy arrays by name: whole numbers spread evenly, int64; reals spread evenly over
-        (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly.
+        (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly; masks those
+        of a training's first step.
     """
     arithmetic = ARITHMETIC[dtype]
-    arrays = {}
+    arrays = masks(graph, seed, 0)
     for name, tensor in graph.inputs.items():
+        if name in arrays:
+            arrays[name] = arrays[name].astype(arithmetic.stored)
+            continue
         label = _label("input", graph, name, tensor.shape, dtype, seed)
         if tensor.below is None:
             array = spread(label, prod(tensor.shape), arithmetic.bits) * 4 - 2
@@ -32,6 +36,33 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
         else:
             array = (words(label, prod(tensor.shape)) >> 11) % tensor.below
             arrays[name] = array.astype("int64").reshape(tensor.shape)
+    return arrays
+
+
+def masks(graph: Graph, seed: int, step: int) -> dict[str, Any]:
+    """The masks of dropout, by name: what each is follows from seed, step, name and shape alone.
+
+    So it is the same in every framework. An element is 0 where 16 bits of its own are below
+    `percent` parts in a hundred of 2**16.
+
+    Args:
+        graph: The network.
+        seed: The trial's seed.
+        step: Of the training, from 0.
+
+    Returns:
+        float32 arrays of zeros and ones.
+    """
+    import numpy
+
+    arrays = {}
+    for name, mask in graph.masks.items():
+        assert mask.percent is not None
+        count = prod(mask.shape)
+        # the stream of 64-bit words as 16-bit ones, least significant first on any machine
+        drawn = words(f"capsule-dropout-1\n{name}\n{step}\n{seed}\n", -(-count // 4))
+        kept = drawn.astype("<u8").view("<u2")[:count] >= mask.percent * 2**16 // 100
+        arrays[name] = kept.astype(numpy.float32).reshape(mask.shape)
     return arrays
 
 

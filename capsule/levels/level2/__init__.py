@@ -285,12 +285,16 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     for step in range(trial.steps):
         wait_began = perf_counter()
         indices = order[step * batch : (step + 1) * batch]
-        arrays = trial.train.take(indices)
+        number = (epoch - 1) * trial.steps + step
+        arrays = {
+            **trial.train.take(indices),
+            **values.masks(trial.graph(batch), trial.seed, number),
+        }
         inputs = trial.place(arrays)
         taken.append(indices)
         waited += perf_counter() - wait_began
         size += sum(array.nbytes for array in arrays.values())
-        losses.append(trainer.step(inputs, trial.rate((epoch - 1) * trial.steps + step)))
+        losses.append(trainer.step(inputs, trial.rate(number)))
         if step % WATCHED == 0 and not isfinite(float(framework.to_numpy(losses[-1]))):
             break
     if framework.synchronize:

@@ -9,6 +9,7 @@ from typing import Any
 from ..catalog import training
 from ..data import samplers
 from ..frameworks.base import Trainer
+from ..graphs import values
 from ..graphs.graph import Graph
 from . import modules, nodes, trajectory
 from .prepared import Prepared
@@ -27,7 +28,10 @@ def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list
     """The inputs of the first steps, so many samples each, and their rates."""
     order = samplers.shuffle(trial.train.count, trial.seed, 0)
     batches = [
-        trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap"))
+        {
+            **trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap")),
+            **values.masks(trial.graph(batch), trial.seed, step),
+        }
         for step in range(training.JUDGED_STEPS)
     ]
     return batches, [trial.rate(step) for step in range(len(batches))]

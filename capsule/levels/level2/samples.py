@@ -79,6 +79,8 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
 def _choose(arrays: Columns, prefix: str, graph: Graph, form: str | None) -> Samples:
     chosen, rows, counts = {}, {}, {}
     for name, wanted in graph.inputs.items():
+        if name in graph.masks:
+            continue
         if prefix + name not in arrays:
             there = ", ".join(sorted(arrays)) or "nothing"
             file = prefix + name + ("" if form else ".npy")

@@ -33,8 +33,8 @@ def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """AlexNet on one device (Krizhevsky, arXiv:1404.5997, 2014), as torchvision has it.
 
     Images (batch, 3, side, side); 61,100,840 parameters at side 224 with 1000 classes, where its
-    adaptive pooling does nothing; there is none here, so other sides have other widths. Dropout is
-    off: it is the identity in inference, and its masks would have to be inputs in training.
+    adaptive pooling does nothing; there is none here, so other sides have other widths. Dropout,
+    of so many percent (50 in the paper), comes before both hidden layers behind the convolutions.
     """
     batch, side, classes = sizes["batch"], sizes["side"], sizes["classes"]
     x = g.input("image", (batch, 3, side, side))
@@ -47,7 +47,7 @@ def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     x = g.max_pool2d(x, 3, stride=2)
     x = g.flat(x)
     for _ in range(2):
-        x = g.relu(g.linear(x, 4096))
+        x = g.relu(g.linear(g.dropout(x, sizes["dropout"]), 4096))
     return classify(g, g.linear(x, classes))
 
 

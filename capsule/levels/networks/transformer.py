@@ -13,7 +13,9 @@ def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
 
     Positions are learned, the MLP is four times as wide with a gelu (tanh form), and the table of
     tokens is also the last layer's weight. With 12 layers, width 768, 12 heads, length 1024 and
-    vocabulary 50257 it is GPT-2 small: 124,439,808 parameters. Dropout is off.
+    vocabulary 50257 it is GPT-2 small: 124,439,808 parameters. Dropout, of so many percent (10 in
+    GPT-2), comes after the embeddings and at the end of each branch; of the attention's weights,
+    which its one operator does not show, there is none.
 
     Tokens and the tokens to predict have the shape (batch x length,): whole sequences one after
     the other, as operators of rows want them; logits are (batch x length, vocabulary).
@@ -31,10 +33,11 @@ def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
     places = g.parameter("position.weight", (length, width), "uniform", 0.02 * 3**0.5)
     x = g.view(g.embedding(tokens, table), (batch, length * width))
     x = g.view(g.add_rows(x, g.view(places, (length * width,))), (rows, width))
+    x = g.dropout(x, sizes["dropout"])
     for _ in range(sizes["layers"]):
-        x = g.sum(x, _attend(g, g.layer_norm(x), sizes))
+        x = g.sum(x, g.dropout(_attend(g, g.layer_norm(x), sizes), sizes["dropout"]))
         hidden = g.gelu(g.linear(g.layer_norm(x), 4 * width), approximate=True)
-        x = g.sum(x, g.linear(hidden, width))
+        x = g.sum(x, g.dropout(g.linear(hidden, width), sizes["dropout"]))
     logits = g.linear(g.layer_norm(x), vocabulary, bias=False, weight=table)
     labels = g.labels("label", rows, vocabulary)
     return g.graph([logits], loss=g.softmax_cross_entropy(logits, labels))

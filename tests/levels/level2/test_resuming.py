@@ -1,6 +1,7 @@
 """A training killed at any instant goes on from its checkpoint, to the same values."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,33 +11,43 @@ from typing import Any
 import pytest
 
 from capsule.levels.data import checkpoints, generators
-from tests.support.jobs import needs_torch
+from tests.support.jobs import STRICT, needs_torch
 from tests.support.trainings import SGD, SMALL
 from tests.support.trials import JOB
 
 ROOT = Path(__file__).parents[3]
-CURVES = ("train_loss", "loss", "accuracy")
+CURVES = ("train_loss", "loss", "accuracy", "mean_absolute_error")
 EPOCHS = 5
 Event = dict[str, Any]
 
-NETWORKS = {
-    "numpy": ("lenet", {"side": 12, "classes": 3}, {}),
-    # with normalization by batch, and an optimizer that counts its steps
-    "torch": ("resnet44", {"side": 12, "classes": 3}, {"name": "adamw", "lr": 0.01}),
+GLYPHS = ("glyphs", {**SMALL, "channels": 3})
+UNIVERSE = ("universe", {"samples": 90, "test_samples": 25, "side": 8})
+Kind = tuple[str, str, dict[str, int], dict[str, Any], tuple[str, dict[str, int]]]
+"""Framework, network, its sizes, optimizer, and the data with a generator's numbers."""
+
+KINDS: dict[str, Kind] = {
+    "plain": ("numpy", "lenet", {"side": 12, "classes": 3}, SGD, ("glyphs", SMALL)),
+    "batch norm": (
+        *("torch", "resnet44", {"side": 12, "classes": 3}),
+        *({"name": "adamw", "lr": 0.01}, GLYPHS),
+    ),
+    "dropout": (
+        *("torch", "cosmoflow", {"side": 8, "width": 2, "dropout": 50}),
+        *({"name": "adam", "lr": 0.01}, UNIVERSE),
+    ),
 }
 
 
 class Training:
     """A job of one training in a folder, and its attempts."""
 
-    def __init__(self, folder: Path, framework: str, **recipe: Any) -> None:
+    def __init__(self, folder: Path, kind: str = "plain", **recipe: Any) -> None:
         self.folder = folder
         self.attempts = 0
-        network, sizes, optimizer = NETWORKS[framework]
-        made = {**SMALL, "side": sizes["side"], "channels": 1 if network == "lenet" else 3}
-        data = folder / "glyphs"
+        framework, network, sizes, optimizer, (name, numbers) = KINDS[kind]
+        data = folder / "data"
         data.mkdir()
-        generators.write(generators.generate("glyphs", made), data)
+        generators.write(generators.generate(name, numbers), data)
         entry = {
             "id": "trial",
             "benchmark": "benchmark",
@@ -45,11 +56,11 @@ class Training:
             "dtype": "float32",
             "case": "default",
             "parameters": sizes,
-            "datasets": ["glyphs"],
+            "datasets": ["data"],
             "recipe": {
                 "batch": 30,
                 "epochs": EPOCHS,
-                "optimizer": optimizer or SGD,
+                "optimizer": optimizer,
                 "schedule": {"name": "cosine"},
                 "checkpoint_epochs": 1,
                 **recipe,
@@ -59,7 +70,7 @@ class Training:
             **JOB,
             "framework": framework,
             "determinism": "strict",
-            "data": {"glyphs": str(data)},
+            "data": {"data": str(data)},
             "trials": [entry],
         }
 
@@ -76,6 +87,7 @@ class Training:
         ended = subprocess.run(
             [sys.executable, "-m", *program, str(job), str(journal)],
             cwd=ROOT,
+            env={**os.environ, **STRICT, "PYTHONHASHSEED": str(self.job["seed"])},
             capture_output=True,
             text=True,
             check=False,
@@ -103,19 +115,21 @@ PLACES = [
 
 
 @needs_torch
-@pytest.mark.parametrize("framework", sorted(NETWORKS))
-def test_a_kill_changes_no_value_wherever_it_strikes(framework: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["plain", "dropout", pytest.param("batch norm", marks=pytest.mark.long)]
+)
+def test_a_kill_changes_no_value_wherever_it_strikes(kind: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
-    due, _ = Training(whole, framework).run()
+    due, _ = Training(whole, kind).run()
     assert resumed(due) is None
-    training = Training(tmp_path, framework)
-    for where, number, epochs in PLACES if framework == "numpy" else PLACES[:1]:
+    training = Training(tmp_path, kind)
+    for where, number, epochs in PLACES if kind == "plain" else PLACES[:1]:
         training.run(where, str(number))
         seen, words = training.run()
         assert resumed(seen) == epochs, where
         assert "discarded" not in words
-        for metric in (*CURVES, "final_accuracy", "order_fingerprint", "test_fingerprint"):
+        for metric in (*CURVES, "best_accuracy", "order_fingerprint", "test_fingerprint"):
             assert values(seen, metric) == values(due, metric), (where, metric)
         assert len(values(seen, "epoch_time")) == EPOCHS - epochs
         assert not training.checkpoint.exists()
@@ -125,7 +139,7 @@ def test_a_kill_changes_no_value_wherever_it_strikes(framework: str, tmp_path: P
 
 
 def test_a_training_can_be_killed_again_and_again(tmp_path: Path) -> None:
-    training = Training(tmp_path, "numpy", checkpoint_epochs=2)
+    training = Training(tmp_path, checkpoint_epochs=2)
     began = []
     for strike in (("placed", "1"), ("step", "5"), ("placed", "1"), ()):
         events, _ = training.run(*strike)
@@ -139,7 +153,7 @@ def test_a_resumed_training_says_when_it_reached_its_target_but_not_how_long_tha
     tmp_path: Path,
 ) -> None:
     target = {"value": 0.3, "stop": False}
-    training = Training(tmp_path, "numpy", target=target)
+    training = Training(tmp_path, target=target)
     training.run("placed", "4")
     events, _ = training.run()
     assert values(events, "epochs_to_target")
@@ -156,7 +170,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_damaged_checkpoint_is_discarded_with_a_note(name: str, tmp_path: Path) -> None:
-    training = Training(tmp_path, "numpy", epochs=2)
+    training = Training(tmp_path, epochs=2)
     training.run("placed", "1")
     training.checkpoint.write_bytes(BROKEN[name](training.checkpoint.read_bytes()))
     events, words = training.run()
@@ -174,7 +188,7 @@ def test_a_damaged_checkpoint_is_discarded_with_a_note(name: str, tmp_path: Path
 def test_a_checkpoint_of_another_training_is_discarded(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
-    training = Training(tmp_path, "numpy", epochs=2)
+    training = Training(tmp_path, epochs=2)
     training.run("placed", "1")
     recipe = training.job["trials"][0]["recipe"]
     if "lr" in change:
@@ -187,7 +201,7 @@ def test_a_checkpoint_of_another_training_is_discarded(
 
 
 def test_state_that_the_trainer_cannot_take_is_discarded(tmp_path: Path) -> None:
-    training = Training(tmp_path, "numpy", epochs=2)
+    training = Training(tmp_path, epochs=2)
     training.run("placed", "1")
     read = checkpoints.read(training.checkpoint)
     assert read is not None

@@ -1,0 +1,159 @@
+"""What `"determinism": "strict"` sets, checks and refuses, in one table.
+
+Strict means that the same seed on the same machine gives the same bits, in another process and
+under another engine too. What cannot promise that is refused with its reason, never run otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from .frameworks import FRAMEWORKS
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the environment that can change which bits come out.
+
+    Attributes:
+        name: Its name.
+        value: What a workload gets; None to leave it out.
+        safe: Pattern of the values that it may have. It may be absent where `value` is None.
+        reason: What any other value may do.
+    """
+
+    name: str
+    value: str | None
+    safe: str
+    reason: str
+
+
+_BY_TIMING = "kernels are chosen by timing them, so two processes may sum in two orders"
+_TF32 = "it turns TF32 on whatever the element type says, or is a value that nobody knows"
+
+VARIABLES = (
+    Variable(
+        "CUBLAS_WORKSPACE_CONFIG",
+        ":4096:8",
+        ":4096:8|:16:8",
+        "cuBLAS is deterministic with one of two workspaces alone (cuBLAS, 2.1.4)",
+    ),
+    Variable("TF_DETERMINISTIC_OPS", "1", "1|true", "TensorFlow may take nondeterministic kernels"),
+    Variable(
+        "NCCL_ALGO",
+        "Ring",
+        "(?i:ring|tree)",
+        "NCCL chooses an algorithm itself, and with it the order of its sums",
+    ),
+    Variable(
+        "MKL_CBWR",
+        "AUTO",
+        "(AUTO|COMPATIBLE|SSE2|SSE4_2|AVX|AVX2|AVX512|AVX512_E1)(,STRICT)?",
+        "MKL sums in an order that follows from how memory happens to be aligned",
+    ),
+    Variable("MKL_DYNAMIC", "FALSE", "(?i:false|0)", "MKL may use fewer threads at some calls"),
+    Variable("OMP_DYNAMIC", "FALSE", "(?i:false)", "OpenMP may use fewer threads at some calls"),
+    Variable(
+        "KMP_DETERMINISTIC_REDUCTION",
+        "1",
+        "(?i:1|true)",
+        "OpenMP of Intel and LLVM adds threads' sums in the order in which they come",
+    ),
+    Variable(
+        "OMP_SCHEDULE",
+        None,
+        "(?i:static)(,[0-9]+)?",
+        "which thread sums what may follow from how fast each is",
+    ),
+    Variable("NVIDIA_TF32_OVERRIDE", None, "0", _TF32),
+    Variable("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", None, "0", _TF32),
+    Variable("TF_CUDNN_USE_AUTOTUNE", None, "0", _BY_TIMING),
+    Variable("TORCHINDUCTOR_MAX_AUTOTUNE", None, "0", _BY_TIMING),
+    Variable("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", None, "0", _BY_TIMING),
+    Variable("TORCHINDUCTOR_COORDINATE_DESCENT_TUNING", None, "0", _BY_TIMING),
+    Variable(
+        "XLA_FLAGS",
+        None,
+        r"(\s*--xla_(gpu_deterministic_ops=true|gpu_exclude_nondeterministic_ops=true"
+        r"|gpu_autotune_level=0|cpu_enable_fast_math=false))*\s*",
+        "flags of XLA that are not known to keep the order of sums",
+    ),
+    Variable("TF_XLA_FLAGS", None, r"\s*", "clusters of operations may be compiled, or not"),
+)
+"""Beside these `PYTHONHASHSEED` is the seed, and thread counts are those of `resources`."""
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Sums are split between as many threads as these say."""
+
+SWITCHES: Mapping[str, object] = {
+    "deterministic_algorithms": True,
+    "cudnn_benchmark": False,
+    "cudnn_deterministic": True,
+    "cudnn_allow_tf32": False,
+    "cuda_matmul_allow_tf32": False,
+}
+"""Of a framework's settings, those that it has: what each has to be when trials begin."""
+
+_OPERATORS = {"cosmoflow": ("max_pool3d",)}
+"""Operators of networks, of those that `FrameworkFacts.nondeterministic` names."""
+
+
+def set_variables() -> dict[str, str]:
+    """What a workload gets beside its seed and its threads."""
+    return {one.name: one.value for one in VARIABLES if one.value is not None}
+
+
+def fault(name: str, value: str) -> str | None:
+    """Why a variable may not have this value; None where it may, or matters to nothing here."""
+    for one in VARIABLES:
+        if one.name == name and not re.fullmatch(one.safe, value):
+            return f"{name} is {value[:80]!r}: {one.reason}"
+    return None
+
+
+def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[str]:
+    """Where the environment of a process is not what strict determinism needs.
+
+    Args:
+        variables: The environment.
+        threads: Threads inside one operation.
+        seed: Of the trials.
+    """
+    for one in VARIABLES:
+        if one.name in variables:
+            reason = fault(one.name, variables[one.name])
+            if reason is not None:
+                yield reason
+        elif one.value is not None:
+            yield f"{one.name} is not set: {one.reason}"
+    due = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
+    for name, value in due.items():
+        if variables.get(name) != value:
+            yield f"{name} is {variables.get(name)!r}, not {value!r} as it was set"
+
+
+def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:
+    """Where a framework is not in the state that strict determinism needs.
+
+    Args:
+        settings: What `Framework.settings` returns.
+        threads: Threads inside one operation.
+    """
+    for name, due in {**SWITCHES, "threads": threads}.items():
+        if name in settings and settings[name] != due:
+            yield f"{name} is {settings[name]!r}, not {due!r}"
+
+
+def refusal(framework: str, device: str, name: str) -> str | None:
+    """Why an operator or a network has no deterministic path; None where one is known.
+
+    Args:
+        framework: Key of `FRAMEWORKS`.
+        device: `cpu` or `cuda`.
+        name: Of an operator or a network of the catalogue, or a user's.
+    """
+    without = FRAMEWORKS[framework].nondeterministic if device == "cuda" else {}
+    reasons = (without.get(part) for part in ("", name, *_OPERATORS.get(name, ())))
+    return next((reason for reason in reasons if reason), None)

@@ -1,0 +1,25 @@
+"""What a manifest with strict determinism may not hold; see `levels.catalog.determinism`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capsule.levels.catalog import determinism
+from capsule.manifest.kinds import Command
+from capsule.manifest.model import Benchmark
+from capsule.manifest.problems import Problems
+
+
+def check(benchmarks: Sequence[Benchmark], device: str, problems: Problems) -> None:
+    """Note what strict determinism cannot be promised of."""
+    for index, one in enumerate(benchmarks):
+        here, subject = f"/benchmarks/{index}", one.subject
+        if isinstance(subject, Command):
+            for name, value in subject.environment.items():
+                if reason := determinism.fault(name, value):
+                    problems.add(f"{here}/environment/{name}", f"{reason} (determinism is strict)")
+            continue
+        for place, framework in enumerate(one.frameworks):
+            if reason := determinism.refusal(framework, device, subject.name):
+                message = f'{reason}; "determinism": "strict" refuses it'
+                problems.add(f"{here}/frameworks/{place}", message)
