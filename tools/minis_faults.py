@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-SEEDS = 4
+SEEDS = 2
 """Of the mini's ten, that a faulty capsule is sealed with."""
 
 
@@ -34,7 +34,7 @@ class Fault:
 FAULTS = {
     "rate": Fault(
         name="learning rate x 3",
-        mini="transformer",
+        mini="lenet",
         file="frameworks/torch/training.py",
         right='group["lr"] = rate',
         wrong='group["lr"] = 3 * rate',
@@ -62,14 +62,14 @@ FAULTS = {
     ),
     "evaluation": Fault(
         name="evaluation on training data",
-        mini="transformer",
+        mini="lenet",
         file="level2/__init__.py",
         right="        inputs = trial.test.take(indices)\n        *outputs",
         wrong="        inputs = trial.train.take(indices)\n        *outputs",
     ),
     "order": Fault(
         name="shuffling left out",
-        mini="transformer",
+        mini="lenet",
         file="data/samplers.py",
         right='return numpy.argsort(keys, kind="stable").astype(numpy.int64)',
         wrong="return numpy.arange(count) + 0 * numpy.argsort(keys)",

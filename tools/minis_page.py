@@ -53,9 +53,10 @@ _RULES = """
 _FAULTS = """
 ## Faults
 
-Each is one wrong line in a copy of this package, which seals a capsule of four seeds, as any author
+Each is one wrong line in a copy of this package, which seals a capsule of two seeds, as any author
 would. Then this package is asked: what `check` says of that capsule, and what `verify --levels own`
-says, which measures it again without the fault.
+says, which measures it again without the fault. **claims** are those that differ, or whose bound
+the capsule itself breaks, so that there is nothing to reproduce.
 
 """
 

@@ -23,6 +23,10 @@ Step = Callable[..., tuple[Any, ...]]
 """Takes a label that is unique in the run, a formula and its arrays, returns its results."""
 
 
+BACKWARD = " backward"
+"""Ends the label of a node's step that computes gradients; that of the other is its name."""
+
+
 def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
     """The value of every node, for the outputs and for the loss.
 
@@ -90,7 +94,7 @@ def differentiate(
     gradients = {loss: numpy.ones_like(results[loss])}
     for node, passed in backward_order(graph):
         operands = (gradients.pop(node.name), *_operands(node, values, results))
-        parts = step(f"{node.name} backward", _backward(node), *operands)
+        parts = step(node.name + BACKWARD, _backward(node), *operands)
         for name, part in zip(_sources(node), parts):
             if name in gradients:
                 (gradients[name],) = step(f"{name} after {node.name}", _sum, gradients[name], part)

@@ -38,14 +38,14 @@ def fits(
 
 
 def network_fits(
-    graph: Graph, checked: Graph, dtype: str, framework: Framework, trains: bool
+    graph: Graph, checked: Graph, dtype: str, framework: Framework, trains: bool, arrays: int = 4
 ) -> None:
     """`fits` for a network.
 
     Inputs and parameters count once, trained parameters once more for their gradients. A node's
     inputs and result are there at once; training keeps what nodes with a trained parameter read.
-    Of `checked` the reference and the bounds hold about four arrays of float64 (or longdouble) per
-    value and per parameter.
+    Of `checked` the reference and the bounds hold arrays of float64 (or longdouble) per value and
+    per parameter.
 
     Args:
         graph: The network for as many examples as run at once.
@@ -53,6 +53,7 @@ def network_fits(
         dtype: Of its tensors.
         framework: Where it runs.
         trains: Whether it is trained.
+        arrays: How many there are of `checked`.
 
     Raises:
         MemoryError: See `fits`.
@@ -74,7 +75,7 @@ def network_fits(
     wide = 16 if arithmetic.wider == "longdouble" else 8
     elements = sum(prod(node.shape) for node in checked.nodes)
     elements += sum(prod(parameter.shape) for parameter in checked.parameters.values())
-    _compare(framework, native, elements * wide * 4)
+    _compare(framework, native, elements * wide * arrays)
 
 
 def _compare(framework: Framework, native: int, beside: int) -> None:
