@@ -71,7 +71,7 @@ def _parse() -> argparse.Namespace:
         one = verbs.add_parser(verb, help=meaning)
         one.add_argument("names", nargs="+" if verb == "compare" else "*", metavar="NAME")
         if verb in ("run", "verify"):
-            one.add_argument("--folder", type=Path, default=ROOT / "build" / "minis")
+            one.add_argument("--folder", type=_absolute, default=ROOT / "build" / "minis")
         if verb == "verify":
             one.add_argument("--times", type=int, default=1, metavar="N")
         else:
@@ -79,6 +79,10 @@ def _parse() -> argparse.Namespace:
         if verb == "compare":
             one.add_argument("--other", required=True, help="with TensorFlow, by digest")
     return parser.parse_args()
+
+
+def _absolute(word: str) -> Path:
+    return Path(word).resolve()
 
 
 def run(name: str, image: str, folder: Path) -> Document:
@@ -201,6 +205,8 @@ def _call(
     """
     ended = subprocess.run(
         [sys.executable, "-m", "capsule", *words],
+        # the folder that Python is started in comes before all others
+        cwd=package,
         env={**os.environ, "PYTHONPATH": str(package)},
         capture_output=True,
         text=True,

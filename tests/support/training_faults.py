@@ -18,6 +18,7 @@ import numpy
 
 from capsule.levels import frameworks, level2
 from capsule.levels.data import generators
+from capsule.levels.report import DivergedError
 from capsule.manifest.model import Margin
 from tests.support import plants
 from tests.support.judging import judge, metric
@@ -30,6 +31,10 @@ LIMITS = {
     "evaluation_error": 1e-6,
 }
 """Above them the claims of the shipped manifests are broken."""
+
+
+DIVERGED = "diverged"
+"""Why a trial failed."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,12 @@ def _measure(fault: Fault, folder: Path, seed: int, **recipe: Any) -> Values:
     chosen: dict[str, Any] = {"epochs": 2, **fault.recipe, **recipe}
     framework = frameworks.load(fault.framework, "cpu", 1, "default")
     data = folder / ("colored" if "network" in chosen else "plain")
-    return measure(framework, data, seed, **chosen)
+    values: Values = {}
+    try:
+        measure(framework, data, seed, into=values, **chosen)
+    except DivergedError:
+        values[DIVERGED] = (1.0,)
+    return values
 
 
 def _judge(fault: Fault, folder: Path) -> Iterator[str]:
@@ -101,8 +111,10 @@ def _broken(right: Values, wrong: Values) -> Iterator[str]:
             yield name
     # what the seed gives is as good as what a right program tells: the reader makes it again
     for name in ("order_fingerprint", "test_fingerprint"):
-        if wrong[name] != right[name]:
+        if wrong.get(name, right[name]) != right[name]:
             yield name
+    if DIVERGED in wrong:
+        yield DIVERGED
 
 
 def write(folder: Path) -> Path:
@@ -224,7 +236,8 @@ _HEAD = """# Faults of a training
 Each is planted in the program, which then trains a small network in a second. Checks are named by
 the metric that a claim is made on: a `bound` on errors, the same fingerprint of what the network is
 judged by, and the order of samples, which the reader makes again from the seed. Where no check
-notices a fault, `final_accuracy` is judged under six seeds.
+notices a fault, `final_accuracy` is judged under six seeds. A training that `diverged` is a trial
+that failed, for that reason.
 
 `python -m tests.support.training_faults > docs/training-faults.md` plants them all and writes this.
 

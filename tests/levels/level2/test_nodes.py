@@ -74,7 +74,7 @@ def test_a_right_training_keeps_the_bounds_and_they_are_small(glyphs: Path) -> N
     ("network", "optimizer"),
     [
         ("lenet", {"name": "adam", "lr": 0.01}),
-        ("lenet", {"name": "rmsprop", "lr": 0.01, "momentum": 0.5}),
+        ("lenet", {"name": "rmsprop", "lr": 0.001, "momentum": 0.5}),
         ("resnet44", {"name": "adamw", "lr": 0.01, "weight_decay": 0.1}),
     ],
 )
