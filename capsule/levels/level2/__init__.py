@@ -24,7 +24,7 @@ from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Trial
 from ..report import DivergedError, Report
-from . import checks, modules, progress, trajectory
+from . import checks, modules, nodes, progress, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
