@@ -64,9 +64,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
     judged = min(recipe.batch, trajectory.MOST_SAMPLES)
     if source is None:
-        capacity.network_fits(
-            graph(recipe.batch), graph(judged), dtype, framework, trains=True, arrays=nodes.ARRAYS
-        )
+        both = graph(recipe.batch), graph(judged)
+        capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
         framework=framework,
         report=report,
