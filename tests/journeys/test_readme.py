@@ -70,10 +70,13 @@ def test_the_verbs_named_are_the_verbs_there_are() -> None:
 
 def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
-    assert len(shown) == 7
-    network = find(r"^    parameters = .*?^\n(?=The)", re.M | re.S).group()
+    assert len(shown) == 8
+    network = find(r"^    parameters = .*?^\n(?=A training)", re.M | re.S).group()
     (tmp_path / "net.py").write_text(textwrap.dedent(network))
     (tmp_path / "net.onnx").write_bytes(b"")
+    module = find(r"^    from torch import nn .*?^\n(?=Its loss)", re.M | re.S).group()
+    (tmp_path / "own-network").mkdir()
+    (tmp_path / "own-network" / "net.py").write_text(textwrap.dedent(module))
     shutil.copytree(ROOT / "manifests" / "own-operator", tmp_path / "own-operator")
     whole = {
         "name": "shown",
@@ -95,4 +98,5 @@ def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
         "own-operator/cube.py",
         "net.py",
         "net.onnx",
+        "own-network/net.py",
     ]
