@@ -105,6 +105,15 @@ def test_an_honest_training_says_what_follows(sealed: Path) -> None:
     assert "for 2 the order of samples" in words
 
 
+def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
+    with archive.read(sealed) as capsule:
+        first, *rest = capsule.record.attempts
+        gone = replace(first, outcome="failed", reason="diverged")
+        record = replace(capsule.record, attempts=(gone, *rest))
+        (fault,) = trainings.faults(record, loader(capsule))
+    assert "it is said to have diverged, and no loss of it has" in fault
+
+
 FORGED = [
     ("final_accuracy", lambda values: [values[0] + 0.01], "final_accuracy is .* follows from its"),
     ("best_accuracy", lambda values: [1.0], "best_accuracy is 1, and"),

@@ -105,6 +105,35 @@ def test_a_mini_is_reproduced_under_another_engine(
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+def test_a_divergence_is_an_outcome_with_its_curves(author: User, manifest: Path) -> None:
+    raw = json.loads(manifest.read_text())
+    raw["seeds"] = [17]
+    raw["datasets"]["glyphs"] = {
+        **{"generator": "glyphs", "samples": 60, "test_samples": 20},
+        **{"side": 12, "classes": 3},
+    }
+    raw["benchmarks"][0] |= {
+        **{"frameworks": ["numpy"], "epochs": 4, "optimizer": {"name": "sgd", "lr": 0.1}},
+    }
+    raw["benchmarks"][0]["cases"] = [
+        {"name": name, "side": 12, "classes": 3, "lr": rate}
+        for name, rate in (("grown", 30.0), ("not-finite", 1e38))
+    ]
+    del raw["benchmarks"][0]["target"], raw["claims"]
+    manifest.write_text(json.dumps(raw))
+    words = ("--runtime", "host", "--keep-going", "--output", "gone.capsule.zip")
+    ended = author.run("run", manifest, *words)
+    assert ended.returncode == 5
+    assert "lenet/grown/numpy/17 failed (diverged): the loss is " in ended.stderr
+    checked = author.run("check", "gone.capsule.zip")
+    assert checked.returncode == 0, checked.stderr
+    with api.open(author.folder / "gone.capsule.zip") as sealed:
+        assert [one.reason for one in sealed.record.attempts] == ["diverged"] * 2
+        curves = {line.metric: line.values for line in sealed.record.samples}
+    assert len(curves["lenet/grown/numpy/train_loss"]) == 2
+    assert len(curves["lenet/grown/numpy/accuracy"]) == 1
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "manifests" / "minis").glob("*.json")), ids=attrgetter("stem")
 )
