@@ -46,10 +46,6 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_training.py"
         "::test_the_shipped_training_is_reproduced_under_another_engine"
     ),
-    "capsule run manifests/own-network.json"
-    " --image docker://registry.example/torch@sha256:…": There(
-        test="journeys/test_own_network.py::test_it_is_reproduced_in_containers"
-    ),
     "capsule verify operators-….capsule.zip --runtime docker": Here(
         command="capsule verify operators-*.capsule.zip --runtime docker",
         before=(OPERATORS,),
