@@ -144,9 +144,12 @@ ROWS = (
         "alone, made again by the reader; ordered, bucketed and weighted are not there yet",
         ("archive/test_trainings::test_an_unshuffled_order_is_found",)),
     Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "SGD, momentum, Nesterov, "
-        "Adam, AdamW, AdaGrad, RMSProp as formulas that are equal to torch's; LAMB, L-BFGS and "
-        "AcceleGrad are not there yet",
-        ("levels/level2/test_optimizers::test_the_formula_is_that_of_torch",)),
+        "Adam, AdamW, AdaGrad, RMSProp, L-BFGS as formulas that are equal to torch's; LAMB as its "
+        "paper and as NVIDIA has it, AcceleGrad as its paper has it",
+        ("levels/level2/test_optimizers::test_the_formula_is_that_of_torch",
+         "levels/level2/test_optimizers::test_lbfgs_is_that_of_torch",
+         "levels/level2/test_optimizers::test_lamb_is_that_of_another_library",
+         "levels/level2/test_optimizers::test_accelegrad_is_the_algorithm_of_its_paper")),
     Row("2", "optimizer check", "fails on every call with a metric", "the first steps of every "
         "training beside a reference in double precision, in the trial's precision "
         "(`trajectory_error`) and in double (`exact_trajectory_error`), and node by node, the "
@@ -164,8 +167,8 @@ ROWS = (
          "levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "archive/test_trainings::test_a_quality_that_its_predictions_do_not_give_is_damage")),
     Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",
-        "epochs, samples and seconds to a target; constant, step, cosine and polynomial rates with "
-        "a warm-up",
+        "epochs, samples and seconds to a target; constant, step, multi-step, cosine and "
+        "polynomial rates with a warm-up",
         ("levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "levels/level2/test_optimizers::test_schedules_are_those_of_torch")),
     Row("2", "searches of hyper-parameters", "none", "grid, random and Halton, drawn once and "

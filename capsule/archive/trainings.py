@@ -1,6 +1,6 @@
 """What a training's samples say of themselves: final quality and targets from the curves they end,
-the ends of curves from what was predicted, the order of samples from the seed. Made again, and
-compared.
+the ends of curves from what was predicted, the order of samples from the seed, learning rates from
+the recipe. Made again, and compared.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import accumulate, chain, islice, zip_longest
 from math import isclose, isfinite, isnan, prod
 
 from capsule.levels.catalog import training
+from capsule.levels.catalog.schedules import Schedule
 from capsule.levels.data import generators, predictions, samplers
 from capsule.manifest import Manifest, Recipe
 from capsule.manifest.kinds import Settings
@@ -20,6 +21,9 @@ from capsule.record import Attempt, Record, Samples
 MOST_ORDERED = 5_000_000
 """Samples of which the order is made again, a second's work."""
 
+MOST_RATES = 1_000_000
+"""Steps of which the learning rate is made again, a second's work."""
+
 Series = Mapping[str, Samples]
 """Of one attempt, by the name of the metric."""
 
@@ -27,7 +31,7 @@ Load = Callable[[str], Iterable[bytes]]
 """Gives the pieces of a file below `data/`."""
 
 _ROUNDING = 1e-9
-"""Share of a quality that sums in another order may differ by."""
+"""Share of a quality that sums in another order may differ by, or a rate by another cosine."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,10 @@ def _predictions(attempt: Attempt) -> str | None:
 
 def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training, str]]:
     """Where what is told of a training is not what its predictions, curves and seed give."""
-    budget = MOST_ORDERED
+    budget, rates = MOST_ORDERED, MOST_RATES
     for one in trainings:
         budget -= _order_cost(one)
+        rates -= _rate_cost(one)
         for fault in chain(
             _curve_faults(one),
             _divergence_faults(one),
@@ -132,6 +137,7 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
             _count_faults(one),
             _prediction_faults(one, load),
             _order_faults(one) if budget >= 0 else (),
+            _rate_faults(one) if rates >= 0 else (),
         ):
             yield one, f"{one.where}: {fault}"
 
@@ -147,10 +153,11 @@ def fact(record: Record) -> str:
     trainings = list(read(record.manifest, record.attempts, record.samples))
     ordered = sum(cost <= MOST_ORDERED for cost in accumulate(map(_order_cost, trainings)))
     judged = sum(one.predictions is not None for one in trainings)
+    rated = sum(cost <= MOST_RATES for cost in accumulate(map(_rate_cost, trainings)))
     return (
         f"what {len(trainings)} trainings ended with follows from their curves, for {judged} of"
-        f" them the last qualities from what was predicted, and for {ordered} the order of samples"
-        " from the seed"
+        f" them the last qualities from what was predicted, for {ordered} the order of samples from"
+        f" the seed, and for {rated} the learning rate from the recipe"
     )
 
 
@@ -329,6 +336,41 @@ def _order_faults(one: Training) -> Iterator[str]:
 def _order_cost(one: Training) -> int:
     """Samples whose order has to be made again."""
     return (_number(one, "training_samples") or 0) * _epochs(one)
+
+
+def _rate_faults(one: Training) -> Iterator[str]:
+    curve, steps, settings = one.series.get("learning_rate"), _steps(one), one.settings
+    if curve is None or not steps:
+        return
+    schedule = Schedule(
+        name=settings.schedule,
+        numbers=settings.schedule_numbers,
+        milestones=settings.milestones,
+        peak=settings.numbers["lr"],
+        epochs=settings.epochs,
+    )
+    quality = one.series.get(one.quality)
+    if one.completed and quality and len(quality.values) != len(curve.values):
+        yield f"learning_rate has {len(curve.values)} epochs, {one.quality} {len(quality.values)}"
+    for epoch, (place, value) in enumerate(zip(curve.steps or (), curve.values, strict=True), 1):
+        due = schedule.mean(epoch, steps)
+        if place != epoch or not isclose(value, due, rel_tol=_ROUNDING):
+            yield (
+                f"learning_rate is {value:.9g} in epoch {place:g}, and {due:.9g} follows from its"
+                f" recipe in epoch {epoch}"
+            )
+            return
+
+
+def _rate_cost(one: Training) -> int:
+    """Steps whose learning rate has to be made again."""
+    curve = one.series.get("learning_rate")
+    return len(curve.values) * _steps(one) if curve else 0
+
+
+def _steps(one: Training) -> int:
+    """Of an epoch."""
+    return (_number(one, "training_samples") or 0) // one.settings.batch
 
 
 def _epochs(one: Training) -> int:

@@ -84,7 +84,9 @@ class Recipe:
         numbers: All that the optimizer takes.
         schedule: Key of `catalog.training.SCHEDULES`.
         schedule_numbers: All that the schedule takes.
+        milestones: Those of the schedule, none but for `multistep`.
         target: None for none.
+        accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
     """
 
@@ -94,7 +96,9 @@ class Recipe:
     numbers: Mapping[str, float]
     schedule: str
     schedule_numbers: Mapping[str, float]
+    milestones: tuple[int, ...]
     target: Target | None
+    accumulate: int
     checkpoint_epochs: int | None = None
 
 
@@ -249,7 +253,9 @@ def _recipe(fields: _Fields) -> Recipe:
         numbers=optimizer.complete(training.OPTIMIZERS[chosen]),
         schedule=shape,
         schedule_numbers=schedule.complete(training.SCHEDULES[shape]),
+        milestones=schedule.milestones(shape),
         target=Target(target.number("value"), target.truth("stop")) if target else None,
+        accumulate=fields.whole("accumulate", 1) if fields.has("accumulate") else 1,
         checkpoint_epochs=(
             fields.whole("checkpoint_epochs", 1) if fields.has("checkpoint_epochs") else None
         ),
@@ -324,6 +330,12 @@ class _Fields:
     def complete(self, numbers: tuple[training.Number, ...]) -> dict[str, float]:
         try:
             return training.complete(numbers, self._values)
+        except ValueError as error:
+            raise JobError(f"{self._path}: {error}") from None
+
+    def milestones(self, schedule: str) -> tuple[int, ...]:
+        try:
+            return training.read_milestones(schedule, self._values.get("milestones"))
         except ValueError as error:
             raise JobError(f"{self._path}: {error}") from None
 

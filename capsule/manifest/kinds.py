@@ -70,6 +70,8 @@ class Settings(NamedTuple):
         schedule: Its name in the catalogue.
         schedule_numbers: All that the schedule takes.
         target: None for none.
+        milestones: Epochs, of the schedule that has them.
+        accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each it can be taken up again; None for never.
     """
 
@@ -81,6 +83,8 @@ class Settings(NamedTuple):
     schedule: str
     schedule_numbers: Mapping[str, float]
     target: Target | None
+    milestones: tuple[int, ...] = ()
+    accumulate: int = 1
     checkpoint_epochs: int | None = None
 
 

@@ -9,16 +9,15 @@ from capsule.levels import catalog
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
 from capsule.manifest import closed, commands, search, subjects
 from capsule.manifest.kinds import Module, Recipe, Search, Settings, Target
-from capsule.manifest.model import Benchmark, Case, Metric, Scalar
+from capsule.manifest.model import Benchmark, Case, Metric
+from capsule.manifest.numbers import CONSTANT, check_names, require_count
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
 Raw = Mapping[str, Any]
 Lacking = Mapping[str, frozenset[str]]
-_DTYPES = ("float32", "tf32")
-_OWN = ("batch", "epochs")
-_CONSTANT = {"name": "constant"}
-_COUNTS = {"batch": 2**31 - 1, "epochs": 1_000_000}
+_DTYPES = ("float32", "tf32", training.MIXED)
+_OWN = ("batch", "epochs", "accumulate")
 
 
 class _Network(NamedTuple):
@@ -75,7 +74,10 @@ def read(
     for index, name in enumerate(raw["frameworks"]):
         message = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
         is_module = network.module is not None
-        reason = training.refusal(name, is_module=is_module) if name in FRAMEWORKS else message
+        chosen = raw["optimizer"]["name"]
+        reason = message
+        if name in FRAMEWORKS:
+            reason = training.refusal(name, chosen, dtype, is_module=is_module) or ""
         if reason:
             problems.add(f"{here}/frameworks/{index}", reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
@@ -84,10 +86,12 @@ def read(
     if network.module and "checkpoint_epochs" in raw:
         message = "a module of one's own may draw from generators that no checkpoint keeps"
         problems.add(f"{here}/checkpoint_epochs", f"{message}; leave it out")
+    if raw["optimizer"]["name"] == "lbfgs" and "checkpoint_epochs" in raw:
+        message = "no checkpoint keeps the history of lbfgs; leave it out"
+        problems.add(f"{here}/checkpoint_epochs", message)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
-    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
-    _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
+    check_names(raw, here, problems)
     if problems.below(here):
         return None
     settings = _settings_of(raw, cases, network, target, here, problems)
@@ -99,6 +103,7 @@ def read(
         has_target=target is not None,
         stops=target is not None and target.stop,
         is_module=network.module is not None,
+        mixed=dtype == training.MIXED,
     )
     lacking = {
         name: frozenset(
@@ -184,7 +189,12 @@ def to_json(settings: Settings) -> dict[str, Any]:
         "batch": settings.batch,
         "epochs": settings.epochs,
         "optimizer": {"name": settings.optimizer, **settings.numbers},
-        "schedule": {"name": settings.schedule, **settings.schedule_numbers},
+        "schedule": {
+            "name": settings.schedule,
+            **settings.schedule_numbers,
+            **({"milestones": list(settings.milestones)} if settings.milestones else {}),
+        },
+        **({"accumulate": settings.accumulate} if settings.accumulate > 1 else {}),
         **({"target": {"value": target.value, "stop": target.stop}} if target else {}),
         **({"checkpoint_epochs": settings.checkpoint_epochs} if settings.checkpoint_epochs else {}),
     }
@@ -266,24 +276,6 @@ def _check_name(name: str, here: str, problems: Problems) -> bool:
     return not problems.below(here)
 
 
-def _check_names(
-    raw: Raw,
-    known: Mapping[str, tuple[training.Number, ...]],
-    what: str,
-    here: str,
-    problems: Problems,
-) -> None:
-    """Note a name that is unknown, and numbers that it does not take."""
-    name = raw["name"]
-    if name not in known:
-        problems.add(f"{here}/{what}/name", f"unknown {what} {quote(name)}; {instead(name, known)}")
-        return
-    names = [number.name for number in known[name]]
-    for field in raw.keys() - {"name", *names}:
-        message = f"{name} takes no {quote(field)}; {instead(field, names)}"
-        problems.add(here + pointer(what, field[:200]), message)
-
-
 def _target(raw: Raw | None, network: _Network, here: str, problems: Problems) -> Target | None:
     if raw is None:
         return None
@@ -306,8 +298,7 @@ def _all_settings(
 ) -> dict[str, Settings]:
     """How each case trains, by its name; not all of them where something is wrong."""
     target = _target(raw.get("target"), network, f"{here}/target", problems)
-    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
-    _check_names(raw.get("schedule", _CONSTANT), training.SCHEDULES, "schedule", here, problems)
+    check_names(raw, here, problems)
     if problems.below(here):
         return {}
     return _settings_of(raw, cases, network, target, here, problems)
@@ -335,7 +326,7 @@ def _settings(
     raw: Raw, case: Case, network: _Network, target: Target | None, here: str, problems: Problems
 ) -> Settings | None:
     """What one case trains with: the entry's fields, and what the case says instead."""
-    optimizer, schedule = raw["optimizer"], raw.get("schedule", _CONSTANT)
+    optimizer, schedule = raw["optimizer"], raw.get("schedule", CONSTANT)
     numbers = training.OPTIMIZERS[optimizer["name"]]
     schedule_numbers = training.SCHEDULES[schedule["name"]]
     options = network.options
@@ -346,7 +337,11 @@ def _settings(
             problems.add(here + pointer(name[:200]), message)
     if problems.below(here):
         return None
-    whole = {**{name: raw[name] for name in _OWN}, **case.parameters}
+    whole = {
+        "accumulate": 1,
+        **{name: raw[name] for name in _OWN if name in raw},
+        **case.parameters,
+    }
     # 14.0 is a JSON integer too
     sizes = {
         name: int(value) if isinstance(value, float) and value % 1 == 0 else value
@@ -355,27 +350,30 @@ def _settings(
     }
     try:
         for name in _OWN:
-            _require_count(name, whole[name])
+            require_count(name, whole[name])
+        batch, accumulate = int(whole["batch"]), int(whole["accumulate"])
+        if batch % accumulate:
+            raise ValueError(
+                f"accumulate is {accumulate}, which does not divide {batch}, the batch"
+            )
+        if accumulate > 1 and network.module:
+            raise ValueError("accumulate is for networks of the catalogue, not a torch.nn.Module")
         return Settings(
             sizes=network.check(sizes),
-            batch=int(whole["batch"]),
+            batch=batch,
             epochs=int(whole["epochs"]),
             optimizer=optimizer["name"],
             numbers=training.complete(numbers, {**optimizer, **case.parameters}),
             schedule=schedule["name"],
             schedule_numbers=training.complete(schedule_numbers, {**schedule, **case.parameters}),
             target=target,
+            milestones=training.read_milestones(schedule["name"], schedule.get("milestones")),
+            accumulate=accumulate,
             checkpoint_epochs=int(raw["checkpoint_epochs"]) if "checkpoint_epochs" in raw else None,
         )
     except ValueError as error:
         problems.add(here, str(error))
         return None
-
-
-def _require_count(name: str, value: Scalar) -> None:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-    if not whole or not 1 <= float(value) <= _COUNTS[name]:
-        raise ValueError(f"{name} is {value!r}, not a whole number from 1 to {_COUNTS[name]}")
 
 
 def _place(raw: Raw, index: int, here: str) -> str:

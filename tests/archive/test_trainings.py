@@ -30,6 +30,7 @@ RECIPE: dict[str, Any] = {
     "batch": 20,
     "epochs": 5,
     "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
+    "schedule": {"name": "multistep", "milestones": [2], "factor": 0.5},
     "target": {"metric": "accuracy", "at_least": 0.4},
     "cases": [{"side": 12, "classes": 3}],
 }
@@ -134,6 +135,12 @@ FORGED = [
     ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
     ("accuracy", lambda values: [0.1] * len(values), "has not reached its target"),
     ("training_samples", lambda values: [80.0], "training_samples is 80, and 90 is what its gen"),
+    (
+        "learning_rate",
+        lambda values: [2 * values[0], *values[1:]],
+        "learning_rate is 0.2 in epoch 1",
+    ),
+    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy 5"),
     ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
 ]
 
@@ -240,6 +247,11 @@ LIES = [
         "[sum(last) / len(last)]",
         "[1.0]",
         "final_accuracy is 1, and",
+    ),
+    (
+        "trial.rate((epoch - 1) * trial.steps + step)",
+        "trial.rate(epoch * trial.steps + step)",
+        "learning_rate is 0.05 in epoch 2, and 0.1 follows from its recipe in epoch 2",
     ),
 ]
 

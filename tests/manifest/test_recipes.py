@@ -75,6 +75,28 @@ def test_a_case_varies_network_optimizer_schedule_batch_and_epochs() -> None:
     assert made[name].schedule_numbers == {"warmup_epochs": 1, "end": 0.1}
 
 
+def test_milestones_may_be_written_with_a_point() -> None:
+    schedule = {"name": "multistep", "milestones": [2, 3.0]}
+    assert settings(schedule=schedule)["default"].milestones == (2, 3)
+    data, subjects = planned(schedule=schedule)
+    assert read(data, subjects=subjects) == read(data)
+    subjects[0]["recipes"]["default"]["schedule"]["milestones"] = [2, 4]
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(data, subjects=subjects)
+
+
+def test_micro_batches_may_be_varied_and_stand_in_the_plan() -> None:
+    made = settings(cases={"accumulate": [2, 4]}, batch=8)
+    assert [(one.batch, one.accumulate) for one in made.values()] == [(8, 2), (8, 4)]
+    data, subjects = planned(accumulate=2)
+    assert read(data, subjects=subjects) == read(data)
+    subjects[0]["recipes"]["default"]["accumulate"] = 4
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(data, subjects=subjects)
+    _, plain = planned()
+    assert "accumulate" not in plain[0]["recipes"]["default"]
+
+
 def test_a_grid_is_every_combination() -> None:
     made = settings(cases={"lr": [0.1, 0.01], "batch": [10, 20]})
     assert [(one.numbers["lr"], one.batch) for one in made.values()] == [
@@ -107,6 +129,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"frameworks": ["toch"]}, "/frameworks/0", "did you mean 'torch'"),
         ({"dtype": "float64"}, "/dtype", 'nothing is trained in "float64"'),
         ({"dtype": "tf32"}, "/dtype", "on cpu"),
+        ({"dtype": "bfloat16-mixed"}, "/frameworks/1", "numpy does not train in bfloat16-mixed"),
         ({"optimizer": {"name": "sdg", "lr": 1}}, "/optimizer/name", "did you mean 'sgd'"),
         ({"optimizer": {"name": "sgd", "lr": 1, "momentun": 1}}, "/optimizer/momentun", "momentum"),
         ({"optimizer": {"name": "sgd", "lr": 1, "beta1": 1}}, "/optimizer/beta1", "takes no"),
@@ -116,11 +139,38 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"schedule": {"name": "cosin"}}, "/schedule/name", "did you mean 'cosine'"),
         ({"schedule": {"name": "cosine", "every": 1}}, "/schedule/every", "takes no"),
         ({"schedule": {"name": "step"}}, "", "every is missing"),
+        ({"schedule": {"name": "multistep"}}, "", "milestones is missing"),
+        ({"schedule": {"name": "multistep", "milestones": [2, 2]}}, "", "that rise"),
+        ({"schedule": {"name": "multistep", "milestones": [1.5]}}, "/schedule", "1.5"),
+        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine takes none"),
+        ({"optimizer": {"name": "lamp", "lr": 1}}, "/optimizer/name", "did you mean 'lamb'"),
+        (
+            {"optimizer": {"name": "lamb", "lr": 1, "max_norm": 1}},
+            "/optimizer/max_norm",
+            "takes no",
+        ),
+        (
+            {"optimizer": {"name": "lbfgs", "lr": 1}, "frameworks": ["numpy", "tensorflow"]},
+            "/frameworks/1",
+            "a step of lbfgs takes the loss several times",
+        ),
         ({"target": {"metric": "loss", "at_most": 1}}, "/target", "the quality of lenet is"),
         ({"target": {"metric": "accuracy", "at_most": 1}}, "/target", "write at_least"),
         ({"target": {"metric": "accuracy"}}, "/target", "exactly one of at_least and at_most"),
         ({"batch": 0}, "/batch", "0"),
         ({"epochs": 1.5}, "/epochs", "1.5"),
+        (
+            {"optimizer": {"name": "lbfgs", "lr": 1}, "checkpoint_epochs": 1},
+            "/checkpoint_epochs",
+            "no checkpoint keeps the history of lbfgs",
+        ),
+        ({"accumulate": 3}, "", "accumulate is 3, which does not divide 20, the batch"),
+        ({"accumulate": 0}, "/accumulate", "0"),
+        (
+            {"cases": [{"accumulate": 2}, {"accumulate": 8}]},
+            "/cases/1",
+            "accumulate is 8, which does not",
+        ),
         ({"cases": {"bacth": [1]}}, "/cases/bacth", "did you mean 'batch'"),
         ({"cases": {"limit_mib": [1]}}, "/cases/limit_mib", "nothing that a case varies"),
         ({"cases": {"batch": [1.5]}}, "/cases", "batch is 1.5"),
@@ -178,6 +228,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
         {"optimizer": {"name": "sgd", "lr": 0.1, "beta1": 0.5}},
         {"schedule": {"name": "constant", "warmup_epochs": 1}},
         {"schedule": {"name": "cosine"}},
+        {"schedule": {"name": "constant", "milestones": [1]}},
         {"target": {"value": 0.5, "stop": False}},
     ],
 )

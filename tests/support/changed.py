@@ -56,6 +56,7 @@ class Networks:
 
     trainer = None
     module = None
+    mixed_trainer = None
 
 
 def change(framework: Numpy, how: Change) -> None:

@@ -11,13 +11,16 @@ from unittest import mock
 import numpy
 
 from capsule.levels import level2
+from capsule.levels.catalog.schedules import Schedule
 from capsule.levels.data import samplers
 from capsule.levels.frameworks.numpy import training as numpy_training
 from capsule.levels.frameworks.numpy.training import NumpyTrainer
+from capsule.levels.graphs import passes
 from capsule.levels.graphs.graph import Graph
 from capsule.levels.graphs.statistics import SHARE
 from capsule.levels.level2 import samples
 from capsule.levels.optimizers import Step
+from capsule.levels.optimizers.lbfgs import Lbfgs
 from tests.support.trainings import SMALL
 
 Arrays = Mapping[str, Any]
@@ -114,8 +117,9 @@ def change_gradients(change: Callable[[dict[str, Any], dict[str, Any]], dict[str
             kept: dict[str, Any] = {}
 
             class Between:
-                def step(self, parameters: Any, gradients: Any, rate: float) -> Any:
-                    return inner.step(parameters, change(kept, gradients), rate)
+                def descend(self, parameters: Any, differentiate: Any, rate: float) -> Any:
+                    _, gradients = differentiate(parameters)
+                    return inner.step(parameters, change(kept, dict(gradients)), rate)
 
             vars(self)["_optimizer"] = Between()
 
@@ -183,6 +187,49 @@ def leave_uncorrected(formula: Any, step: Step, *rest: Any) -> Any:
 def couple_decay(formula: Any, step: Step, state: Any, parameter: Any, gradient: Any) -> Any:
     decayed = gradient + step.numbers["weight_decay"] * parameter
     return set_number(weight_decay=0.0)(formula, step, state, parameter, decayed)
+
+
+def trust_all(formula: Any, step: Step, *rest: Any) -> Any:
+    """LAMB without its ratio: every norm is the same."""
+    return formula(replace(step, total=lambda _: 1.0), *rest)
+
+
+class HistoryTurned(NumpyTrainer):
+    """L-BFGS that remembers changes of the gradient with the wrong sign."""
+
+    def __init__(self, graph: Graph, start: Arrays, optimizer: str, numbers: Any) -> None:
+        super().__init__(graph, start, optimizer, numbers)
+
+        class Turned(Lbfgs):
+            def _turn(self, gradient: Any) -> Any:
+                if self._before is not None:
+                    self._before = -self._before
+                return super()._turn(gradient)
+
+        vars(self)["_optimizer"] = Turned(numbers)
+
+
+class Summed(NumpyTrainer):
+    """Gradients of micro-batches are added up, and the rate is not divided by their number."""
+
+    def step(self, inputs: Arrays, rate: float) -> Any:
+        return super().step(inputs, rate * len(list(passes.split(self._graph, inputs))))
+
+
+class FirstPart(NumpyTrainer):
+    """Of the micro-batches only the first one counts."""
+
+    def step(self, inputs: Arrays, rate: float) -> Any:
+        return super().step(next(passes.split(self._graph, inputs)), rate)
+
+
+def early_schedule() -> Any:
+    right = Schedule.rate
+
+    def wrong(schedule: Schedule, step: int, per_epoch: int) -> float:
+        return right(schedule, step + per_epoch, per_epoch)
+
+    return mock.patch.object(Schedule, "rate", wrong)
 
 
 def root_epsilon(formula: Any, step: Step, *rest: Any) -> Any:

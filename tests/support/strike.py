@@ -16,8 +16,7 @@ from typing import Any
 import numpy
 
 from capsule.levels import run
-from capsule.levels.level2 import prepared
-from capsule.levels.optimizers import schedules
+from capsule.levels.catalog.schedules import Schedule
 
 
 def main(where: str, number: int, job: str, journal: str) -> int:
@@ -29,11 +28,11 @@ def main(where: str, number: int, job: str, journal: str) -> int:
         if calls == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    rate, savez, replace = schedules.rate, numpy.savez, Path.replace
+    rate, savez, replace = Schedule.rate, numpy.savez, Path.replace
 
-    def counted_rate(*arguments: Any) -> float:
+    def counted_rate(schedule: Schedule, step: int, per_epoch: int) -> float:
         count()
-        return rate(*arguments)
+        return rate(schedule, step, per_epoch)
 
     def half(stream: Any, **parts: Any) -> None:
         data = io.BytesIO()
@@ -53,7 +52,7 @@ def main(where: str, number: int, job: str, journal: str) -> int:
         return done
 
     owner, name, planted = {
-        "step": (prepared, "rate", counted_rate),
+        "step": (Schedule, "rate", counted_rate),
         "half": (numpy, "savez", half),
         "whole": (Path, "replace", whole),
         "placed": (Path, "replace", placed),

@@ -109,8 +109,8 @@ def _broken(right: Values, wrong: Values) -> Iterator[str]:
     for name, most in LIMITS.items():
         if not max(wrong[name]) <= most:
             yield name
-    # what the seed gives is as good as what a right program tells: the reader makes it again
-    for name in ("order_fingerprint", "test_fingerprint"):
+    # what seed and recipe give is as good as what a right program tells: the reader makes it again
+    for name in ("order_fingerprint", "test_fingerprint", "learning_rate"):
         if wrong.get(name, right[name]) != right[name]:
             yield name
     if DIVERGED in wrong:
@@ -131,6 +131,11 @@ ADAM = {"optimizer": {"name": "adam", "lr": 0.01}}
 ROOT = {"optimizer": {"name": "adam", "lr": 0.01, "epsilon": 1e-3}}
 DECAYING = {"optimizer": {"name": "adamw", "lr": 0.01, "weight_decay": 5.0}}
 WARM = {"optimizer": SGD, "schedule": {"name": "cosine", "warmup_epochs": 1}}
+LAMB = {"optimizer": {"name": "lamb", "lr": 0.01}}
+NVIDIA = {"optimizer": {"name": "lamb-nvidia", "lr": 0.01}}
+ACCELEGRAD = {"optimizer": {"name": "accelegrad", "lr": 0.1, "bound": 0.01}}
+LBFGS = {"optimizer": {"name": "lbfgs", "lr": 0.1, "iterations": 3}}
+PARTS = {"optimizer": SGD, "accumulate": 2}
 RESNET: dict[str, Any] = {
     "network": "resnet44",
     "optimizer": {"name": "sgd", "lr": 0.01, "momentum": 0.9},
@@ -171,6 +176,18 @@ FAULTS = (
     ),
     Fault("last parameter frozen", "optimizer", plants.train_with(plants.Frozen)),
     Fault("parameters kept in 16 bits", "optimizer", plants.train_with(plants.HalfPrecision)),
+    Fault("trust ratio left out", "optimizer", plants.change_formula(plants.trust_all), LAMB),
+    Fault(
+        "trust ratio of NVIDIA's left out",
+        "optimizer",
+        plants.change_formula(plants.trust_all),
+        NVIDIA,
+    ),
+    Fault("AcceleGrad reset", "optimizer", plants.change_formula(plants.forget), ACCELEGRAD),
+    Fault("history of the wrong sign", "optimizer", plants.train_with(plants.HistoryTurned), LBFGS),
+    Fault("micro-batches added up", "optimizer", plants.train_with(plants.Summed), PARTS),
+    Fault("first micro-batch alone", "optimizer", plants.train_with(plants.FirstPart), PARTS),
+    Fault("schedule an epoch early", "schedule", plants.early_schedule, WARM),
     Fault("schedule left out", "schedule", plants.train_with(plants.NoSchedule), WARM),
     Fault("schedule an epoch late", "schedule", plants.train_with(plants.Late), WARM),
     Fault(
@@ -235,9 +252,9 @@ _HEAD = """# Faults of a training
 
 Each is planted in the program, which then trains a small network in a second. Checks are named by
 the metric that a claim is made on: a `bound` on errors, the same fingerprint of what the network is
-judged by, and the order of samples, which the reader makes again from the seed. Where no check
-notices a fault, `final_accuracy` is judged under six seeds. A training that `diverged` is a trial
-that failed, for that reason.
+judged by, the order of samples, which the reader makes again from the seed, and learning rates,
+which it makes again from the recipe. Where no check notices a fault, `final_accuracy` is judged
+under six seeds. A training that `diverged` is a trial that failed, for that reason.
 
 `python -m tests.support.training_faults > docs/training-faults.md` plants them all and writes this.
 

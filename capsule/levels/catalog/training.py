@@ -41,8 +41,18 @@ _MOMENTUM = Number("momentum", 0.0, 0.0, 1.0)
 _DECAY = Number("weight_decay", 0.0)
 _BETAS = (Number("beta1", 0.9, 0.0, 1 - 2.0**-24), Number("beta2", 0.999, 0.0, 1 - 2.0**-24))
 
+
+def _switch(name: str, default: int) -> Number:
+    return Number(name, default, 0, 1, whole=True)
+
+
+_LAMB = (
+    *(RATE, *_BETAS, Number("epsilon", 1e-6, 2.0**-100), Number("weight_decay", 0.01)),
+    _switch("bias_correction", 1),
+)
+
 OPTIMIZERS: dict[str, tuple[Number, ...]] = {
-    "sgd": (RATE, _MOMENTUM, Number("nesterov", 0, 0, 1, whole=True), _DECAY),
+    "sgd": (RATE, _MOMENTUM, _switch("nesterov", 0), _DECAY),
     "adam": (RATE, *_BETAS, Number("epsilon", 1e-8, 2.0**-100), _DECAY),
     "adamw": (RATE, *_BETAS, Number("epsilon", 1e-8, 2.0**-100), Number("weight_decay", 0.01)),
     "adagrad": (RATE, Number("epsilon", 1e-10, 2.0**-100), _DECAY),
@@ -50,8 +60,23 @@ OPTIMIZERS: dict[str, tuple[Number, ...]] = {
         *(RATE, Number("alpha", 0.99, 0.0, 1.0), Number("epsilon", 1e-8, 2.0**-100)),
         *(_MOMENTUM, _DECAY),
     ),
+    "lamb": _LAMB,
+    "lamb-nvidia": (*_LAMB, Number("max_norm", 1.0, 2.0**-100)),
+    "accelegrad": (RATE, Number("bound", 1.0, 2.0**-100)),
+    "lbfgs": (
+        *(RATE, Number("iterations", 20, 1, 10_000, whole=True)),
+        *(Number("history", 100, 1, 10_000, whole=True), _switch("strong_wolfe", 0)),
+        *(Number("tolerance_gradient", 1e-7), Number("tolerance_change", 1e-9)),
+    ),
 }
-"""The formulas are those of `levels.optimizers`; `nesterov` is 0 or 1."""
+"""The formulas are those of `levels.optimizers`; `nesterov`, `bias_correction` and `strong_wolfe`
+are 0 or 1."""
+
+_MIXERS = ("torch", "torch-compile")
+"""Frameworks that choose themselves which operations of a network `MIXED` is safe for."""
+
+_CLOSURES = ("torch", "torch-compile", "numpy")
+"""Frameworks in which a step may take the loss and its gradients more than once."""
 
 _WARMUP = Number("warmup_epochs", 0.0)
 _END = Number("end", 0.0)
@@ -59,10 +84,11 @@ _END = Number("end", 0.0)
 SCHEDULES: dict[str, tuple[Number, ...]] = {
     "constant": (_WARMUP,),
     "step": (_WARMUP, Number("every", None, 1, None, whole=True), Number("factor", 0.1, 0.0, 1.0)),
+    "multistep": (_WARMUP, Number("factor", 0.1, 0.0, 1.0)),
     "cosine": (_WARMUP, _END),
     "polynomial": (_WARMUP, _END, Number("power", 1.0)),
 }
-"""What the learning rate is at each step: see `levels.optimizers.schedules`."""
+"""What the learning rate is at each step: see `schedules`; `multistep` has milestones too."""
 
 QUALITY = {
     "lenet": "accuracy",
@@ -112,6 +138,10 @@ MOST_SHARE = 0.1
 EXACT = "float64"
 """Dtype in which they are taken besides the trial's own: there rounding hides no wrong step."""
 
+MIXED = "bfloat16-mixed"
+"""Dtype of a training whose parameters, and what the optimizer does with them, are float32, and
+whose products of matrices and convolutions are taken of copies in bfloat16."""
+
 TRAINERS = tuple(
     name for name, facts in FRAMEWORKS.items() if facts.networks and facts.differentiates
 )
@@ -121,9 +151,11 @@ TRAINERS = tuple(
 _CHECKS = (
     MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
     MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
+    MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
+)
+_BOUNDED = (
     MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial"),
     MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial"),
-    MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
 )
 _MODULE_CHECKS = (
     MetricFacts("update_error", "1", "lower", "portable", 0.0, "step"),
@@ -163,6 +195,35 @@ def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[
     return whole
 
 
+def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
+    """The milestones of a schedule, epochs after each of which a factor is due.
+
+    Args:
+        schedule: Key of `SCHEDULES`.
+        value: A list of them; None where there is none.
+
+    Raises:
+        ValueError: The schedule has none, or these are none; begins with `milestones`.
+
+    >>> read_milestones("multistep", [30, 60])
+    (30, 60)
+    """
+    if schedule != "multistep":
+        if value is not None:
+            raise ValueError(f"milestones are those of multistep, and {schedule} takes none")
+        return ()
+    if value is None:
+        raise ValueError("milestones is missing: the epochs after which multistep has its factor")
+    numbers = [
+        int(one)
+        for one in (value if isinstance(value, list) else ())
+        if isinstance(one, (int, float)) and not isinstance(one, bool) and one >= 1 and one % 1 == 0
+    ]
+    if not numbers or numbers != value or any(a >= b for a, b in zip(numbers, numbers[1:])):
+        raise ValueError(f"milestones is {value!r}, not whole numbers >= 1 that rise")
+    return tuple(numbers)
+
+
 def is_error(quality: str) -> bool:
     """Whether less of a quality is better."""
     return quality == "mean_absolute_error"
@@ -198,7 +259,7 @@ def choices(network: str, sizes: Mapping[str, int]) -> int:
 
 
 def metrics(
-    name: str, *, has_target: bool, stops: bool, is_module: bool = False
+    name: str, *, has_target: bool, stops: bool, is_module: bool = False, mixed: bool = False
 ) -> tuple[MetricFacts, ...]:
     """What a trial of a recipe yields, in every framework that trains.
 
@@ -207,6 +268,8 @@ def metrics(
         has_target: Whether a quality is to be reached.
         stops: Whether training ends there; what it ends with is no quality of the recipe then.
         is_module: Whether it is a user's module, of which there is no reference.
+        mixed: Whether it trains in `MIXED`, where a framework chooses the types of its operations,
+            and so no node has a bound.
     """
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
@@ -226,6 +289,7 @@ def metrics(
     return (
         MetricFacts("untrained_loss", "1", "none", "portable", 0.0, "trial"),
         MetricFacts("train_loss", "1", "lower", "portable", 0.0, "step"),
+        MetricFacts("learning_rate", "1", "none", "portable", 0.0, "step"),
         MetricFacts("loss", "1", "lower", "portable", 0.0, "step"),
         MetricFacts(name, "1", better, "portable", 0.0, "step"),
         *(() if stops else ends),
@@ -245,15 +309,33 @@ def metrics(
         MetricFacts("order_fingerprint", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("test_fingerprint", "1", "none", "portable", 1.0, "trial"),
         *(_MODULE_CHECKS if is_module else _CHECKS),
+        *(() if is_module or mixed else _BOUNDED),
     )
 
 
-def refusal(framework: str, *, is_module: bool = False) -> str | None:
+def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = False) -> str | None:
     """Why a framework cannot train the networks of the catalogue, or a user's module; None where
     it can.
+
+    Args:
+        framework: Its name.
+        optimizer: Its name.
+        dtype: Word of `DTYPES`, or `MIXED`.
+        is_module: Whether a user's module is trained.
     """
     if is_module and framework in FRAMEWORKS and framework not in modules.FRAMEWORKS:
         return f"{framework} trains no torch.nn.Module; there are {', '.join(modules.FRAMEWORKS)}"
+    if is_module and dtype == MIXED:
+        return f"a torch.nn.Module is not trained in {MIXED}: it can cast what it likes itself"
+    if is_module and optimizer == "lbfgs":
+        return "a step of lbfgs takes the loss several times, and a torch.nn.Module may draw in it"
     if framework in FRAMEWORKS and framework not in TRAINERS:
         return f"{framework} does not train; there are {', '.join(TRAINERS)}"
+    if dtype == MIXED and framework in TRAINERS and framework not in _MIXERS:
+        return f"{framework} does not train in {MIXED}; there are {', '.join(_MIXERS)}"
+    if optimizer == "lbfgs" and framework in TRAINERS and framework not in _CLOSURES:
+        return (
+            f"a step of lbfgs takes the loss several times, and one of {framework} is a function"
+            f" that takes it once; there are {', '.join(_CLOSURES)}"
+        )
     return None

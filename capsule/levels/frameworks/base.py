@@ -147,7 +147,8 @@ class Trainer(Protocol):
         """Move the parameters once.
 
         Args:
-            inputs: All that the graph takes, made by `from_numpy`.
+            inputs: All that the graph takes, made by `from_numpy`, of one micro-batch or several:
+                gradients are averaged over them, and the optimizer takes its step once.
             rate: Learning rate of this step.
 
         Returns:
@@ -199,7 +200,7 @@ class StartTraining(Protocol):
         """Training from the first step, with copies of the parameters.
 
         Args:
-            graph: The network, for the batch of a step.
+            graph: The network, for the batch of a step or the micro-batches that make it up.
             values: Its parameters by name, made by `from_numpy`.
             optimizer: Key of `catalog.training.OPTIMIZERS`.
             numbers: All that it takes; the rate comes with each step.
@@ -272,6 +273,10 @@ class Networks(Protocol):
     @property
     def module(self) -> StartModule | None:
         """None for a framework that has no modules of its own."""
+
+    @property
+    def mixed_trainer(self) -> StartTraining | None:
+        """As `trainer`, in `catalog.training.MIXED`; evaluations too. None where there is none."""
 
 
 class Framework(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable
@@ -22,7 +22,7 @@ from ..frameworks.base import Resumable, Trainer
 from ..graphs import statistics, values
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory
-from ..job import Trial
+from ..job import Recipe, Trial
 from ..report import DivergedError, Report
 from . import checks, modules, nodes, progress, trajectory
 from .account import WATCHED, Account, Epoch
@@ -54,17 +54,19 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
     source = Path(trial.source) if trial.source else None
-    if reason := training.refusal(framework.name, is_module=source is not None):
+    chosen = framework.name, recipe.optimizer, dtype
+    if reason := training.refusal(*chosen, is_module=source is not None):
         raise ValueError(reason)
+    dtype = "float32" if dtype == training.MIXED else dtype
     graph, quality = modules.describe(source) if source else _find_graph(trial)
     (dataset,), context = trial.datasets, trial.context
     train, test = read(context.data[dataset], graph(1), context.formats.get(dataset))
     steps = train.count // recipe.batch
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
-    judged = min(recipe.batch, trajectory.MOST_SAMPLES)
+    judged, parts = _choose_parts(recipe)
     if source is None:
-        both = graph(recipe.batch), graph(judged)
+        both = graph(recipe.batch // recipe.accumulate), graph(judged * parts)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
         framework=framework,
@@ -74,6 +76,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         recipe=recipe,
         dtype=dtype,
         device=context.device,
+        mixed=trial.dtype == training.MIXED,
         seed=seed,
         parameters=values.parameters(graph(1), dtype, seed),
         train=train,
@@ -83,23 +86,38 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         kept=predictions.path(trial.benchmark, trial.case),
         source=source,
         identity=_identity(trial, train, test),
-        checkpoint=(
-            report.folder / checkpoints.path(trial.benchmark, trial.case)
-            if recipe.checkpoint_epochs and report.folder and not source
-            else None
-        ),
+        checkpoint=_find_checkpoint(trial, recipe, report),
     )
     with framework.arithmetic(dtype):
         resumed = _resume(prepared)
     with report.pause():
         if source is None:
-            checks.hold_to_reference(prepared, judged)
+            checks.hold_to_reference(prepared, judged, parts)
         else:
             checks.hold_to_formulas(prepared, source)
     with framework.arithmetic(dtype):
         _train(prepared, resumed)
     if prepared.checkpoint is not None:
         prepared.checkpoint.unlink(missing_ok=True)
+
+
+def _find_checkpoint(trial: Trial, recipe: Recipe, report: Report) -> Path | None:
+    """Where checkpoints are put; None for nowhere."""
+    if not recipe.checkpoint_epochs or report.folder is None or trial.source:
+        return None
+    return report.folder / checkpoints.path(trial.benchmark, trial.case)
+
+
+def _choose_parts(recipe: Recipe) -> tuple[int, int]:
+    """Samples of a micro-batch that is held to the reference, and how many of these.
+
+    Raises:
+        ValueError: The batch has no equal parts.
+    """
+    if recipe.batch % recipe.accumulate:
+        raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
+    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES)
+    return min(recipe.batch // recipe.accumulate, trajectory.MOST_SAMPLES // parts), parts
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
@@ -141,7 +159,7 @@ def _resume(trial: Prepared) -> Resumed | None:
 
 
 def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
-    trainer = trial.start(trial.graph(trial.recipe.batch))
+    trainer = trial.start(trial.graph(trial.recipe.batch // trial.recipe.accumulate))
     assert isinstance(trainer, Resumable)
     # in the dtypes that they were kept in
     trainer.restore({name: trial.framework.from_numpy(one) for name, one in resumed[1].items()})
@@ -151,7 +169,9 @@ def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
 def _begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
     """A trainer and what is known, where an earlier attempt was; tells again what that told."""
     if resumed is None:
-        return trial.start(trial.graph(trial.recipe.batch)), Progress(trial.quality)
+        return trial.start(trial.graph(trial.recipe.batch // trial.recipe.accumulate)), Progress(
+            trial.quality
+        )
     report, so_far = trial.report, resumed[0]
     for metric, curve in so_far.curves.items():
         for epoch, value in enumerate(curve, 1):
@@ -183,7 +203,12 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
         account.add(result, evaluated)
         if not isfinite(test_loss):
             raise DivergedError(f"the loss on test data is {test_loss} after epoch {epoch}")
-        so_far.add(train_loss=result.loss, loss=test_loss, **{trial.quality: quality})
+        so_far.add(
+            train_loss=result.loss,
+            learning_rate=result.rate,
+            loss=test_loss,
+            **{trial.quality: quality},
+        )
         if recipe.target and not so_far.reached and _meets(trial, quality):
             so_far.reached = epoch
             if not so_far.resumed:
@@ -213,6 +238,7 @@ def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> Non
             f"the loss is {result.loss:.6g} in epoch {epoch}, and was {so_far.untrained:.6g}"
             " before the first step"
         )
+    report.point("learning_rate", epoch, result.rate)
     so_far.add_order(result.taken)
     if epoch == 1 and trial.quality in training.CLASSIFIES:
         with report.pause():
@@ -279,7 +305,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     """Train on every whole batch once, or until a loss is not finite."""
     import numpy
 
-    losses, waited, taken, size = [], 0.0, [], 0
+    losses, waited, taken, size, rates = [], 0.0, [], 0, []
     batch, framework = trial.recipe.batch, trial.framework
     began = perf_counter()
     order = samplers.shuffle(trial.train.count, trial.seed, epoch - 1)
@@ -295,7 +321,8 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
         taken.append(indices)
         waited += perf_counter() - wait_began
         size += sum(array.nbytes for array in arrays.values())
-        losses.append(trainer.step(inputs, trial.rate(number)))
+        rates.append(trial.rate(number))
+        losses.append(trainer.step(inputs, rates[-1]))
         if step % WATCHED == 0 and not isfinite(float(framework.to_numpy(losses[-1]))):
             break
     if framework.synchronize:
@@ -305,6 +332,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     return Epoch(
         loss=sum(lost) / len(lost),
         first_loss=lost[0],
+        rate=fsum(rates) / len(rates),
         steps=len(lost),
         samples=batch * len(lost),
         seconds=seconds,

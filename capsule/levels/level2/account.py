@@ -21,6 +21,7 @@ class Epoch:
     Attributes:
         loss: Mean of its steps.
         first_loss: Of its first step.
+        rate: Mean of the learning rates of its steps.
         steps: How many there were.
         samples: How many were taken.
         seconds: From its begin until the last step was done.
@@ -31,6 +32,7 @@ class Epoch:
 
     loss: float
     first_loss: float
+    rate: float
     steps: int
     samples: int
     seconds: float

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable
 
+from ..catalog import training
+from ..catalog.schedules import Schedule
 from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
 from ..graphs.graph import Graph
 from ..job import Recipe
-from ..optimizers.schedules import rate
 from ..report import Report
 from . import modules
 from .samples import Samples
@@ -25,6 +27,7 @@ class Prepared:
         graph: Builds the network for a batch, once.
         evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
+        mixed: Whether it trains in `training.MIXED`; `dtype` is that of the parameters then.
         quality: Name of the metric.
         steps: Of an epoch.
         kept: Path of the file that keeps what the last evaluations chose.
@@ -41,6 +44,7 @@ class Prepared:
     recipe: Recipe
     dtype: str
     device: str
+    mixed: bool
     seed: int
     parameters: Mapping[str, Any]
     train: Samples
@@ -66,6 +70,9 @@ class Prepared:
             return modules.start(self.framework, *how)
         networks = require(self.framework.networks, self.framework.name, "run networks")
         trainer = require(networks.trainer, self.framework.name, "train")
+        if self.mixed and dtype is None:
+            what = f"train in {training.MIXED}"
+            trainer = require(networks.mixed_trainer, self.framework.name, what)
         return trainer(
             graph, self.place(self.parameters, dtype), self.recipe.optimizer, self.recipe.numbers
         )
@@ -74,14 +81,18 @@ class Prepared:
         """Tensors as arrays."""
         return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
 
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Of the learning rate."""
+        recipe = self.recipe
+        return Schedule(
+            name=recipe.schedule,
+            numbers=recipe.schedule_numbers,
+            milestones=recipe.milestones,
+            peak=recipe.numbers["lr"],
+            epochs=recipe.epochs,
+        )
+
     def rate(self, step: int) -> float:
         """Learning rate of a step, from 0."""
-        recipe = self.recipe
-        return rate(
-            recipe.schedule,
-            recipe.schedule_numbers,
-            recipe.numbers["lr"],
-            step,
-            self.steps,
-            recipe.epochs,
-        )
+        return self.schedule.rate(step, self.steps)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..catalog.training import Numbers
-from ..graphs import reference, statistics
+from ..graphs import passes, reference, statistics
 from ..graphs.graph import Graph
-from ..optimizers import Optimizer
+from ..optimizers import start
 
 MOST_SAMPLES = 4
 """Of a step that is held to the reference, so that a large batch can be afforded."""
@@ -20,7 +20,7 @@ class Followed:
     """One step of the reference.
 
     Attributes:
-        gradients: By trained parameter.
+        gradients: By trained parameter, at its begin.
         after: The trained parameters and kept statistics after it.
     """
 
@@ -40,25 +40,37 @@ def follow(
     """The reference's steps, in float64.
 
     Args:
-        graph: The network for the batches.
+        graph: The network for the batches, or for parts of them: see `graphs.passes`.
         parameters: Before the first step, numpy arrays by name.
         batches: The inputs of each step.
         rates: The learning rate of each.
         optimizer: Key of `catalog.training.OPTIMIZERS`.
         numbers: All that it takes.
-        first: How the first step is computed.
+        first: How the first micro-batch of the first step is computed.
     """
-    formulas, kept = Optimizer(optimizer, numbers), statistics.find(graph)
-    moved = (*graph.trainable, *(name for one in kept for name in one.names))
+    kept, formulas = statistics.find(graph), start(optimizer, numbers)
+    moving = tuple(name for one in kept for name in one.names)
     present = _widen(parameters)
     steps: list[Followed] = []
-    for inputs, rate in zip(batches, rates):
-        values, how = {**present, **_widen(inputs)}, reference.exactly if steps else first
-        results = reference.evaluate(graph.training, values, how)
-        gradients = reference.differentiate(graph, values, results, how)
-        present = formulas.step(present, gradients, rate)
-        present.update(statistics.follow(kept, values, results))
-        steps.append(Followed(gradients, {name: present[name] for name in moved}))
+    for batch, rate in zip(batches, rates):
+        looks: list[Mapping[str, Any]] = []
+
+        def differentiate(
+            at: Mapping[str, Any],
+            inputs: Mapping[str, Any] = _widen(batch),
+            looks: list[Mapping[str, Any]] = looks,
+        ) -> tuple[Any, Mapping[str, Any]]:
+            how = reference.exactly if steps or looks else first
+            values = {**present, **at}
+            loss, gradients, moved = passes.differentiate(graph, kept, values, inputs, how)
+            present.update(moved)
+            looks.append(gradients)
+            return loss, gradients
+
+        trained = {name: present[name] for name in graph.trainable}
+        present.update(formulas.descend(trained, differentiate, rate))
+        after = {name: present[name] for name in (*graph.trainable, *moving)}
+        steps.append(Followed(looks[0], after))
     return steps
 
 

@@ -7,10 +7,11 @@ frameworks: where epsilon stands, whether weight decay goes through the moments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable
 
 from ..catalog.training import Numbers
+from .lbfgs import Differentiate, Lbfgs
 
 State = tuple[Any, ...]
 """What an optimizer keeps of one parameter: arrays of its shape, zeros before the first step."""
@@ -25,12 +26,18 @@ class Step:
         rate: Learning rate.
         number: Of the step, from 1.
         sqrt: Of an array.
+        total: The sum of an array's elements.
+        where: Of a condition and two numbers, the first where it holds, else the second.
+        squares: The sum of the squares of all gradients' elements; 0 but for formulas in `GLOBAL`.
     """
 
     numbers: Numbers
     rate: Any
     number: Any
     sqrt: Callable[[Any], Any]
+    total: Callable[[Any], Any]
+    where: Callable[[Any, Any, Any], Any]
+    squares: Any = 0.0
 
 
 class Optimizer:
@@ -43,6 +50,7 @@ class Optimizer:
             name: Key of `catalog.training.OPTIMIZERS`.
             numbers: All that it takes.
         """
+        self._name = name
         self._formula = FORMULAS[name]
         self._slots = slots(name, numbers)
         self._numbers = numbers
@@ -62,13 +70,21 @@ class Optimizer:
         import numpy
 
         self._number += 1
-        step = Step(self._numbers, rate, self._number, numpy.sqrt)
+        step = Step(self._numbers, rate, self._number, numpy.sqrt, numpy.sum, numpy.where)
+        step = gather(self._name, step, gradients)
         moved = dict(parameters)
         for name, gradient in gradients.items():
             state = self._states.get(name, (0.0,) * self._slots)
             change, self._states[name] = self._formula(step, state, parameters[name], gradient)
             moved[name] = parameters[name] + change
         return moved
+
+    def descend(
+        self, parameters: Mapping[str, Any], differentiate: Differentiate, rate: float
+    ) -> dict[str, Any]:
+        """`step` with the gradients there, as `Lbfgs.descend` takes more than one."""
+        _, gradients = differentiate(parameters)
+        return self.step(parameters, gradients, rate)
 
     def state(self) -> dict[str, Any]:
         """What it keeps, arrays by name, and `steps`, how many were taken."""
@@ -89,6 +105,23 @@ class Optimizer:
             owner: tuple(state[f"{owner}/{place}"] for place in range(self._slots))
             for owner in owners
         }
+
+
+def start(name: str, numbers: Numbers) -> Optimizer | Lbfgs:
+    """An optimizer that has taken no step.
+
+    Args:
+        name: Key of `catalog.training.OPTIMIZERS`.
+        numbers: All that it takes.
+    """
+    return Lbfgs(numbers) if name == "lbfgs" else Optimizer(name, numbers)
+
+
+def gather(name: str, step: Step, gradients: Mapping[Any, Any]) -> Step:
+    """A step that knows of all gradients what its formula has to."""
+    if name not in GLOBAL:
+        return step
+    return replace(step, squares=sum(step.total(one * one) for one in gradients.values()))
 
 
 def slots(name: str, numbers: Numbers) -> int:
@@ -120,6 +153,71 @@ def _adamw(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any
     return -step.rate * (direction + step.numbers["weight_decay"] * parameter), state
 
 
+def _lamb(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
+    """You et al., arXiv:1904.00962, algorithm 2, with the identity for phi."""
+    direction, state = _layer(step, state, parameter, gradient)
+    return -step.rate * _trust(step, parameter, direction) * direction, state
+
+
+def _lamb_nvidia(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
+    """`FusedLAMB` of NVIDIA's Apex with what it has by default: gradients are first scaled to a
+    norm of at most `max_norm` over all parameters, and none is trusted without weight decay.
+    """
+    norm, most = step.sqrt(step.squares), step.numbers["max_norm"]
+    direction, state = _layer(step, state, parameter, gradient / _at_least_1(step, norm / most))
+    if not step.numbers["weight_decay"]:
+        return -step.rate * direction, state
+    return -step.rate * _trust(step, parameter, direction) * direction, state
+
+
+def _accelegrad(
+    step: Step,
+    state: State,
+    parameter: Any,  # noqa: ARG001
+    gradient: Any,
+) -> tuple[Any, State]:
+    """Levy, Yurtsever and Cevher, NeurIPS 2018, algorithm 2, without a bound on the parameters.
+
+    The rate stands for 2 D. What is kept of z is how far it is from x, where gradients are taken
+    and the network is evaluated; y is never needed but for the next x.
+    """
+    weight = _weight(step.number)
+    ahead, squares = state
+    # the same in every element: the norm is that of all parameters
+    squares = squares + weight * weight * step.squares
+    rate = step.rate / step.sqrt(step.numbers["bound"] ** 2 + squares)
+    z, y = ahead - weight * rate * gradient, -rate * gradient
+    share = 1 / _weight(step.number + 1)
+    change = share * z + (1 - share) * y
+    return change, (z - change, squares)
+
+
+def _weight(number: Any) -> Any:
+    """AcceleGrad's alpha, max(1, number / 4), of tensors too."""
+    quarter = number / 4
+    return (quarter + 1 + abs(quarter - 1)) / 2
+
+
+def _layer(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
+    """LAMB's direction before it is scaled."""
+    direction, state = _moments(
+        step, state, gradient, corrects=bool(step.numbers["bias_correction"])
+    )
+    return direction + step.numbers["weight_decay"] * parameter, state
+
+
+def _trust(step: Step, parameter: Any, direction: Any) -> Any:
+    """Norm of a parameter by that of its direction, 1 where either is 0."""
+    length, way = (step.sqrt(step.total(one * one)) for one in (parameter, direction))
+    # so that nothing is divided by 0
+    one = 0 * way + 1
+    return step.where((length > 0) & (way > 0), length / step.where(way > 0, way, one), one)
+
+
+def _at_least_1(step: Step, number: Any) -> Any:
+    return step.where(number > 1, number, 0 * number + 1)
+
+
 def _adagrad(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
     """Duchi, Hazan and Singer, JMLR 12, 2011: the diagonal form, from a sum of zero."""
     gradient = _add_decay(step, parameter, gradient)
@@ -139,14 +237,16 @@ def _rmsprop(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[A
     return -step.rate * velocity, (squares, velocity)
 
 
-def _moments(step: Step, state: State, gradient: Any) -> tuple[Any, State]:
-    """Adam's direction, of both moments without their bias towards zero."""
+def _moments(
+    step: Step, state: State, gradient: Any, *, corrects: bool = True
+) -> tuple[Any, State]:
+    """Adam's direction, of both moments without their bias towards zero, or with it."""
     one, two = step.numbers["beta1"], step.numbers["beta2"]
     mean = one * state[0] + (1 - one) * gradient
     squares = two * state[1] + (1 - two) * gradient * gradient
-    unbiased = squares / (1 - two**step.number)
-    direction = mean / (1 - one**step.number) / (step.sqrt(unbiased) + step.numbers["epsilon"])
-    return direction, (mean, squares)
+    unbiased = squares / (1 - two**step.number) if corrects else squares
+    numerator = mean / (1 - one**step.number) if corrects else mean
+    return numerator / (step.sqrt(unbiased) + step.numbers["epsilon"]), (mean, squares)
 
 
 def _add_decay(step: Step, parameter: Any, gradient: Any) -> Any:
@@ -159,6 +259,12 @@ FORMULAS: dict[str, Callable[[Step, State, Any, Any], tuple[Any, State]]] = {
     "adamw": _adamw,
     "adagrad": _adagrad,
     "rmsprop": _rmsprop,
+    "lamb": _lamb,
+    "lamb-nvidia": _lamb_nvidia,
+    "accelegrad": _accelegrad,
 }
 """Each takes a step, a parameter's state, the parameter and its gradient, all of one dtype; returns
 the change of the parameter, and the new state."""
+
+GLOBAL = ("lamb-nvidia", "accelegrad")
+"""Of `FORMULAS` those that take the norm of all gradients together."""

@@ -20,6 +20,10 @@ NOTICED_BY = {
     "evaluation in training mode": "evaluation_error",
     "evaluation on training data": "test_fingerprint",
     "Adam without bias correction": "node_error_ratio",
+    "trust ratio left out": "trajectory_error",
+    "history of the wrong sign": "trajectory_error",
+    "micro-batches added up": "trajectory_error",
+    "schedule an epoch early": "learning_rate",
     "relu leaks 0.00001": "node_error_ratio",
 }
 

@@ -18,6 +18,9 @@ OPTIMIZERS: list[dict[str, Any]] = [
     {"name": "adamw", "lr": 0.01},
     {"name": "adagrad", "lr": 0.01},
     {"name": "rmsprop", "lr": 0.001, "momentum": 0.9},
+    {"name": "lamb", "lr": 0.01},
+    {"name": "lamb-nvidia", "lr": 0.01, "max_norm": 0.1},
+    {"name": "accelegrad", "lr": 0.1},
 ]
 
 
@@ -26,12 +29,15 @@ OPTIMIZERS: list[dict[str, Any]] = [
 def test_every_optimizer_goes_the_way_of_the_reference(
     program: Program, framework: str, tmp_path: Path
 ) -> None:
-    assert {one["name"] for one in OPTIMIZERS} == training.OPTIMIZERS.keys()
+    trained = {
+        name for name in training.OPTIMIZERS if not training.refusal(framework, name, "float32")
+    }
+    assert {one["name"] for one in OPTIMIZERS} == trained
     folder = tmp_path / "glyphs"
     folder.mkdir()
     generators.write(generators.generate("glyphs", SMALL), folder)
     recipe: dict[str, Any] = {"batch": 20, "epochs": 2, "schedule": {"name": "constant"}}
-    work = [
+    work: list[dict[str, Any]] = [
         {
             "id": str(index),
             "level": 2,
@@ -42,9 +48,11 @@ def test_every_optimizer_goes_the_way_of_the_reference(
         }
         for index, optimizer in enumerate(OPTIMIZERS)
     ]
+    in_parts = {**work[0]["recipe"], "accumulate": 4}
+    work.append({**work[0], "id": str(len(work)), "recipe": in_parts})
     values, _ = run(program, tmp_path, framework, work, data={"glyphs": "glyphs"})
     alone = frameworks.load("numpy", "cpu", 1, "default")
-    for index, optimizer in enumerate(OPTIMIZERS):
+    for index, optimizer in enumerate([*OPTIMIZERS, OPTIMIZERS[0]]):
         seen = values[str(index)]
         assert seen["trajectory_error"][0] < 1e-3, optimizer
         assert seen["exact_trajectory_error"][0] < 1e-9, optimizer

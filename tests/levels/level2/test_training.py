@@ -16,7 +16,7 @@ from capsule.levels.networks import build
 from capsule.levels.report import DivergedError
 from tests.support.compiler import needs_compiler
 from tests.support.jobs import needs_torch
-from tests.support.trainings import SMALL, measure, numpy_alone
+from tests.support.trainings import SGD, SMALL, measure, numpy_alone
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,9 @@ def test_fingerprints_are_those_of_what_was_taken_and_of_what_it_was_judged_by(
 @needs_torch
 @pytest.mark.parametrize("name", sorted(training.OPTIMIZERS))
 def test_torch_and_numpy_go_the_same_way(glyphs: Path, name: str) -> None:
-    optimizer = {"name": name, "lr": 0.01}
+    # each move of L-BFGS multiplies rounding
+    few = {"iterations": 3} if name == "lbfgs" else {}
+    optimizer = {"name": name, "lr": 0.01, **few}
     torch, reference = (
         measure(frameworks.load(framework, "cpu", 1, "default"), glyphs, optimizer=optimizer)
         for framework in ("torch", "numpy")
@@ -105,7 +107,7 @@ def test_torch_and_numpy_go_the_same_way(glyphs: Path, name: str) -> None:
     for curve in ("train_loss", "loss"):
         assert torch[curve] == pytest.approx(reference[curve], rel=close)
     for values in (torch, reference):
-        assert max(values["trajectory_error"]) < 1e-3
+        assert max(values["trajectory_error"]) < (1e-2 if name == "lbfgs" else 1e-3)
         assert max(values["exact_trajectory_error"]) < 1e-9
         assert values["evaluation_error"][0] < 1e-9
 
@@ -123,6 +125,83 @@ def test_a_compiled_training_goes_that_way_too(glyphs: Path) -> None:
     )
     assert compiled["train_loss"] == pytest.approx(plain["train_loss"], rel=1e-3)
     assert max(compiled["trajectory_error"]) < 1e-4
+
+
+@needs_torch
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("optimizer", [SGD, {"name": "lbfgs", "lr": 0.1, "iterations": 2}])
+def test_micro_batches_are_trained_as_their_batch(
+    glyphs: Path, framework: str, optimizer: dict[str, Any]
+) -> None:
+    loaded = frameworks.load(framework, "cpu", 1, "default")
+    whole = measure(loaded, glyphs, optimizer=optimizer)
+    for count in (2, 20):
+        parts = measure(loaded, glyphs, optimizer=optimizer, accumulate=count)
+        for curve in ("train_loss", "loss"):
+            assert parts[curve] == pytest.approx(whole[curve], rel=1e-4)
+        # a step of the optimizer is one of the schedule, however many micro-batches it has
+        for same in ("learning_rate", "order_fingerprint", "training_samples"):
+            assert parts[same] == whole[same]
+        assert max(parts["exact_trajectory_error"]) < 1e-9
+
+
+@needs_torch
+def test_statistics_are_those_of_micro_batches(tmp_path: Path) -> None:
+    generators.write(generators.generate("glyphs", {**SMALL, "channels": 3}), tmp_path)
+    recipe: dict[str, Any] = {"network": "resnet44", "epochs": 1, "batch": 90, "accumulate": 9}
+    values = measure(frameworks.load("torch", "cpu", 1, "default"), tmp_path, **recipe)
+    assert max(values["exact_trajectory_error"]) < 1e-9
+    assert values["evaluation_error"][0] < 1e-9
+
+
+MIXED = "bfloat16-mixed"
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["sgd", "adamw", "lamb"])
+def test_mixed_precision_goes_that_way_as_far_as_its_products_do(glyphs: Path, name: str) -> None:
+    loaded = frameworks.load("torch", "cpu", 1, "default")
+    recipe: dict[str, Any] = {"optimizer": {"name": name, "lr": 0.01}}
+    mixed, plain = (measure(loaded, glyphs, dtype=one, **recipe) for one in (MIXED, "float32"))
+    assert not {"node_error_ratio", "bound_share"} & set(mixed)
+    assert mixed["train_loss"] != plain["train_loss"]
+    assert mixed["train_loss"] == pytest.approx(plain["train_loss"], rel=0.02)
+    # of products with 8 bits
+    assert 1e-3 < mixed["trajectory_error"][0] < 0.1
+    assert max(mixed["exact_trajectory_error"]) < 1e-9
+    assert mixed["evaluation_error"][0] < 1e-9
+
+
+@needs_torch
+def test_parameters_without_float32_beside_them_are_seen(
+    glyphs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch.training import TorchTrainer
+
+    right = TorchTrainer.step
+
+    def step(trainer: TorchTrainer, *arguments: Any) -> Any:
+        loss = right(trainer, *arguments)
+        with torch.no_grad():
+            for leaf in trainer.parameters().values():
+                leaf.copy_(leaf.bfloat16())
+        return loss
+
+    monkeypatch.setattr(TorchTrainer, "step", step)
+    values = measure(frameworks.load("torch", "cpu", 1, "default"), glyphs, dtype=MIXED, epochs=1)
+    assert values["trajectory_error"][0] > 0.1
+
+
+def test_mixed_precision_is_refused_where_there_is_none(glyphs: Path) -> None:
+    with pytest.raises(ValueError, match="numpy does not train in bfloat16-mixed"):
+        measure(numpy_alone(), glyphs, dtype=MIXED)
+
+
+def test_a_batch_without_equal_parts_is_refused(glyphs: Path) -> None:
+    with pytest.raises(ValueError, match="a batch of 20 has no 3 equal parts"):
+        measure(numpy_alone(), glyphs, accumulate=3)
 
 
 def test_the_target_is_when_it_was_first_reached(glyphs: Path) -> None:

@@ -20,6 +20,7 @@ class NumpyNetworks:
     """Formulas, node after node."""
 
     module = None
+    mixed_trainer = None
 
     def inference(self, graph: Graph, values: Values) -> Call:
         """Every node's formula."""

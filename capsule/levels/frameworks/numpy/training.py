@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...catalog.training import Numbers
-from ...graphs import reference, statistics
+from ...graphs import passes, reference, statistics
 from ...graphs.graph import Graph
-from ...optimizers import Optimizer
+from ...optimizers import Optimizer, start
 from ..base import require_shape
 
 if TYPE_CHECKING:
@@ -24,20 +24,27 @@ class NumpyTrainer:
         graph.require_loss()
         self._graph = graph
         self._values: dict[str, NDArray[Any]] = dict(values)
-        self._optimizer = Optimizer(optimizer, numbers)
+        self._optimizer = start(optimizer, numbers)
         self._statistics = statistics.find(graph)
 
     def step(self, inputs: Values, rate: float) -> NDArray[Any]:
         """Forward, back, and the optimizer's formula."""
-        values = {**self._values, **inputs}
-        results = reference.evaluate(self._graph.training, values)
-        gradients = reference.differentiate(self._graph, values, results)
-        for name, array in self._optimizer.step(self._values, gradients, rate).items():
+        losses = []
+
+        def differentiate(parameters: Values) -> tuple[Any, Values]:
+            loss, gradients, moved = passes.differentiate(
+                self._graph, self._statistics, {**self._values, **parameters}, inputs
+            )
+            self._values.update(moved)
+            losses.append(loss)
+            return loss, gradients
+
+        before = {name: self._values[name] for name in self._graph.trainable}
+        for name, array in self._optimizer.descend(before, differentiate, rate).items():
             # formulas of numbers and float32 arrays may yield more bits
             self._values[name] = array.astype(self._values[name].dtype, copy=False)
-        self._values.update(statistics.follow(self._statistics, values, results))
-        loss: NDArray[Any] = results[self._graph.require_loss()]
-        return loss
+        first: NDArray[Any] = losses[0]
+        return first
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NDArray[Any], ...]:
         """Every node's formula."""
@@ -51,6 +58,7 @@ class NumpyTrainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays, and those of the optimizer."""
+        assert isinstance(self._optimizer, Optimizer)  # see `manifest.recipes`: no checkpoints
         kept = {f"optimizer/{name}": array for name, array in self._optimizer.state().items()}
         return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
@@ -60,6 +68,7 @@ class NumpyTrainer:
             require_shape(name, state[f"parameter/{name}"].shape, array.shape)
             self._values[name] = state[f"parameter/{name}"]
         prefix = "optimizer/"
+        assert isinstance(self._optimizer, Optimizer)
         self._optimizer.restore(
             {name[len(prefix) :]: one for name, one in state.items() if name.startswith(prefix)}
         )

@@ -22,6 +22,7 @@ class OnnxRuntimeNetworks:
     training = None
     trainer = None
     module = None
+    mixed_trainer = None
 
     def __init__(self, start: Callable[[bytes], Any]) -> None:
         self._start = start

@@ -20,6 +20,7 @@ class TensorFlowNetworks:
     """Plans of networks, with channels last inside."""
 
     module = None
+    mixed_trainer = None
 
     def __init__(self, framework: str, compiler: Compiler) -> None:
         self._framework = framework

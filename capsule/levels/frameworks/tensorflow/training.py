@@ -13,9 +13,9 @@ from typing import Any, Callable
 import tensorflow
 
 from ...catalog.training import Numbers
-from ...graphs import statistics
+from ...graphs import passes, statistics
 from ...graphs.graph import Graph
-from ...optimizers import FORMULAS, State, Step, slots
+from ...optimizers import FORMULAS, State, Step, gather, slots
 from ..base import NativeTensor, require_shape
 from .operations import Transposed
 from .plan import Plan
@@ -39,7 +39,7 @@ class TensorFlowTrainer:
             name: (tensorflow.zeros_like(leaf),) * slots(optimizer, numbers)
             for name, leaf in self._leaves.items()
         }
-        self._trainable = graph.trainable
+        self._graph = graph
         self._number = 0
         self._optimizer = optimizer
         self._numbers = numbers
@@ -47,19 +47,34 @@ class TensorFlowTrainer:
         results = (graph.require_loss(), *(one.source for one in self._kept))
         self._plan = Plan(graph, graph.training, results, graph.trainable, compiled=compiled)
         self._function = self._wrap(self._step)
+        self._differentiation = self._wrap(self._differentiate)
+        self._motion = self._wrap(self._move)
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any]]] = {}
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
-        """One call of one function."""
+        """One call of one function, or one for each micro-batch and one for the optimizer."""
         self._number += 1
         dtype = next(iter(self._leaves.values())).dtype
         # as tensors, for numbers would make a function each
-        numbers = (tensorflow.constant(number, dtype) for number in (rate, self._number))
-        loss, self._leaves, self._states, self._statistics = self._function(
-            self._leaves, self._states, self._statistics, dict(inputs), *numbers
-        )
-        return loss
+        numbers = [tensorflow.constant(number, dtype) for number in (rate, self._number)]
+        parts = list(passes.split(self._graph, inputs))
+        if len(parts) == 1:
+            loss, self._leaves, self._states, self._statistics = self._function(
+                self._leaves, self._states, self._statistics, parts[0], *numbers
+            )
+            return loss
+        losses, sums = [], dict[str, NativeTensor]()
+        for part in parts:
+            loss, gradients, self._statistics = self._differentiation(
+                self._leaves, self._statistics, part
+            )
+            losses.append(loss)
+            for name, gradient in gradients.items():
+                sums[name] = sums[name] + gradient if name in sums else gradient
+        means = {name: one / len(parts) for name, one in sums.items()}
+        self._leaves, self._states = self._motion(self._leaves, self._states, means, *numbers)
+        return sum(losses) / len(parts)
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
         """One function for each graph."""
@@ -114,22 +129,43 @@ class TensorFlowTrainer:
         rate: NativeTensor,
         number: NativeTensor,
     ) -> tuple[NativeTensor, dict[str, NativeTensor], dict[str, State], dict[str, NativeTensor]]:
+        loss, gradients, followed = self._differentiate(leaves, before, inputs)
+        moved, kept = self._move(leaves, states, gradients, rate, number)
+        return loss, moved, kept, followed
+
+    def _differentiate(
+        self,
+        leaves: dict[str, NativeTensor],
+        before: dict[str, NativeTensor],
+        inputs: dict[str, NativeTensor],
+    ) -> tuple[NativeTensor, dict[str, NativeTensor], dict[str, NativeTensor]]:
         values = {**self._constants, **leaves, **inputs}
         loss, *rest = _run(self._plan, self._plan.gradients, values)
         sources, gradients = rest[: len(self._kept)], rest[len(self._kept) :]
-        step = Step(self._numbers, rate, number, tensorflow.sqrt)
-        moved, kept = {}, {}
-        for name, gradient in zip(self._trainable, gradients):
-            leaf = leaves[name]
-            change, kept[name] = FORMULAS[self._optimizer](step, states[name], leaf, gradient)
-            moved[name] = leaf + change
         followed: dict[str, NativeTensor] = {}
         for one, x in zip(self._kept, sources):
             of_batch = tensorflow.nn.moments(x, statistics.AXES)
             count = x.shape.num_elements() // x.shape[1]
             after = statistics.move([before[name] for name in one.names], of_batch, count)
             followed.update(zip(one.names, after))
-        return loss, moved, kept, followed
+        return loss, dict(zip(self._graph.trainable, gradients)), followed
+
+    def _move(
+        self,
+        leaves: dict[str, NativeTensor],
+        states: dict[str, State],
+        gradients: dict[str, NativeTensor],
+        rate: NativeTensor,
+        number: NativeTensor,
+    ) -> tuple[dict[str, NativeTensor], dict[str, State]]:
+        functions = tensorflow.sqrt, tensorflow.reduce_sum, tensorflow.where
+        step = gather(self._optimizer, Step(self._numbers, rate, number, *functions), gradients)
+        moved, kept = {}, {}
+        for name, gradient in gradients.items():
+            leaf = leaves[name]
+            change, kept[name] = FORMULAS[self._optimizer](step, states[name], leaf, gradient)
+            moved[name] = leaf + change
+        return moved, kept
 
 
 def _run(

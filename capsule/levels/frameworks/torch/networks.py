@@ -43,6 +43,14 @@ class TorchNetworks:
 
         return TorchTrainer(graph, values, optimizer, numbers)
 
+    def mixed_trainer(
+        self, graph: Graph, values: Values, optimizer: str, numbers: Numbers
+    ) -> Trainer:
+        """The same with `torch.autocast` around each forward pass."""
+        from .training import TorchTrainer
+
+        return TorchTrainer(graph, values, optimizer, numbers, mixed=True)
+
     def module(
         self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
     ) -> ModuleTrainer:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Callable
 
 import torch
 
 from ...catalog.training import Numbers
-from ...graphs import statistics
+from ...graphs import passes, statistics
 from ...graphs.graph import Graph
+from ...optimizers import FORMULAS, Step, gather, slots
 from ..base import NativeTensor, require_shape
 from .networks import Compile, trace
 
@@ -26,7 +28,12 @@ class TorchTrainer:
         optimizer: str,
         numbers: Numbers,
         compiler: Compile | None = None,
+        *,
+        mixed: bool = False,
     ) -> None:
+        device = next(iter(values.values())).device.type
+        self._casts = torch.autocast(device, torch.bfloat16, enabled=mixed)
+        self._graph = graph
         self._leaves = {
             name: values[name].detach().clone().requires_grad_() for name in graph.trainable
         }
@@ -40,15 +47,25 @@ class TorchTrainer:
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
-        """Forward, `backward` and the optimizer's `step`."""
+        """Forward, `backward` and the optimizer's `step`, which may ask for both again."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        self._optimizer.zero_grad(set_to_none=True)
-        values = {**self._values, **inputs}
-        (loss,) = self._forward(*(values[name] for name in self._taken))
-        loss.backward()
-        self._optimizer.step()
-        return loss.detach()
+        parts = list(passes.split(self._graph, inputs))
+
+        def differentiate() -> NativeTensor:
+            self._optimizer.zero_grad(set_to_none=True)
+            total = 0.0
+            for part in parts:
+                values = {**self._values, **part}
+                with self._casts:
+                    (loss,) = self._forward(*(values[name] for name in self._taken))
+                # `backward` adds up: of equal micro-batches the mean is that of the batch
+                share = loss / len(parts) if len(parts) > 1 else loss
+                share.backward()
+                total = total + share.detach()
+            return total
+
+        return self._optimizer.step(differentiate)
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
         """Torch's functions one after the other, without gradients."""
@@ -57,7 +74,7 @@ class TorchTrainer:
             self._evaluations[id(graph)] = graph, *trace(graph, graph.nodes, results)
         _, function, taken = self._evaluations[id(graph)]
         values = {**self._values, **inputs}
-        with torch.no_grad():
+        with torch.no_grad(), self._casts:
             return tuple(function(*(values[name] for name in taken)))
 
     def parameters(self) -> dict[str, NativeTensor]:
@@ -132,10 +149,64 @@ def _rmsprop(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Op
     )
 
 
+def _lbfgs(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+    return torch.optim.LBFGS(
+        leaves,
+        lr=numbers["lr"],
+        max_iter=int(numbers["iterations"]),
+        tolerance_grad=numbers["tolerance_gradient"],
+        tolerance_change=numbers["tolerance_change"],
+        history_size=int(numbers["history"]),
+        line_search_fn="strong_wolfe" if numbers["strong_wolfe"] else None,
+    )
+
+
+class _Formulas(torch.optim.Optimizer):  # type: ignore[misc]
+    """One of `optimizers` that torch has not, over its tensors."""
+
+    def __init__(self, leaves: Iterable[NativeTensor], name: str, numbers: Numbers) -> None:
+        super().__init__(leaves, {"lr": numbers["lr"]})
+        self._name, self._numbers = name, numbers
+        for leaf in self.param_groups[0]["params"]:
+            # on the CPU, as torch's own optimizers count
+            self.state[leaf]["step"] = torch.zeros(())
+            for place in range(slots(name, numbers)):
+                self.state[leaf][f"slot{place}"] = torch.zeros_like(leaf)
+
+    def step(self, closure: Callable[[], NativeTensor] | None = None) -> NativeTensor | None:
+        """The formula, parameter after parameter."""
+        loss = closure() if closure else None
+        (group,) = self.param_groups
+        moving = {leaf: leaf.grad for leaf in group["params"] if leaf.grad is not None}
+        functions = torch.sqrt, torch.sum, torch.where
+        with torch.no_grad():
+            step = Step(self._numbers, group["lr"], 0, *functions)
+            step = gather(self._name, step, moving)
+            for leaf, gradient in moving.items():
+                self._move(step, leaf, gradient)
+        return loss
+
+    def _move(self, step: Step, leaf: NativeTensor, gradient: NativeTensor) -> None:
+        kept = self.state[leaf]
+        kept["step"] += 1
+        step = replace(step, number=int(kept["step"]))
+        places = [f"slot{place}" for place in range(slots(self._name, self._numbers))]
+        before = tuple(kept[place] for place in places)
+        change, after = FORMULAS[self._name](step, before, leaf, gradient)
+        kept.update(zip(places, after))
+        leaf.add_(change)
+
+
+def _formula(name: str) -> Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]:
+    return lambda leaves, numbers: _Formulas(leaves, name, numbers)
+
+
 OPTIMIZERS: dict[str, Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]] = {
     "sgd": _sgd,
     "adam": _adam(torch.optim.Adam),
     "adamw": _adam(torch.optim.AdamW),
     "adagrad": _adagrad,
     "rmsprop": _rmsprop,
+    "lbfgs": _lbfgs,
+    **{name: _formula(name) for name in ("lamb", "lamb-nvidia", "accelegrad")},
 }

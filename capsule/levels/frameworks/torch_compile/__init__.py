@@ -69,6 +69,18 @@ class CompiledNetworks:
 
         return TorchTrainer(graph, values, optimizer, numbers, _compile)
 
+    def mixed_trainer(
+        self,
+        graph: Graph,
+        values: Mapping[str, NativeTensor],
+        optimizer: str,
+        numbers: Numbers,
+    ) -> Trainer:
+        """The same with `torch.autocast` around each forward pass, which the compiler sees."""
+        from ..torch.training import TorchTrainer
+
+        return TorchTrainer(graph, values, optimizer, numbers, _compile, mixed=True)
+
     def module(
         self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
     ) -> ModuleTrainer:

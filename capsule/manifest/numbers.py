@@ -1,0 +1,57 @@
+"""Whether optimizers, schedules and counts of a recipe are such as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from capsule.levels.catalog import training
+from capsule.manifest.model import Scalar
+from capsule.manifest.problems import Problems, instead, quote
+from capsule.schema import pointer
+
+CONSTANT = {"name": "constant"}
+"""The schedule of a recipe that says none."""
+
+_COUNTS = {"batch": 2**31 - 1, "epochs": 1_000_000, "accumulate": 2**31 - 1}
+
+
+def check_names(raw: Mapping[str, Any], here: str, problems: Problems) -> None:
+    """Note an optimizer or a schedule that is unknown, and numbers that it does not take.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
+    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
+    _check_names(raw.get("schedule", CONSTANT), training.SCHEDULES, "schedule", here, problems)
+
+
+def _check_names(
+    raw: Mapping[str, Any],
+    known: Mapping[str, tuple[training.Number, ...]],
+    what: str,
+    here: str,
+    problems: Problems,
+) -> None:
+    """Note a name that is unknown, and numbers that it does not take."""
+    name = raw["name"]
+    if name not in known:
+        problems.add(f"{here}/{what}/name", f"unknown {what} {quote(name)}; {instead(name, known)}")
+        return
+    names = [number.name for number in known[name]]
+    for field in raw.keys() - {"name", "milestones", *names}:
+        message = f"{name} takes no {quote(field)}; {instead(field, names)}"
+        problems.add(here + pointer(what, field[:200]), message)
+
+
+def require_count(name: str, value: Scalar) -> None:
+    """Refuse what counts nothing.
+
+    Raises:
+        ValueError: Begins with the name.
+    """
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+    if not whole or not 1 <= float(value) <= _COUNTS[name]:
+        raise ValueError(f"{name} is {value!r}, not a whole number from 1 to {_COUNTS[name]}")
