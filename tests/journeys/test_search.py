@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from capsule import api
+from capsule import api, manifest
 from tests.journeys.test_format import follow
 from tests.journeys.test_resume import descendants, kill_tree
 from tests.support.command import Document, User
+from tests.support.documented import ROOT
 from tests.support.patience import until
 
 SCRIPT = """
@@ -72,8 +73,8 @@ def write(folder: Path, benchmark: Document, seeds: list[int], **fields: Any) ->
 @pytest.fixture
 def searched(author: User) -> Path:
     """A sealed search of a command, some of whose trials fail."""
-    manifest = write(author.folder, COMMAND, [1, 2, 3, 4, 5])
-    ended = author.run("run", manifest, "--keep-going", "--output", "a.capsule.zip")
+    path = write(author.folder, COMMAND, [1, 2, 3, 4, 5])
+    ended = author.run("run", path, "--keep-going", "--output", "a.capsule.zip")
     assert ended.returncode == 5, ended.stderr
     assert "diverged" in ended.stderr
     return author.folder / "a.capsule.zip"
@@ -153,9 +154,24 @@ def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Pat
         )
 
 
+def test_the_shipped_search_is_whole(author: User) -> None:
+    ended = author.run("lint", ROOT / "manifests" / "search.json")
+    assert ended.returncode == 0, ended.stderr
+    assert "a search without a claim" not in ended.stdout
+
+
+def test_framework_by_framework_the_same_points_are_searched(author: User) -> None:
+    both = {**TRAINING, "frameworks": ["torch", "numpy"]}
+    path = write(author.folder, both, [1], datasets={"glyphs": GLYPHS})
+    whole, part = manifest.load(path), manifest.load(path, ["numpy"])
+    assert part.benchmarks[0].frameworks == ("numpy",)
+    assert part.benchmarks[0].cases == whole.benchmarks[0].cases
+    assert part.claims == whole.claims
+
+
 def test_a_crash_costs_one_trial_and_a_kill_none(author: User) -> None:
-    manifest = write(author.folder, TRAINING, [1], datasets={"glyphs": GLYPHS})
-    running = author.start("run", manifest, "--runtime", "host", "--output", "a.capsule.zip")
+    path = write(author.folder, TRAINING, [1], datasets={"glyphs": GLYPHS})
+    running = author.start("run", path, "--runtime", "host", "--output", "a.capsule.zip")
     journal = wait_for_trials(running, author, start=1, trials=2)
     (program,) = [pid for pid in descendants(running.pid) if runs(pid, journal)]
     until(lambda: is_stopped_in_a_trial(program, journal), "a trial under way")
