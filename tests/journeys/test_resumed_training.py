@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from capsule.record import Record, sample_order
 from tests.journeys.test_resume import attempts_in, descendants, kill_tree
 from tests.support.capsules import carry, forge
 from tests.support.command import User
+from tests.support.engines import engine_cache, torch_image
 from tests.support.patience import until
 
 EPOCHS = 120
@@ -52,7 +53,12 @@ SMALL: dict[str, Any] = {
     ],
 }
 SUBJECT = "digits/default/numpy"
-CURVES = ("train_loss", "loss", "accuracy")
+CURVES = ("train_loss", "loss", "accuracy", "mean_absolute_error", "mean_iou")
+DROPOUT = ("universe", {"side": 8}, "cosmoflow", {"side": 8, "width": 2, "dropout": 50})
+BATCH_NORM = (
+    *("storms", {"height": 16, "width": 16}),
+    *("deepcam", {"height": 16, "width": 16, "divisor": 32, "middle": 0}),
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +69,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[flo
     return read_curves(user.folder / "whole.zip")
 
 
-def write(user: User) -> Path:
+def write(user: User, manifest: Mapping[str, Any] = SMALL) -> Path:
     path = user.folder / "small.json"
-    path.write_text(json.dumps(SMALL))
+    path.write_text(json.dumps(manifest))
     return path
 
 
@@ -80,9 +86,14 @@ def read_curves(capsule: Path) -> dict[str, tuple[float, ...]]:
         }
 
 
-def start(author: User, written: Callable[[Path], bool], what: str) -> tuple[Any, Path]:
+def start(
+    author: User, written: Callable[[Path], bool], what: str, *words: str
+) -> tuple[Any, Path]:
     """Start the run, and wait until something is there in its first out folder."""
-    running = author.start("run", write(author), "--runtime", "host", "--output", "cut.zip")
+    path = author.folder / "small.json"
+    manifest = path if path.exists() else write(author)
+    how = words or ("--runtime", "host")
+    running = author.start("run", manifest, *how, "--output", "cut.zip")
 
     def there() -> bool:
         assert running.poll() is None, author.talk.read_text()
@@ -209,3 +220,45 @@ def test_a_checkpoint_that_is_no_file_is_left_where_it_lies(
     assert ended.returncode == 0, ended.stderr
     assert "resumed_after" not in attempts_in(author.folder / "cut.zip")[-1]
     assert read_curves(author.folder / "cut.zip") == undisturbed
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(DROPOUT, id="dropout"),
+        pytest.param(BATCH_NORM, id="batch norm", marks=pytest.mark.long),
+    ],
+)
+def test_engines_agree_in_every_bit_though_a_kill_came_between(
+    author: User, kind: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    generator, numbers, network, sizes = kind
+    benchmark = {
+        **SMALL["benchmarks"][0],
+        "network": network,
+        "frameworks": ["torch"],
+        "datasets": [generator],
+        "batch": 4,
+        "epochs": 40,
+        "cases": [{"name": "default", **sizes}],
+    }
+    del benchmark["target"]
+    made = {"generator": generator, "samples": 12, "test_samples": 4, **numbers}
+    manifest = {**SMALL, "datasets": {generator: made}, "benchmarks": [benchmark]}
+    manifest["resources"] = {"cpus_per_rank": 2}
+    image = ("--image", torch_image())
+    path = write(author, manifest)
+    ended = author.run("run", path, "--runtime", "docker", *image, "--output", "whole.zip")
+    assert ended.returncode == 0, ended.stderr
+    how = ("--runtime", "apptainer", *image)
+    running, folder = start(author, has_checkpoint, "a checkpoint", *how)
+    kill_tree(running)
+    ended = author.run("run", "--resume", folder, "--output", "cut.zip")
+    assert ended.returncode == 0, ended.stderr
+    cut = author.folder / "cut.zip"
+    assert attempts_in(cut)[-1]["resumed_after"] > 0
+    curves = read_curves(author.folder / "whole.zip")
+    assert len(curves) == 3
+    assert read_curves(cut) == curves
