@@ -182,5 +182,7 @@ def _compared(name: str, row: Document) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "Nothing of this has been measured yet.\n"
     lines = (heads, ["---"] * len(heads), *rows)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
