@@ -191,6 +191,9 @@ TYPED = {
         target=Path("out"),
         parameters=[("n", 3), ("name", "x"), ("list", [1, 2])],
     ),
+    "data generate g out n=3 --format idx": data.GenerateArguments(
+        generator="g", target=Path("out"), parameters=[("n", 3)], format="idx"
+    ),
     "image resolve docker://a": image.ResolveArguments(reference="docker://a"),
     "image build d --arg A=1 --arg B=x=y --push docker://a --wheelhouse w": image.BuildArguments(
         folder=Path("d"),

@@ -136,13 +136,18 @@ ROWS = (
         "operators are ours",
         ("levels/networks/test_onnx::test_onnxs_own_node_tests_agree",
          "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_reported")),
-    Row("2", "datasets", "downloaded without a digest", "by digest; IDX, CIFAR, tokens, TFRecord "
-        "and HDF5 as they are published, or made by a generator; image folders are not there yet",
+    Row("2", "datasets", "downloaded without a digest", "by digest; IDX, CIFAR, tokens, TFRecord, "
+        "HDF5 and image folders as they are published, each sample read when it is taken, or made "
+        "by a generator in any of these formats",
         ("levels/formats/test_layouts::test_a_network_gets_what_it_takes",
+         "levels/formats/test_writers::test_a_network_takes_what_is_written",
          "journeys/test_formats::test_lenet_learns_from_files_of_mnist")),
-    Row("2", "samplers", "four; unseeded by default", "shuffled, from the seed and the epoch "
-        "alone, made again by the reader; ordered, bucketed and weighted are not there yet",
-        ("archive/test_trainings::test_an_unshuffled_order_is_found",)),
+    Row("2", "samplers", "four; unseeded by default", "ordered, shuffled, bucketed and weighted, "
+        "from the seed and the epoch alone on any number of ranks, made again by the reader",
+        ("archive/test_trainings::test_an_unshuffled_order_is_found",
+         "archive/test_orders::test_orders_are_made_again_by_the_reader",
+         "levels/test_samplers::"
+         "test_any_number_of_ranks_takes_the_same_samples_in_the_same_steps")),
     Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "SGD, momentum, Nesterov, "
         "Adam, AdamW, AdaGrad, RMSProp, L-BFGS as formulas that are equal to torch's; LAMB as its "
         "paper and as NVIDIA has it, AcceleGrad as its paper has it",

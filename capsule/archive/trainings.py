@@ -53,6 +53,7 @@ class Training:
         earlier: What the attempt before this one reported.
         series: What was reported.
         predictions: Path below `data/` of what its last evaluations chose, None where not kept.
+        measure: Likewise of what its sampler went by.
     """
 
     trial: str
@@ -68,6 +69,7 @@ class Training:
     earlier: Series
     series: Series
     predictions: str | None
+    measure: str | None
 
     @property
     def where(self) -> str:
@@ -112,12 +114,14 @@ def read(
             resumed_after=attempt.resumed_after or 0,
             earlier=series.get((trial, number - 1, rank), {}),
             series=lines,
-            predictions=_predictions(attempt),
+            predictions=_find(attempt, predictions.path),
+            measure=_find(attempt, samplers.path),
         )
 
 
-def _predictions(attempt: Attempt) -> str | None:
-    name = OUT + predictions.path(*attempt.trial.split("/")[:2])
+def _find(attempt: Attempt, path: Callable[[str, str], str]) -> str | None:
+    benchmark, case, *_ = attempt.trial.split("/")
+    name = OUT + path(benchmark, case)
     return next((one.path for one in attempt.evidence if one.name == name), None)
 
 
@@ -136,7 +140,7 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
             _target_faults(one),
             _count_faults(one),
             _prediction_faults(one, load),
-            _order_faults(one) if budget >= 0 else (),
+            _order_faults(one, load) if budget >= 0 else (),
             _rate_faults(one) if rates >= 0 else (),
         ):
             yield one, f"{one.where}: {fault}"
@@ -151,7 +155,10 @@ def faults(record: Record, load: Load) -> Iterator[str]:
 def fact(record: Record) -> str:
     """What reading has shown to hold of a record without faults."""
     trainings = list(read(record.manifest, record.attempts, record.samples))
-    ordered = sum(cost <= MOST_ORDERED for cost in accumulate(map(_order_cost, trainings)))
+    costs = accumulate(map(_order_cost, trainings))
+    ordered = sum(
+        cost <= MOST_ORDERED and _has_order(one) for one, cost in zip(trainings, costs, strict=True)
+    )
     judged = sum(one.predictions is not None for one in trainings)
     rated = sum(cost <= MOST_RATES for cost in accumulate(map(_rate_cost, trainings)))
     return (
@@ -320,17 +327,38 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
             yield f"{one.quality} is {value:.9g}, and its predictions give {other:.9g}"
 
 
-def _order_faults(one: Training) -> Iterator[str]:
+def _order_faults(one: Training, load: Load) -> Iterator[str]:
+    from capsule import extraction
+
     total = _number(one, "training_samples")
     if total is None:
         return
-    used = total // one.settings.batch * one.settings.batch
+    sampler, batch, measure = one.settings.sampler, one.settings.batch, None
+    if training.SAMPLERS[sampler] is not None:
+        if one.measure is None:
+            if one.completed and total <= predictions.MOST_VALUES:
+                yield f"it completed, and what its {sampler} samples went by is not there"
+            return
+        try:
+            array = predictions.decode(extraction.take(load(one.measure)))
+            if array.shape != (1, 1, total):
+                raise ValueError(f"it is {array.shape}, and a number for each of {total} is due")
+            measure = samplers.check_measure(sampler, array[0, 0], total)
+        except ValueError as error:
+            yield f"{one.measure} cannot be judged: {error}"
+            return
     fingerprint = samplers.Fingerprint()
     for epoch in range(_epochs(one)):
-        fingerprint.add("order", samplers.shuffle(total, one.seed, epoch)[:used])
+        order = samplers.order(sampler, total, one.seed, epoch, batch=batch, measure=measure)
+        fingerprint.add("order", order[: total // batch * batch])
     yield from _differs(
         one, "order_fingerprint", float(fingerprint.value()), "follows from its seed"
     )
+
+
+def _has_order(one: Training) -> bool:
+    """Whether its order follows from what the capsule has."""
+    return training.SAMPLERS[one.settings.sampler] is None or one.measure is not None
 
 
 def _order_cost(one: Training) -> int:

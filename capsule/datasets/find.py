@@ -6,7 +6,8 @@ import errno
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -130,24 +131,39 @@ def fetched_folder(digest: Digest, cache: Path) -> Path:
     return cache / "fetched" / digest.hex
 
 
-def generate(generator: str, parameters: Mapping[str, object], target: Path) -> DatasetDigest:
+def generate(
+    generator: str,
+    parameters: Mapping[str, object],
+    target: Path,
+    *,
+    form: str | None = None,
+    cache: Path,
+) -> DatasetDigest:
     """Make a synthetic dataset in a new folder.
 
     Args:
         generator: Name of a generator of `capsule.levels.generators`.
         parameters: Any of its parameters.
         target: The folder to make; it must not exist.
+        form: A format in which others publish data; None for an array in each file.
+        cache: As for `digest`.
 
     Returns:
-        The digest of the arrays, and the size and number of the files.
+        The digest of the arrays, or of the folder where it has a format, and the size and number
+        of the files.
 
     Raises:
-        UsageError: There is no such generator or parameter, or `target` exists.
-        CannotRunError: The folder cannot be written.
+        UsageError: There is no such generator or parameter, the format does not hold its data, or
+            `target` exists.
+        CannotRunError: The folder cannot be written, or the format needs a package.
     """
     if target.exists():
         raise UsageError("exists already", where=str(target), advice="name a folder to be made")
-    digest = _make(generator, _complete(generator, parameters), target)
+    numbers = _complete(generator, parameters)
+    if form is not None:
+        _write(form, generator, numbers, target)
+        return hashing.digest(target, cache=cache)
+    digest = _make(generator, numbers, target)
     sizes = [path.stat().st_size for path in target.iterdir()]
     return DatasetDigest(digest=digest, bytes=sum(sizes), files=len(sizes))
 
@@ -333,17 +349,37 @@ def _make(generator: str, parameters: Mapping[str, int], target: Path) -> Digest
     """Write generated arrays to a folder that is there whole or not at all."""
     from capsule.levels.data import generators
 
+    with _whole(target) as partial:
+        arrays = generators.generate(generator, parameters)
+        generators.write(arrays, partial)
+    return Digest.parse(generators.digest(arrays))
+
+
+def _write(form: str, generator: str, parameters: Mapping[str, int], target: Path) -> None:
+    """Write generated data in a format to a folder that is there whole or not at all."""
+    from capsule.levels.data.formats import writers
+
+    try:
+        with _whole(target) as partial:
+            writers.write(form, generator, parameters, partial)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    except ModuleNotFoundError as error:
+        raise CannotRunError(str(error)) from error
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the name of `target` where nothing fails."""
     partial = target.with_name(f".new-{uuid.uuid4().hex}")
     try:
         partial.mkdir(parents=True)
-        arrays = generators.generate(generator, parameters)
-        generators.write(arrays, partial)
+        yield partial
         partial.rename(target)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Digest.parse(generators.digest(arrays))
 
 
 def _unwritable(folder: Path, error: OSError) -> CannotRunError:

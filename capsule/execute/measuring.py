@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from capsule import leavings
 from capsule.execute import journal, reports
@@ -23,7 +24,7 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
-from capsule.levels.data import checkpoints, predictions
+from capsule.levels.data import checkpoints, predictions, samplers
 from capsule.manifest import Command, Network, Operator, Recipe, recipes
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
@@ -129,7 +130,7 @@ class LevelsWorkload:
             for trial in group.trials
             if trial.id in ended and isinstance(trial.benchmark.subject, Recipe)
         ]
-        return replace(merged, texts=tuple(_find_predictions(start.rank(0), trained)))
+        return replace(merged, texts=tuple(_find_files(start.rank(0), trained)))
 
 
 def _hand_on(workspace: Workspace, group: Group, start: Start) -> None:
@@ -182,17 +183,17 @@ class Lines:
             return stream.read(_LOOK_BYTES)
 
 
-def _find_predictions(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Text]:
-    """What trainings left of their last evaluations, for the reader to judge."""
-    for trial in trials:
-        name = predictions.path(trial.benchmark.id, trial.case.name)
+def _find_files(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Text]:
+    """What trainings left of their last evaluations and samplers, for the reader to judge."""
+    for trial, path in product(trials, (predictions.path, samplers.path)):
+        name = path(trial.benchmark.id, trial.case.name)
         stream = leavings.open_below(files.out, name)
         if stream is not None:
             with stream:
                 size_bytes = stream.seek(0, os.SEEK_END)
             if size_bytes <= predictions.MOST_BYTES:
-                path = files.out / name
-                yield Text(name=f"{OUT}{name}", rank=0, path=path, trial=trial.id, binary=True)
+                place = files.out / name
+                yield Text(name=f"{OUT}{name}", rank=0, path=place, trial=trial.id, binary=True)
 
 
 def _trial_of_begin(line: bytes) -> str:

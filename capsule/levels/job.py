@@ -88,6 +88,7 @@ class Recipe:
         target: None for none.
         accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
+        sampler: Key of `catalog.training.SAMPLERS`.
     """
 
     batch: int
@@ -100,6 +101,7 @@ class Recipe:
     target: Target | None
     accumulate: int
     checkpoint_epochs: int | None = None
+    sampler: str = "shuffled"
 
 
 @dataclass(frozen=True)
@@ -258,6 +260,11 @@ def _recipe(fields: _Fields) -> Recipe:
         accumulate=fields.whole("accumulate", 1) if fields.has("accumulate") else 1,
         checkpoint_epochs=(
             fields.whole("checkpoint_epochs", 1) if fields.has("checkpoint_epochs") else None
+        ),
+        sampler=(
+            fields.choice("sampler", tuple(training.SAMPLERS))
+            if fields.has("sampler")
+            else "shuffled"
         ),
     )
 

@@ -14,16 +14,29 @@ from typing import Any
 SIGNIFICANT_BITS = {"float32": 24, "float64": 53}
 
 
-def words(label: str, count: int) -> Any:
-    """The first `count` words of the stream that `label` names, uint64 of shape (count,).
+_AT_ONCE = 4
+"""Words of one step of the generator's counter."""
+
+
+def words(label: str, count: int, start: int = 0) -> Any:
+    """`count` words of the stream that `label` names, uint64 of shape (count,).
+
+    Args:
+        label: Of the stream.
+        count: How many words.
+        start: Which of its words, from 0, is the first of them.
 
     >>> [hex(int(word)) for word in words("example", 2)]
     ['0x969133eed6f2a15f', '0xd062ac0d3a0f1434']
+    >>> [hex(int(word)) for word in words("example", 1, start=1)]
+    ['0xd062ac0d3a0f1434']
     """
     import numpy
 
     key = int.from_bytes(hashlib.sha256(label.encode()).digest()[:16], "little")
-    return numpy.random.Philox(key=key).random_raw(count)
+    generator = numpy.random.Philox(key=key, counter=start // _AT_ONCE)
+    skipped = start % _AT_ONCE
+    return generator.random_raw(skipped + count)[skipped:]
 
 
 def fractions(label: str, count: int, dtype: str) -> Any:
@@ -46,8 +59,9 @@ def spread(label: str, count: int, bits: int) -> Any:
     return odd.astype(numpy.float64) * 2.0**-bits
 
 
-def normals(label: str, count: int) -> Any:
-    """Nearly normal numbers, mean 0 and deviation 1, float64 of shape (count,).
+def normals(label: str, count: int, start: int = 0) -> Any:
+    """Nearly normal numbers, mean 0 and deviation 1, float64 of shape (count,), from the
+    `start`-th of the label's on.
 
     The sum of twelve 16-bit integers (three words) less its mean, in units of 2**-16: the
     Irwin-Hall distribution, which ends at 6 deviations and has an excess kurtosis of -0.1. Every
@@ -55,7 +69,7 @@ def normals(label: str, count: int) -> Any:
     """
     import numpy
 
-    lanes = words(label, 3 * count).reshape(count, 3)
+    lanes = words(label, 3 * count, 3 * start).reshape(count, 3)
     total = numpy.full(count, -12 * 65535 // 2, dtype=numpy.int64)
     for column in range(3):
         for shift in (0, 16, 32, 48):

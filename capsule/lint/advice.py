@@ -10,7 +10,7 @@ from capsule.image.reference import owner_of
 from capsule.lint import surroundings, wording
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import looks
-from capsule.manifest.kinds import Command
+from capsule.manifest.kinds import Command, Recipe
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Manifest, Metric
 from capsule.manifest.paths import matches
 from capsule.manifest.pitfalls import find_pitfalls, seed_pitfall
@@ -38,6 +38,7 @@ def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
         *_seed_warnings(manifest),
         *_claim_warnings(manifest),
         *(() if sealed else _name_warnings(manifest)),
+        *_data_warnings(manifest),
         *_command_warnings(manifest),
     ]
 
@@ -48,6 +49,21 @@ def author_warnings(manifest: Manifest) -> Iterator[str]:
         yield (
             f"the author is {NOBODY!r}, as `capsule init` wrote it, and what is sealed is not"
             " changed any more: write who you are, and under which license"
+        )
+
+
+def _data_warnings(manifest: Manifest) -> Iterator[str]:
+    """Formats that nothing reads by."""
+    trained = {
+        name
+        for benchmark in manifest.benchmarks
+        if isinstance(benchmark.subject, Recipe)
+        for name in benchmark.datasets
+    }
+    for name in sorted(manifest.formats.keys() - trained):
+        yield (
+            f"dataset {name}: its format does nothing, for no training reads it, and a command sees"
+            " its files as they are; leave it out, or name the dataset in a benchmark of level 2"
         )
 
 

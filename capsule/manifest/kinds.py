@@ -73,6 +73,7 @@ class Settings(NamedTuple):
         milestones: Epochs, of the schedule that has them.
         accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each it can be taken up again; None for never.
+        sampler: In which order samples are taken, its name in the catalogue.
     """
 
     sizes: Mapping[str, int]
@@ -86,6 +87,7 @@ class Settings(NamedTuple):
     milestones: tuple[int, ...] = ()
     accumulate: int = 1
     checkpoint_epochs: int | None = None
+    sampler: str = "shuffled"
 
 
 class Module(NamedTuple):

@@ -197,6 +197,8 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"accumulate": settings.accumulate} if settings.accumulate > 1 else {}),
         **({"target": {"value": target.value, "stop": target.stop}} if target else {}),
         **({"checkpoint_epochs": settings.checkpoint_epochs} if settings.checkpoint_epochs else {}),
+        # as plans have it from before there were others
+        **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
     }
 
 
@@ -370,6 +372,7 @@ def _settings(
             milestones=training.read_milestones(schedule["name"], schedule.get("milestones")),
             accumulate=accumulate,
             checkpoint_epochs=int(raw["checkpoint_epochs"]) if "checkpoint_epochs" in raw else None,
+            sampler=raw.get("sampler", "shuffled"),
         )
     except ValueError as error:
         problems.add(here, str(error))

@@ -38,6 +38,7 @@ class GenerateArguments:
     generator: str
     target: Path
     parameters: Sequence[tuple[str, object]] = ()
+    format: str | None = None
     json: bool = False
 
 
@@ -68,14 +69,24 @@ def _add_generate(parser: ArgumentParser) -> None:
     parser.add_argument("generator", metavar="GENERATOR")
     parser.add_argument("target", type=Path, metavar="DIR")
     parser.add_argument("parameters", nargs="*", type=_parameter, metavar="NAME=VALUE")
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help="that of a manifest in which others publish such data, such as idx; default: arrays",
+    )
     verb.add_json(parser)
 
 
 def _generate(arguments: GenerateArguments, console: Console) -> int:
-    from capsule import datasets
+    from capsule import datasets, site
 
-    parameters = dict(arguments.parameters)
-    dataset = datasets.generate(arguments.generator, parameters, arguments.target)
+    dataset = datasets.generate(
+        arguments.generator,
+        dict(arguments.parameters),
+        arguments.target,
+        form=arguments.format,
+        cache=site.cache_folder(site.load()),
+    )
     return _print(dataset, arguments.json, console)
 
 
@@ -199,7 +210,7 @@ DATA = Family(
         Verb(
             name="generate",
             purpose="make a synthetic dataset",
-            examples=("capsule data generate regression out/ samples=256 features=8 seed=7",),
+            examples=("capsule data generate glyphs digits/ samples=6000 --format idx",),
             add=_add_generate,
             act=verb.door(GenerateArguments, _generate),
         ),

@@ -384,15 +384,6 @@ def test_wrong_generators_and_parameters_are_named(tmp_path: Path) -> None:
         obtain(spec(generator="regression", parameters={"sample": 1}), tmp_path)
 
 
-def test_generating_into_a_folder(tmp_path: Path) -> None:
-    target = tmp_path / "new/data"
-    made = datasets.generate("regression", {"samples": 50, "seed": 3}, target)
-    assert str(made.digest) == generators.digest(generators.read(target))
-    assert (made.files, made.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
-    with pytest.raises(UsageError, match="exists already"):
-        datasets.generate("regression", {}, target)
-
-
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"not a folder")
     with pytest.raises(CannotRunError, match="cannot write generated data") as caught:

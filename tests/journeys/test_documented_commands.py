@@ -247,7 +247,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_data_fetch.py::test_data_goes_from_its_address_to_a_verdict"
     ),
     "capsule data hash corpus/": Here(says="sha256:"),
-    "capsule data generate regression out/ samples=256 features=8 seed=7": Here(says="sha256:"),
+    "capsule data generate glyphs digits/ samples=6000 --format idx": Here(says="sha256:"),
     "capsule image resolve docker://registry.example/torch:1.0": Here(
         command="capsule image resolve {image}", says="config_digest: ", needs=("engines",)
     ),

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 
 from capsule import archive
-from capsule.levels.data import generators
-from capsule.levels.data.formats import idx, tokens
 from tests.support.command import User
 from tests.support.jobs import needs_torch
 
@@ -50,23 +47,16 @@ TRANSFORMER: dict[str, Any] = {
 }
 
 
-def write_digits(folder: Path) -> None:
-    """Glyphs in bytes, as MNIST's digits are."""
-    sizes = {"samples": 600, "test_samples": 60, "side": 12, "classes": 3}
-    arrays = generators.generate("glyphs", sizes)
-    folder.mkdir()
-    for prefix, name in (("", "train"), ("test_", "t10k")):
-        image = numpy.clip(arrays[f"{prefix}image"][:, 0] * 16 + 128, 0, 255).astype("uint8")
-        idx.write(image, folder / f"{name}-images-idx3-ubyte")
-        idx.write(arrays[f"{prefix}label"].astype("uint8"), folder / f"{name}-labels-idx1-ubyte")
+def generate(user: User, generator: str, form: str, **sizes: int) -> str:
+    """Make the dataset `data`, and give its digest."""
+    words = [f"{name}={value}" for name, value in sizes.items()]
+    ended = user.run("data", "generate", generator, "data", *words, "--format", form)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
 
 
-def write_text(folder: Path) -> None:
-    sizes = {"samples": 1, "test_samples": 1, "length": 8000, "vocabulary": 8}
-    arrays = generators.generate("markov", sizes)
-    folder.mkdir()
-    for prefix, name in (("", "train"), ("test_", "val")):
-        tokens.write(arrays[f"{prefix}token"], folder / f"{name}.bin", "uint16")
+def write_digits(user: User) -> str:
+    return generate(user, "glyphs", "idx", samples=600, test_samples=60, side=12, classes=3)
 
 
 def write_manifest(
@@ -94,8 +84,8 @@ def train(user: User) -> None:
 
 def test_lenet_learns_from_files_of_mnist(tmp_path: Path) -> None:
     user = User.make(tmp_path)
-    write_digits(user.folder / "data")
-    write_manifest(user, LENET, CLAIMS, format="idx")
+    digest = write_digits(user)
+    write_manifest(user, LENET, CLAIMS, format="idx", digest=digest)
     train(user)
     with archive.read(user.folder / "small.capsule.zip") as capsule:
         final = next(
@@ -113,7 +103,8 @@ def test_lenet_learns_from_files_of_mnist(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_a_transformer_learns_from_a_file_of_tokens(tmp_path: Path) -> None:
     user = User.make(tmp_path)
-    write_text(user.folder / "data")
+    sizes = {"samples": 500, "test_samples": 500, "length": 16, "vocabulary": 8}
+    generate(user, "markov", "tokens-uint16", **sizes)
     write_manifest(user, TRANSFORMER, format="tokens-uint16")
     train(user)
 
@@ -137,7 +128,7 @@ def test_a_text_that_names_the_home_of_its_reader_stays_as_it_is(tmp_path: Path)
 
 def test_a_folder_that_is_not_of_its_format_fails_the_trial(tmp_path: Path) -> None:
     user = User.make(tmp_path)
-    write_digits(user.folder / "data")
+    write_digits(user)
     (user.folder / "data" / "t10k-labels-idx1-ubyte").unlink()
     write_manifest(user, LENET, format="idx")
     ended = user.run("run", "small.json", "--runtime", "host")
@@ -147,7 +138,7 @@ def test_a_folder_that_is_not_of_its_format_fails_the_trial(tmp_path: Path) -> N
 
 def test_an_unknown_format_is_told_with_those_that_there_are(tmp_path: Path) -> None:
     user = User.make(tmp_path)
-    write_digits(user.folder / "data")
+    write_digits(user)
     write_manifest(user, LENET, format="mnist")
     ended = user.run("lint", "small.json")
     assert ended.returncode != 0

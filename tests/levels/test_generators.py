@@ -163,7 +163,7 @@ def test_the_same_bytes_without_the_vector_instructions_of_this_cpu() -> None:
 def test_generators_use_only_what_every_cpu_computes_alike() -> None:
     # these move elements, or compute with whole numbers
     allowed = {"arange", "asarray", "empty", "full", "load", "maximum", "minimum", "random"}
-    allowed |= {"roll", "where", "float32", "float64", "int64", "uint64"}
+    allowed |= {"roll", "where", "float32", "float64", "int64", "uint64", "concatenate", "ndarray"}
     for path in map(inspect.getfile, (generators, tasks, words)):
         for node in ast.walk(ast.parse(Path(path).read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -302,7 +302,7 @@ def test_arrays_that_are_not_plain_numbers_are_refused(array: NDArray[Any]) -> N
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     numpy.save(tmp_path / "x.npy", numpy.array([{}]), allow_pickle=True)
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(ValueError, match="Python objects"):
         generators.read(tmp_path)
 
 

@@ -265,6 +265,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
             with_claim(metric="gemm/*/*/gradient_check", type="threshold", at_most=1),
             "a claim of type bound finds the one run that breaks it",
         ),
+        (variant(datasets={"points": {"path": "x", "format": "idx"}}), "its format does nothing"),
         (on_loss(type="curve"), "fewer than 5 seeds hardly ever decide a whole curve"),
         (on_loss(paired=True), "claim the metric unpaired as well"),
     ],

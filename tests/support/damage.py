@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from capsule.levels.data.formats import files
+from capsule.levels.data.formats import files, records
 from capsule.levels.data.formats.files import FormatError
 
 Read = TypeVar("Read")
@@ -54,3 +54,8 @@ def bounded(path: Path) -> Iterator[None]:
     finally:
         tracemalloc.stop()
     assert peak < _COPIES * files.most_bytes(path.stat().st_size)
+
+
+def read_all(path: Path) -> list[memoryview]:
+    """Every record of a file."""
+    return [records.read(path, place) for place in records.locate(path)]

@@ -120,6 +120,15 @@ CLASSIFIES = ("accuracy", "mean_iou")
 GROWN = 2.0
 """How many times its untrained loss a training has to lose to have diverged."""
 
+SAMPLERS: dict[str, str | None] = {
+    "shuffled": None,
+    "ordered": None,
+    "bucketed": "length",
+    "weighted": "weight",
+}
+"""In which order samples are taken (see `levels.data.samplers`), and the file NAME.npy beside the
+data, a number for each sample to train on, that it goes by."""
+
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 

@@ -154,17 +154,30 @@ def npy_header(kind: str, shape: Sequence[int]) -> bytes:
 
 
 def read(folder: Path) -> Arrays:
-    """Read what `write` wrote: every `.npy` file of a folder, by name; nothing is unpickled.
+    """What `write` wrote: every `.npy` file of a folder, mapped, by name; nothing is unpickled.
 
     Raises:
-        ValueError: A file is not a plain array.
+        ValueError: A file is not a plain array with elements.
         OSError: A file cannot be read.
     """
+    return {path.stem: read_array(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def read_array(path: Path) -> Any:
+    """The array of a file in NumPy's format, mapped; raises what `read` does."""
     import numpy
 
-    return {
-        path.stem: numpy.load(path, allow_pickle=False) for path in sorted(folder.glob("*.npy"))
-    }
+    try:
+        array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # numpy has Python parse the head, and passes on what that raises
+        fault = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path.name} cannot be read as an array: {fault}") from None
+    # one of an archive of arrays is not
+    if not isinstance(array, numpy.ndarray):
+        raise ValueError(f"{path.name} is no array")
+    return array
 
 
 def _plain(name: str, array: Any) -> Any:

@@ -1,11 +1,24 @@
-"""In which order samples are trained on: a function of seed and epoch alone."""
+"""In which order samples are trained on: a function of seed and epoch alone, whatever the number of
+ranks, each of which takes its share of every batch.
+
+shuffled    every sample once, in a random order
+ordered     every sample once, by its number
+bucketed    every sample once, batches of samples of like lengths, in a random order
+weighted    as many draws as there are samples, each sample as often as its weight says; some come
+            several times, some not at all
+
+Where the number of samples is no multiple of the batch, the last ones of the order are left out:
+others in each epoch, but of `ordered`.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from typing import Any
 
-from ..streams import words
+from ..streams import fractions, words
+from .generators import npy_header
+from .predictions import MOST_VALUES
 
 
 def shuffle(count: int, seed: int, epoch: int) -> Any:
@@ -20,6 +33,102 @@ def shuffle(count: int, seed: int, epoch: int) -> Any:
 
     keys = words(f"capsule-order-1\n{seed}\n{epoch}\n", count)
     return numpy.argsort(keys, kind="stable").astype(numpy.int64)
+
+
+def order(
+    sampler: str, count: int, seed: int, epoch: int, *, batch: int, measure: Any = None
+) -> Any:
+    """The numbers of samples in the order in which an epoch takes them, int64 (count,).
+
+    Args:
+        sampler: Key of `catalog.training.SAMPLERS`.
+        count: How many samples there are.
+        seed: Of the training.
+        epoch: From 0.
+        batch: Samples of a step, of all ranks together.
+        measure: Length or weight of each sample, what `check_measure` gives, where the sampler
+            goes by it.
+
+    >>> order("bucketed", 5, seed=1, epoch=0, batch=2, measure=[3, 1, 2, 3, 2]).tolist()
+    [4, 2, 1, 3, 0]
+    """
+    import numpy
+
+    if sampler == "ordered":
+        return numpy.arange(count, dtype=numpy.int64)
+    if sampler == "weighted":
+        ends = numpy.cumsum(measure)
+        places = fractions(f"capsule-draws-1\n{seed}\n{epoch}\n", count, "float64") * ends[-1]
+        # a product that is rounded up to the end would be behind the last sample
+        last = numpy.flatnonzero(measure)[-1]
+        return numpy.minimum(numpy.searchsorted(ends, places, side="right"), last)
+    shuffled = shuffle(count, seed, epoch)
+    if sampler == "shuffled":
+        return shuffled
+    whole = count // batch * batch
+    # those that are left out are any, not the longest
+    used, rest = shuffled[:whole], shuffled[whole:]
+    by_length = used[numpy.argsort(numpy.asarray(measure)[used], kind="stable")]
+    keys = words(f"capsule-batches-1\n{seed}\n{epoch}\n", whole // batch)
+    batches = by_length.reshape(-1, batch)[numpy.argsort(keys, kind="stable")]
+    return numpy.concatenate([batches.reshape(-1), rest])
+
+
+def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
+    """What one of several ranks takes of an order in each step.
+
+    Side by side in the order of the ranks the shares of a step are its batch; their lengths differ
+    by at most one.
+
+    Args:
+        order: Of an epoch.
+        batch: Samples of a step, of all ranks together.
+        rank: From 0.
+        ranks: How many there are.
+
+    Returns:
+        (steps, N): of each whole batch the numbers of the rank's samples.
+    """
+    steps = len(order) // batch
+    first, end = (batch * one // ranks for one in (rank, rank + 1))
+    return order[: steps * batch].reshape(steps, batch)[:, first:end]
+
+
+def check_measure(sampler: str, array: Any, count: int) -> Any:
+    """Lengths or weights of samples, float64 (count,).
+
+    Args:
+        sampler: Key of `catalog.training.SAMPLERS`.
+        array: What its file holds.
+        count: How many samples there are.
+
+    Raises:
+        ValueError: They are no such numbers; one sentence.
+    """
+    import numpy
+
+    if array.dtype.kind not in "iuf" or array.shape != (count,):
+        raise ValueError(f"is {array.dtype} {array.shape}, and a number for each of {count} is due")
+    numbers = array.astype(numpy.float64)
+    if not (numpy.isfinite(numbers).all() and (numbers >= 0).all()):
+        raise ValueError("holds numbers that are negative or not finite")
+    if sampler == "weighted" and not 0 < float(numpy.cumsum(numbers)[-1]) < numpy.inf:
+        raise ValueError("holds weights whose sum is 0 or not finite")
+    return numbers
+
+
+def path(benchmark: str, case: str) -> str:
+    """Where the lengths or weights that a trial went by lie below the folder that it may write."""
+    return f"samplers/{benchmark}/{case}.npy"
+
+
+def encode(measure: Any) -> bytes | None:
+    """The file for `path`, which `predictions.decode` reads; None for more than it may hold."""
+    if measure.size > MOST_VALUES:
+        return None
+    shape = (1, 1, measure.size)
+    numbers: bytes = measure.astype("<f8").tobytes()
+    return npy_header("<f8", shape) + numbers
 
 
 class Fingerprint:

@@ -1,18 +1,24 @@
 """Data that networks learn from, with the shape of a scientific task and none of its science.
 
 Each function takes whole numbers and returns arrays by the names of a network's inputs, those that
-it is judged by with `test_` before them. What may be computed is said in `generators`.
+it is judged by with `TEST` before them. What may be computed is said in `generators`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..streams import fractions, normals, words
 
 Arrays = dict[str, Any]
 
+TEST = "test_"
+"""What the names of arrays begin with that nothing is trained on."""
+
 _SHIFT = 2
+_BLOCK = 1 << 20
+"""Numbers of the pictures that are drawn at once."""
 _CHANNELS = 16
 _PARTICLES = 24
 
@@ -20,9 +26,34 @@ _PARTICLES = 24
 def glyphs(
     samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
 ) -> Arrays:
+    """All of `draw_glyphs`: image, float32 (samples, channels, side, side), and label, int64."""
+    import numpy
+
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), (TEST, test_samples)):
+        blocks = list(draw_glyphs(prefix, count, side, classes, channels, seed))
+        arrays[f"{prefix}image"] = numpy.concatenate([image for image, _ in blocks])
+        arrays[f"{prefix}label"] = numpy.concatenate([label for _, label in blocks])
+    return arrays
+
+
+def draw_glyphs(
+    prefix: str, count: int, side: int, classes: int, channels: int, seed: int
+) -> Iterator[tuple[Any, Any]]:
     """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
 
     The noise is three times as strong as the picture, else no network of any size would err.
+
+    Args:
+        prefix: "" for the samples to train on, `TEST` for the others.
+        count: How many samples.
+        side: Height and width.
+        classes: From 0 on.
+        channels: Of a picture.
+        seed: Of everything.
+
+    Yields:
+        image, float32 (n, channels, side, side), and label, int64 (n,), of the next n samples.
     """
     import numpy
 
@@ -30,23 +61,23 @@ def glyphs(
     coarse = normals(f"{label}pictures", classes * channels * 36).reshape(-1, 6, 6)
     wide = side + 2 * _SHIFT
     pictures = _enlarge(coarse, wide).reshape(classes, channels, wide, wide)
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        chosen = words(f"{label}{prefix}label", count) % numpy.uint64(classes)
-        moves = words(f"{label}{prefix}shift", 2 * count).reshape(2, count)
-        down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
-        bright = 0.5 + fractions(f"{label}{prefix}bright", count, "float32")
-        noise = normals(f"{label}{prefix}noise", count * channels * side * side)
-        rows = down[:, None, None, None] + numpy.arange(side)[:, None]
-        columns = right[:, None, None, None] + numpy.arange(side)
-        y = chosen.astype(numpy.int64)
-        every = numpy.arange(channels)[:, None, None]
+    chosen = words(f"{label}{prefix}label", count) % numpy.uint64(classes)
+    moves = words(f"{label}{prefix}shift", 2 * count).reshape(2, count)
+    down, right = (moves % numpy.uint64(2 * _SHIFT + 1)).astype(numpy.int64)
+    bright = 0.5 + fractions(f"{label}{prefix}bright", count, "float32")
+    every = numpy.arange(channels)[:, None, None]
+    size = channels * side * side
+    step = max(1, _BLOCK // size)
+    for first in range(0, count, step):
+        block = slice(first, min(first + step, count))
+        y = chosen[block].astype(numpy.int64)
+        rows = down[block, None, None, None] + numpy.arange(side)[:, None]
+        columns = right[block, None, None, None] + numpy.arange(side)
         shown = pictures[y[:, None, None, None], every, rows, columns]
-        shown = shown * bright[:, None, None, None]
-        image = shown + 3 * noise.reshape(count, channels, side, side)
-        arrays[f"{prefix}image"] = image.astype(numpy.float32)
-        arrays[f"{prefix}label"] = y
-    return arrays
+        shown = shown * bright[block, None, None, None]
+        noise = normals(f"{label}{prefix}noise", len(y) * size, first * size)
+        image = shown + 3 * noise.reshape(-1, channels, side, side)
+        yield image.astype(numpy.float32), y
 
 
 def scenes(
@@ -135,64 +166,102 @@ def _enlarge(coarse: Any, side: int) -> Any:
 
 
 def universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
+    """All of `draw_universes`, one after the other."""
+    import numpy
+
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), (TEST, test_samples)):
+        volume = numpy.empty((count, 4, side, side, side), numpy.float32)
+        target = numpy.empty((count, 4), numpy.float32)
+        for index, drawn in enumerate(draw_universes(prefix, count, side, seed)):
+            volume[index], target[index] = drawn
+        arrays |= {f"{prefix}volume": volume, f"{prefix}target": target}
+    return arrays
+
+
+def draw_universes(prefix: str, count: int, side: int, seed: int) -> Iterator[tuple[Any, Any]]:
     """Noise fields whose strength, smoothness, skewness and growth from channel to channel are to
     be told from them: the shape of CosmoFlow's task, with nothing of its physics.
+
+    Args:
+        prefix: "" for the samples to train on, `TEST` for the others.
+        count: How many samples.
+        side: Of the cube.
+        seed: Of everything.
+
+    Yields:
+        volume, float32 (4, side, side, side), and target, float32 (4,), of the next sample.
     """
     import numpy
 
-    label = f"capsule-universe-1\n{seed}\n"
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        target = 2 * fractions(f"{label}{prefix}target", 4 * count, "float32").reshape(count, 4) - 1
-        volume = numpy.empty((count, 4, side, side, side), numpy.float32)
-        for index, (strength, smoothness, skewness, growth) in enumerate(target):
-            noise = normals(f"{label}{prefix}noise {index}", side**3).reshape((side,) * 3)
-            part = (1 + smoothness) / 2
-            field = (1 - part) * noise + part * 4 * _smooth(noise)
-            field = (1 + strength / 2) * field
-            field = field + (1 + skewness) / 4 * field * field
-            for channel in range(4):
-                volume[index, channel] = field * (1 + growth * channel / 4)
-        arrays[f"{prefix}volume"] = volume
-        arrays[f"{prefix}target"] = target.astype(numpy.float32)
-    return arrays
+    label = f"capsule-universe-1\n{seed}\n{prefix}"
+    target = 2 * fractions(f"{label}target", 4 * count, "float32").reshape(count, 4) - 1
+    for index, (strength, smoothness, skewness, growth) in enumerate(target):
+        noise = normals(f"{label}noise {index}", side**3).reshape((side,) * 3)
+        part = (1 + smoothness) / 2
+        field = (1 - part) * noise + part * 4 * _smooth(noise)
+        field = (1 + strength / 2) * field
+        field = field + (1 + skewness) / 4 * field * field
+        volume = numpy.empty((4, side, side, side), numpy.float32)
+        for channel in range(4):
+            volume[channel] = field * (1 + growth * channel / 4)
+        yield volume, target[index].astype(numpy.float32)
 
 
 def storms(samples: int, test_samples: int, height: int, width: int, seed: int) -> Arrays:
+    """All of `draw_storms`, one after the other, and the labels of all pixels in one row."""
+    import numpy
+
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), (TEST, test_samples)):
+        maps = numpy.empty((count, _CHANNELS, height, width), numpy.float32)
+        labels = numpy.empty((count, height, width), numpy.int64)
+        for index, drawn in enumerate(draw_storms(prefix, count, height, width, seed)):
+            maps[index], labels[index] = drawn
+        arrays |= {f"{prefix}map": maps, f"{prefix}label": labels.reshape(-1)}
+    return arrays
+
+
+def draw_storms(
+    prefix: str, count: int, height: int, width: int, seed: int
+) -> Iterator[tuple[Any, Any]]:
     """Maps of smooth noise with up to two discs and one band, each raised in channels of its own
     and lowered in others: the shape of DeepCAM's task, with nothing of its weather. About 2 % of
     the pixels are a disc's and 10 % the band's, so that most of a map is background.
+
+    Args:
+        prefix: "" for the samples to train on, `TEST` for the others.
+        count: How many samples.
+        height: Of a map.
+        width: Likewise.
+        seed: Of everything.
+
+    Yields:
+        map, float32 (16, height, width), and label, int64 (height, width), of the next sample.
     """
     import numpy
 
-    label = f"capsule-storms-1\n{seed}\n"
+    label = f"capsule-storms-1\n{seed}\n{prefix}"
     row, column = numpy.arange(height)[:, None], numpy.arange(width)
     radius = max(2, min(height, width) // 10)
-    arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
-        maps = numpy.empty((count, _CHANNELS, height, width), numpy.float32)
-        labels = numpy.full((count, height, width), 0, numpy.int64)
-        drawn = words(f"{label}{prefix}places", 7 * count).reshape(count, 7)
-        for index, places in enumerate((drawn >> numpy.uint64(11)).tolist()):
-            noise = normals(f"{label}{prefix}noise {index}", _CHANNELS * height * width)
-            field = noise.reshape(_CHANNELS, height, width)
-            field = (field + numpy.roll(field, 1, 1) + numpy.roll(field, 1, 2)) / 2
-            chosen = labels[index]
-            # from the left edge to the right one, rising or falling by at most half the height
-            middle = places[0] % height * (width - 1) + (places[1] % height - height // 2) * column
-            chosen[abs(row * (width - 1) - middle) < radius * (width - 1) // 2] = 2
-            for down, right in (places[2:4], places[4:6])[: places[6] % 3]:
-                apart = (row - down % height) ** 2 + (column - right % width) ** 2
-                chosen[apart < radius**2] = 1
-            for kind in (1, 2):
-                for channel in range(_CHANNELS):
-                    # strongest in the first channels of each kind, absent from the last
-                    strength = ((channel * kind) % 5 - 2) / 2
-                    field[channel] = field[channel] + strength * (chosen == kind)
-            maps[index] = field
-        arrays[f"{prefix}map"] = maps
-        arrays[f"{prefix}label"] = labels.reshape(-1)
-    return arrays
+    drawn = words(f"{label}places", 7 * count).reshape(count, 7)
+    for index, places in enumerate((drawn >> numpy.uint64(11)).tolist()):
+        noise = normals(f"{label}noise {index}", _CHANNELS * height * width)
+        field = noise.reshape(_CHANNELS, height, width)
+        field = (field + numpy.roll(field, 1, 1) + numpy.roll(field, 1, 2)) / 2
+        chosen = numpy.full((height, width), 0, numpy.int64)
+        # from the left edge to the right one, rising or falling by at most half the height
+        middle = places[0] % height * (width - 1) + (places[1] % height - height // 2) * column
+        chosen[abs(row * (width - 1) - middle) < radius * (width - 1) // 2] = 2
+        for down, right in (places[2:4], places[4:6])[: places[6] % 3]:
+            apart = (row - down % height) ** 2 + (column - right % width) ** 2
+            chosen[apart < radius**2] = 1
+        for kind in (1, 2):
+            for channel in range(_CHANNELS):
+                # strongest in the first channels of each kind, absent from the last
+                strength = ((channel * kind) % 5 - 2) / 2
+                field[channel] = field[channel] + strength * (chosen == kind)
+        yield field.astype(numpy.float32), chosen
 
 
 def markov(samples: int, test_samples: int, length: int, vocabulary: int, seed: int) -> Arrays:
@@ -207,7 +276,7 @@ def markov(samples: int, test_samples: int, length: int, vocabulary: int, seed: 
         (words(f"{label}next", 2 * vocabulary**2) % size).astype(numpy.int64).reshape(2, -1)
     )
     arrays: Arrays = {}
-    for prefix, count in (("", samples), ("test_", test_samples)):
+    for prefix, count in (("", samples), (TEST, test_samples)):
         drawn = words(f"{label}{prefix}tokens", count * (length + 2)).reshape(length + 2, count)
         tokens = numpy.empty((length + 2, count), numpy.int64)
         tokens[:2] = drawn[:2] % size

@@ -28,7 +28,7 @@ from . import checks, modules, nodes, progress, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
-from .samples import Samples, read
+from .samples import Samples, make_order, read
 
 
 class TargetError(Exception):
@@ -81,6 +81,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         parameters=values.parameters(graph(1), dtype, seed),
         train=train,
         test=test,
+        order=make_order(trial, recipe, context.data[dataset], train.count, report),
         quality=quality,
         steps=steps,
         kept=predictions.path(trial.benchmark, trial.case),
@@ -308,10 +309,8 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     losses, waited, taken, size, rates = [], 0.0, [], 0, []
     batch, framework = trial.recipe.batch, trial.framework
     began = perf_counter()
-    order = samplers.shuffle(trial.train.count, trial.seed, epoch - 1)
-    for step in range(trial.steps):
+    for step, indices in enumerate(samplers.share(trial.order(epoch - 1), batch)):
         wait_began = perf_counter()
-        indices = order[step * batch : (step + 1) * batch]
         number = (epoch - 1) * trial.steps + step
         arrays = {
             **trial.train.take(indices),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..catalog import training
-from ..data import samplers
 from ..frameworks.base import Trainer
 from ..graphs import passes, values
 from ..graphs.graph import Graph
@@ -27,7 +26,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
 
 def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:
     """The inputs of the first steps, so many samples each, and their rates."""
-    order = samplers.shuffle(trial.train.count, trial.seed, 0)
+    order = trial.order(0)
     batches = [
         {
             **trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap")),

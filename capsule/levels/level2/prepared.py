@@ -28,6 +28,7 @@ class Prepared:
         evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
         mixed: Whether it trains in `training.MIXED`; `dtype` is that of the parameters then.
+        order: Gives the numbers of the samples in the order of an epoch, from 0.
         quality: Name of the metric.
         steps: Of an epoch.
         kept: Path of the file that keeps what the last evaluations chose.
@@ -49,6 +50,7 @@ class Prepared:
     parameters: Mapping[str, Any]
     train: Samples
     test: Samples
+    order: Callable[[int], Any]
     quality: str
     steps: int
     kept: str

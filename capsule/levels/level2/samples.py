@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
+from ..catalog import training
+from ..data import generators, samplers
 from ..data.formats import layouts
-from ..data.formats.layouts import TEST, Columns, Stored
+from ..data.formats.sources import Arrays, Source
+from ..data.tasks import TEST
 from ..graphs.graph import Graph
+from ..job import Recipe, Trial
+from ..report import Report
+
+_MOST_BYTES = 1 << 26
+"""Of an array of labels that is looked through before the first step."""
 
 _TOGETHER = 256
 """Samples whose labels are counted at once."""
@@ -18,38 +27,42 @@ _TOGETHER = 256
 
 @dataclass(frozen=True)
 class Samples:
-    """Arrays by the names of a graph's inputs, with all rows of one sample side by side.
+    """Samples by their numbers, as a graph takes them.
 
     Attributes:
-        arrays: First axis `count` times `rows`.
-        rows: Of one sample in each array.
+        source: Where they are.
+        rows: Of one sample in each array, by the names of the graph's inputs.
+        below: What labels are below, by name; None for numbers with fractions.
         count: How many samples there are.
     """
 
-    arrays: Mapping[str, Stored]
+    source: Source
     rows: Mapping[str, int]
+    below: Mapping[str, int | None]
     count: int
 
-    def take(self, indices: Any) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies of what the network takes."""
-        return {name: self.take_one(name, indices) for name in self.arrays}
+    def take(self, indices: Collection[int]) -> dict[str, Any]:
+        """Some samples, in this order, as C-ordered copies of what the network takes.
 
-    def take_one(self, name: str, indices: Any) -> Any:
-        """The array of one name alone, as of `take`."""
-        import numpy
-
-        stored = self.arrays[name]
-        rest = stored.array.shape[1:]
-        rows = stored.array.reshape(self.count, self.rows[name], *rest)[indices]
-        return numpy.ascontiguousarray(stored.decode(rows.reshape(-1, *rest)))
+        Raises:
+            ValueError: One is not what the format says, or holds a label that there is not.
+            OSError: It cannot be read.
+        """
+        taken = self.source.take(indices, self.rows)
+        for name, below in self.below.items():
+            if below is not None:
+                _check_labels(taken[name], name, below)
+        return taken
 
     def count_classes(self, name: str, below: int, indices: Any) -> list[int]:
         """How many whole numbers of each value below a bound some samples have in one array."""
         import numpy
 
         counts = numpy.zeros(below, "int64")
+        rows = {name: self.rows[name]}
         for start in range(0, len(indices), _TOGETHER):
-            values = self.take_one(name, indices[start : start + _TOGETHER])
+            values = self.source.take(indices[start : start + _TOGETHER], rows)[name]
+            _check_labels(values, name, below)
             counts += numpy.bincount(values.reshape(-1), minlength=below)
         whole: list[int] = counts.tolist()
         return whole
@@ -72,44 +85,93 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
     """
     if form is not None and form not in layouts.FORMATS:
         raise ValueError(f"no format {form!r}; there are {', '.join(layouts.FORMATS)}")
-    arrays = layouts.FORMATS[form](folder) if form else layouts.read_arrays(folder)
-    return _choose(arrays, "", graph, form), _choose(arrays, TEST, graph, form)
+    reader = layouts.FORMATS[form] if form else layouts.read_arrays
+    shapes = {name: one.shape for name, one in graph.inputs.items() if name not in graph.masks}
+    train, test = reader(folder, shapes)
+    return _choose(train, "", graph), _choose(test, TEST, graph)
 
 
-def _choose(arrays: Columns, prefix: str, graph: Graph, form: str | None) -> Samples:
-    chosen, rows, counts = {}, {}, {}
+def make_order(
+    trial: Trial, recipe: Recipe, folder: Path, count: int, report: Report
+) -> Callable[[int], Any]:
+    """The order of the samples in an epoch, from 0; what its sampler goes by is kept.
+
+    Args:
+        trial: Of a training.
+        recipe: Its own.
+        folder: Where the dataset lies.
+        count: How many samples there are to train on.
+        report: Where files are kept.
+
+    Raises:
+        ValueError: What the sampler goes by is not there, or no such array.
+        OSError: It cannot be read.
+    """
+    numbers = _read_measure(folder, recipe.sampler, count)
+    if numbers is not None and (kept := samplers.encode(numbers)) is not None:
+        report.keep(samplers.path(trial.benchmark, trial.case), kept)
+    return partial(
+        samplers.order,
+        recipe.sampler,
+        count,
+        trial.context.seed,
+        batch=recipe.batch,
+        measure=numbers,
+    )
+
+
+def _read_measure(folder: Path, sampler: str, count: int) -> Any:
+    """Lengths or weights, float64 (count,); None for a sampler that goes by nothing."""
+    name = training.SAMPLERS[sampler]
+    if name is None:
+        return None
+    path = folder / f"{name}.npy"
+    if not path.is_file():
+        raise ValueError(f"{sampler} samples go by {name}.npy, and the dataset has none")
+    try:
+        return samplers.check_measure(sampler, generators.read_array(path), count)
+    except ValueError as error:
+        raise ValueError(f"{name}.npy: {error}") from None
+
+
+def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
+    rows, counts = {}, {}
     for name, wanted in graph.inputs.items():
         if name in graph.masks:
             continue
-        if prefix + name not in arrays:
-            there = ", ".join(sorted(arrays)) or "nothing"
-            file = prefix + name + ("" if form else ".npy")
-            raise ValueError(
-                f"{graph.name} takes {name}, and the dataset has no {file}; it has {there}"
-            )
-        stored = arrays[prefix + name]
+        column = source.columns.get(name)
+        if column is None:
+            there = ", ".join(source.columns)
+            raise ValueError(f"{graph.name} takes {name}, and the dataset has {there}")
         first, *rest = wanted.shape
-        if wanted.below is not None and rest and stored.array.ndim == 1:
+        if wanted.below is not None and rest and not column.shape:
             # whole numbers of a sample may lie one after the other
             first, rest = prod(wanted.shape), []
-        if stored.is_stream:
-            end = len(stored.array) // first * first
-            stored = replace(stored, array=stored.array[:end])
-        array, dtype = stored.array, stored.decode(stored.array[:0]).dtype
         kind = "f" if wanted.below is None else "iu"
-        if dtype.kind not in kind or list(array.shape[1:]) != rest or len(array) % first:
+        has_rest = column.length % first and not column.is_stream
+        if (
+            column.dtype.kind not in kind
+            or list(column.shape) != rest
+            or column.rows not in (None, first)
+            or has_rest
+        ):
             raise ValueError(
-                f"{prefix}{name} is {dtype} {array.shape}, and {graph.name} takes"
+                f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)}, and"
+                f" {graph.name} takes"
                 f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
             )
-        if wanted.below is not None and not _is_within(array, wanted.below):
-            raise ValueError(f"{prefix}{name} holds numbers beyond 0 to {wanted.below - 1}")
-        chosen[name], rows[name], counts[name] = stored, first, len(array) // first
+        if wanted.below is not None and isinstance(source, Arrays):
+            array = source.array(name)
+            if array.nbytes <= _MOST_BYTES:
+                _check_labels(array, prefix + name, wanted.below)
+        rows[name], counts[name] = first, column.length // first
     if len(set(counts.values())) != 1 or not min(counts.values()):
         raise ValueError(f"{prefix or 'training'} arrays have {counts} samples")
-    return Samples(chosen, rows, next(iter(counts.values())))
+    below = {name: graph.inputs[name].below for name in rows}
+    return Samples(source, rows, below, next(iter(counts.values())))
 
 
-def _is_within(array: Any, below: int) -> bool:
-    return array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < below)
+def _check_labels(array: Any, name: str, below: int) -> None:
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= below):
+        raise ValueError(f"{name} holds numbers beyond 0 to {below - 1}")

@@ -29,20 +29,23 @@ plain_arrays = arrays_of.arrays(
 @given(plain_arrays, plain_arrays)
 def test_datasets_are_read_again(tmp_path: Path, data: NDArray[Any], mask: NDArray[Any]) -> None:
     path = tmp_path / "data.h5"
-    hdf5.write({"data": data, "labels_0": mask}, path)
-    read = hdf5.read(path, ("data", "labels_0"))
-    for name, array in (("data", data), ("labels_0", mask)):
-        assert read[name].dtype == array.dtype
-        numpy.testing.assert_array_equal(read[name], array)
+    hdf5.write({"climate/data": data, "climate/labels_0": mask}, path)
+    read = hdf5.read(path, ("climate/data", "climate/labels_0"))
+    for one, array in zip(read, (data, mask), strict=True):
+        assert one.dtype == array.dtype
+        numpy.testing.assert_array_equal(one, array)
+    (cut, _) = hdf5.read(path, ("climate/data", "climate/labels_0"), (slice(0, 1),))
+    numpy.testing.assert_array_equal(cut, data[:1])
+    assert hdf5.shapes(path, ("climate/labels_0",)) == [mask.shape]
 
 
 @examples(150, allowed=FIXTURES)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_other_numbers(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "data.h5"
-    hdf5.write({"data": numpy.arange(30.0).reshape(5, 6)}, path)
+    hdf5.write({"climate/data": numpy.arange(30.0).reshape(5, 6)}, path)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
-    read_or_refuse(lambda changed: hdf5.read(changed, ("data",))["data"], path)
+    read_or_refuse(lambda changed: hdf5.read(changed, ("climate/data",))[0], path)
 
 
 def _link_out(file: Any) -> None:
@@ -119,21 +122,21 @@ def test_what_is_wrong_with_a_file_is_said(
 ) -> None:
     import h5py
 
-    hdf5.write({"data": numpy.zeros(4, "uint8")}, tmp_path / "other.h5")
+    hdf5.write({"climate/data": numpy.zeros(4, "uint8")}, tmp_path / "other.h5")
     path = tmp_path / "data.h5"
     with h5py.File(path, "w") as file:
         make(file)
     with pytest.raises(FormatError, match=says):
-        hdf5.read(path, ("data",))
+        hdf5.read(path, ("climate/data",))
 
 
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.h5"
     with pytest.raises(FormatError, match="is not there, or no file"):
-        hdf5.read(path, ("data",))
+        hdf5.read(path, ("climate/data",))
     path.write_bytes(b"CDF\x01 netCDF of another kind")
     with pytest.raises(FormatError, match=r"cannot be read as HDF5: .*file signature not found"):
-        hdf5.read(path, ("data",))
+        hdf5.read(path, ("climate/data",))
 
 
 def test_without_h5py_it_is_said_what_to_install(tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ def test_without_h5py_it_is_said_what_to_install(tmp_path: Path) -> None:
         "import sys; sys.modules['h5py'] = None\n"
         "from pathlib import Path\n"
         "from capsule.levels.data.formats import hdf5\n"
-        "try:\n    hdf5.read(Path('data.h5'), ())\n"
+        "try:\n    hdf5.read(Path('data.h5'), ('a',))\n"
         "except ModuleNotFoundError as error:\n    print(error)\n"
     )
     done = subprocess.run(

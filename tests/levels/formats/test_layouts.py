@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import math
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ import numpy
 import pytest
 
 from capsule import schema
-from capsule.levels.data.formats import cifar, hdf5, idx, layouts, records, tokens
+from capsule.levels.data import generators
+from capsule.levels.data.formats import cifar, hdf5, idx, layouts, pictures, records, tokens
 from capsule.levels.data.formats.files import FormatError
 from capsule.levels.level2 import samples
 from capsule.levels.networks import build
+from tests.support.damage import read_all
 
 RANDOM = numpy.random.default_rng(7)
 
@@ -63,13 +67,37 @@ def write_universes(path: Path, cubes: Any, targets: Any) -> None:
 
 def write_deepcam(folder: Path) -> None:
     low, high = numpy.arange(16.0), numpy.arange(16.0) * 2 + 1
-    hdf5.write({"minval": low, "maxval": high}, folder / "stats.h5")
+    hdf5.write({"climate/minval": low, "climate/maxval": high}, folder / "stats.h5")
     for name, count in (("train", 6), ("validation", 3)):
         (folder / name).mkdir()
         for number in range(count):
             data = RANDOM.normal(size=(16, 32, 16)).astype("float32")
             labels = draw(3, 16, 32, kind="int64")
-            hdf5.write({"data": data, "labels_0": labels}, folder / name / f"data-{number}.h5")
+            hdf5.write(
+                {"climate/data": data, "climate/labels_0": labels},
+                folder / name / f"data-{number}.h5",
+            )
+
+
+def write_universe_files(folder: Path) -> None:
+    """Universes of 16 x 8 x 24, of which each is cut into six cubes of 8."""
+    for name, count in (("train", 6), ("validation", 3)):
+        (folder / name).mkdir()
+        for number in range(count // 3):
+            cube = draw(90, 16 if count == 6 else 8, 8, 24, 4, kind="<i2")
+            arrays = {"full": cube, "unitPar": RANDOM.normal(size=4)}
+            hdf5.write(arrays, folder / name / f"universe-{number}.hdf5")
+            if count == 6:
+                break
+
+
+def write_folders(folder: Path) -> None:
+    for name, count in (("train", 6), ("val", 3)):
+        for number in range(count):
+            place = folder / name / f"class-{'bca'[number % 3]}"
+            place.mkdir(parents=True, exist_ok=True)
+            channels = 1 if number == 1 else 3
+            pictures.write(draw(256, channels, 32, 32), place / f"{number}.PPM")
 
 
 Write = Callable[[Path], None]
@@ -77,8 +105,10 @@ LAYOUTS: list[tuple[str, Write, str, dict[str, int]]] = [
     ("idx", write_idx, "lenet", {"side": 12, "classes": 3}),
     ("cifar10", write_cifar10, "resnet44", {}),
     ("cifar100", write_cifar100, "resnet44", {"classes": 100}),
+    ("image-folder", write_folders, "resnet44", {"classes": 3}),
     ("tokens-uint16", write_tokens, "transformer", {"length": 4, "vocabulary": 9}),
     ("cosmoflow-tfrecord", write_cosmoflow, "cosmoflow", {"side": 8, "width": 1}),
+    ("cosmoflow-hdf5", write_universe_files, "cosmoflow", {"side": 8, "width": 1}),
     (
         *("deepcam-hdf5", write_deepcam, "deepcam"),
         {"height": 16, "width": 32, "divisor": 32, "middle": 1},
@@ -143,12 +173,13 @@ def test_channels_go_from_their_least_to_their_most(tmp_path: Path) -> None:
     write_deepcam(tmp_path)
     sizes = {"batch": 1, "height": 16, "width": 32, "divisor": 32, "middle": 1}
     train, _ = samples.read(tmp_path, build("deepcam", sizes), "deepcam-hdf5")
-    raw = hdf5.read(tmp_path / "train" / "data-5.h5", ("data", "labels_0"))
+    names = ("climate/data", "climate/labels_0")
+    data, labels = hdf5.read(tmp_path / "train" / "data-5.h5", names)
     low, high = numpy.arange(16.0), numpy.arange(16.0) * 2 + 1
-    due = ((raw["data"] - low) / (high - low)).transpose(2, 0, 1)
+    due = ((data - low) / (high - low)).transpose(2, 0, 1)
     taken = train.take(numpy.array([5]))
     numpy.testing.assert_allclose(taken["map"][0], due, rtol=1e-5, atol=1e-5)
-    assert (taken["label"] == raw["labels_0"].reshape(-1)).all()
+    assert (taken["label"] == labels.reshape(-1)).all()
 
 
 def test_counts_become_logarithms(tmp_path: Path) -> None:
@@ -156,13 +187,77 @@ def test_counts_become_logarithms(tmp_path: Path) -> None:
     graph = build("cosmoflow", {"batch": 1, "side": 8, "width": 1})
     train, _ = samples.read(tmp_path, graph, "cosmoflow-tfrecord")
     path = tmp_path / "train" / "part-1.tfrecord"
-    last = [records.parse(record, path) for record in records.read(path)][-1]
+    last = [records.parse(record, path) for record in read_all(path)][-1]
     x, y = last["x"], last["y"]
     assert isinstance(x, list)
     counts = numpy.frombuffer(x[0], "<i2").reshape(8, 8, 8, 4).transpose(3, 0, 1, 2)
     taken = train.take(numpy.array([5]))
     numpy.testing.assert_allclose(taken["volume"][0], numpy.log1p(counts), rtol=1e-6)
     assert (taken["target"][0] == y).all()
+
+
+def test_universes_are_cut_into_cubes(tmp_path: Path) -> None:
+    write_universe_files(tmp_path)
+    graph = build("cosmoflow", {"batch": 1, "side": 8, "width": 1})
+    train, _ = samples.read(tmp_path, graph, "cosmoflow-hdf5")
+    path = tmp_path / "train" / "universe-0.hdf5"
+    whole, target = hdf5.read(path, ("full", "unitPar"))
+    taken = train.take([1, 3])
+    for index, (x, z) in enumerate(((0, 8), (8, 0))):
+        cube = whole[x : x + 8, :, z : z + 8].transpose(3, 0, 1, 2)
+        numpy.testing.assert_allclose(taken["volume"][index], numpy.log1p(cube), rtol=1e-6)
+        numpy.testing.assert_array_equal(taken["target"][index], target.astype("float32"))
+
+
+def test_classes_are_numbered_by_their_names(tmp_path: Path) -> None:
+    write_folders(tmp_path)
+    (tmp_path / "train" / ".hidden").mkdir()
+    (tmp_path / "train" / "class-a" / "notes.txt").write_text("no picture")
+    train, test = take_all(tmp_path, "resnet44", "image-folder", {"classes": 3})
+    assert train["label"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert test["label"].tolist() == [0, 1, 2]
+    raw = pictures.read(tmp_path / "train" / "class-b" / "3.PPM", 3)
+    numpy.testing.assert_array_equal(train["image"][3] * numpy.float32(255), raw)
+    grey = train["image"][4]
+    assert (grey[0] == grey[1]).all()
+    assert (grey[0] == grey[2]).all()
+
+
+@pytest.mark.parametrize("form", ["cosmoflow-tfrecord", "cosmoflow-hdf5", "image-folder"])
+def test_a_sample_is_read_when_it_is_taken(tmp_path: Path, form: str) -> None:
+    """What is wrong with one that is not taken is not seen, and it takes no memory."""
+    write, network, sizes = WRITE[form], *SIZES[form]
+    write(tmp_path)
+    train, _ = samples.read(tmp_path, build(network, {"batch": 1, **sizes}), form)
+    for path in sorted((tmp_path / "train").rglob("*.*"))[-1:]:
+        with path.open("r+b") as file:
+            file.seek(60)
+            file.write(bytes(40))
+            file.truncate(path.stat().st_size - 40)
+    if form != "cosmoflow-hdf5":
+        train.take([0])
+    with pytest.raises(FormatError):
+        train.take([0, 5])
+
+
+def test_arrays_larger_than_memory_are_trained_on(tmp_path: Path) -> None:
+    """Four files of 64 GiB, of which the file system keeps nothing: zeros."""
+    count = 1 << 26
+    for prefix in ("", "test_"):
+        for name, kind, shape in (("image", "<f4", (count, 1, 12, 12)), ("label", "<i8", (count,))):
+            with (tmp_path / f"{prefix}{name}.npy").open("wb") as file:
+                file.write(generators.npy_header(kind, shape))
+                file.truncate(file.tell() + numpy.dtype(kind).itemsize * math.prod(shape))
+    tracemalloc.start()
+    try:
+        graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
+        train, _ = samples.read(tmp_path, graph)
+        taken = train.take([count - 1, 5])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken["image"].shape == (2, 1, 12, 12)
+    assert peak < 1 << 20
 
 
 def remove(name: str) -> Write:
@@ -193,6 +288,26 @@ def replace_part(number: int, cube: Any, target: Any) -> Write:
     return write
 
 
+def rename(name: str, other: str) -> Write:
+    def write(folder: Path) -> None:
+        (folder / name).rename(folder / other)
+
+    return write
+
+
+def draw_wide(folder: Path) -> None:
+    pictures.write(draw(256, 3, 32, 33), folder / "train" / "class-b" / "3.PPM")
+
+
+def write_universe(*shape: int, kind: str = "<i2") -> Write:
+    def write(folder: Path) -> None:
+        arrays = {"full": numpy.zeros((*shape, 4), kind), "unitPar": numpy.zeros(4)}
+        hdf5.write(arrays, folder / "train" / "universe-0.hdf5")
+
+    return write
+
+
+cut_short, tell_words = write_universe(8, 8, 12), write_universe(8, 8, 8, kind="f8")
 CUBE = numpy.zeros((8, 8, 8, 4), "<i2")
 count_less_than_nothing = replace_part(0, CUBE - 1, numpy.zeros(4))
 tell_three = replace_part(0, CUBE, numpy.zeros(3))
@@ -211,11 +326,20 @@ WRONG: list[tuple[str, Write, Write, str]] = [
     ("cifar100", write_cifar100, cut("test.bin"), "no whole records"),
     ("tokens-uint16", write_tokens, cut("val.bin"), "no whole tokens"),
     ("tokens-uint16", write_tokens, remove("val.bin"), "val.bin is not there"),
+    ("image-folder", write_folders, rename("val/class-a", "val/x"), "x is a class that nothing"),
+    ("image-folder", write_folders, rename("val", "x"), "val is not there, or no folder"),
+    ("image-folder", write_folders, rename("train/class-a", ".a"), "is a class that nothing"),
+    ("image-folder", write_folders, remove("val/class-b/0.PPM"), "class-b has no picture"),
+    ("image-folder", write_folders, cut("train/class-b/0.PPM"), "3071 bytes of pixels, and 3072"),
+    ("image-folder", write_folders, draw_wide, "has image .*33.*, others .*32"),
+    ("cosmoflow-hdf5", write_universe_files, cut_short, "which are no cubes of 8"),
+    ("cosmoflow-hdf5", write_universe_files, tell_words, "full of float64"),
     ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
     ("cosmoflow-tfrecord", write_cosmoflow, count_less_than_nothing, "has the count -1"),
     ("cosmoflow-tfrecord", write_cosmoflow, tell_three, "four floats are due"),
-    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has a cube of 4, others of 8"),
+    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has volume .*4, 4, 4.*, others .*8, 8, 8"),
 ]
+WRITE = {form: write for form, write, *_ in LAYOUTS}
 SIZES = {form: (network, sizes) for form, _, network, sizes in LAYOUTS}
 
 
@@ -227,7 +351,13 @@ def test_what_is_wrong_with_a_folder_is_said(
     spoil(tmp_path)
     network, sizes = SIZES[form]
     with pytest.raises((FormatError, ValueError), match=message):
-        samples.read(tmp_path, build(network, {"batch": 1, **sizes}), form)
+        take_all(tmp_path, network, form, sizes)
+
+
+def take_all(folder: Path, network: str, form: str, sizes: dict[str, int]) -> list[dict[str, Any]]:
+    """All samples for training, and all for testing."""
+    parts = samples.read(folder, build(network, {"batch": 1, **sizes}), form)
+    return [part.take(range(part.count)) for part in parts]
 
 
 def test_packed_files_are_the_same_data(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tfrecord import example_pb2
 
 from capsule.levels.data.formats import checksums, records
 from capsule.levels.data.formats.files import FormatError
-from tests.support.damage import damaged, read_or_refuse
+from tests.support.damage import damaged, read_all, read_or_refuse
 from tests.support.programs import PROGRAMS, Program
 from tests.support.properties import examples
 
@@ -74,7 +74,7 @@ def test_examples_are_read_again(
     records.write([records.serialize(one) for one in samples], path)
     if packed:
         path.write_bytes(gzip.compress(path.read_bytes()))
-    read = [records.parse(record, path) for record in records.read(path)]
+    read = [records.parse(record, path) for record in read_all(path)]
     assert len(read) == len(samples)
     assert all(map(are_equal, read, samples))
 
@@ -109,7 +109,7 @@ def test_a_file_is_that_of_the_package_tfrecord(tmp_path: Path) -> None:
     writer.write({"x": (volume.tobytes(), "byte"), "y": ([0.5, -1.0], "float")})
     writer.write({"n": ([-(2**63), 2**63 - 1, 0], "int")})
     writer.close()
-    first, second = (records.parse(record, path) for record in records.read(path))
+    first, second = (records.parse(record, path) for record in read_all(path))
     assert are_equal(first, {"x": [volume.tobytes()], "y": numpy.array([0.5, -1], "float32")})
     assert are_equal(second, {"n": numpy.array([-(2**63), 2**63 - 1, 0])})
     ours = tmp_path / "ours.tfrecord"
@@ -157,7 +157,7 @@ def test_a_file_is_that_of_tensorflow(program: Program, tmp_path: Path) -> None:
         "n": [-1, 2**40],
     }
     packed = tmp_path / "b.tfrecord"
-    (record,) = records.read(packed)
+    (record,) = read_all(packed)
     assert are_equal(records.parse(record, packed), sample)
 
 
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_refused_or_other_records(tmp_path: Path, data: st.Dat
     if data.draw(st.booleans()):
         whole = gzip.compress(whole, mtime=0)
     path.write_bytes(data.draw(damaged(whole)))
-    read_or_refuse(records.read, path)
+    read_or_refuse(read_all, path)
 
 
 @examples(60, allowed=FIXTURES)
@@ -188,7 +188,7 @@ def test_one_changed_byte_is_never_taken(tmp_path: Path, place: int, change: int
     whole = bytearray(write_bytes(path, _RECORD))
     whole[place % len(whole)] ^= change
     path.write_bytes(whole)
-    assert read_or_refuse(records.read, path) is None
+    assert read_or_refuse(read_all, path) is None
 
 
 @examples(200)
@@ -225,7 +225,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
     path = tmp_path / "a.tfrecord"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=says):
-        records.read(path)
+        read_all(path)
 
 
 @pytest.mark.parametrize(
@@ -258,5 +258,5 @@ def test_numbers_need_not_be_packed() -> None:
 def test_a_record_as_long_as_gzip_begins_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     assert write_bytes(path, bytes(0x088B1F))[:3] == b"\x1f\x8b\x08"
-    (record,) = records.read(path)
+    (record,) = read_all(path)
     assert len(record) == 0x088B1F

@@ -7,6 +7,9 @@ Files are others': no size is believed that one claims of itself, and each fault
     cifar           CIFAR-10 and CIFAR-100, binary version
     tokens          nanoGPT's files of tokens
     records         TFRecord with tf.train.Example, as CosmoFlow's; `checksums` guards them
-    hdf5            HDF5, as DeepCAM's
+    hdf5            HDF5, as DeepCAM's and CosmoFlow's
+    pictures        PGM and PPM, and what Pillow reads
+    sources         samples that are taken by their numbers
     layouts         which files of a folder make a dataset, by the name of its format
+    writers         what generators make, in these files
 """

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import files
 from .files import FormatError
 
 CLASSES = {"cifar10": (10,), "cifar100": (20, 100)}
@@ -19,7 +18,7 @@ _IMAGE_BYTES = 3 * SIDE * SIDE
 
 
 def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
-    """The pictures of a file.
+    """The pictures of a file, which is mapped.
 
     Args:
         path: Of the file.
@@ -34,11 +33,13 @@ def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
     """
     import numpy
 
-    data, length = files.read(path), len(classes) + _IMAGE_BYTES
-    if not data or len(data) % length:
-        raise FormatError(path, f"has {len(data)} bytes, which are no whole records of {length}")
-    table = numpy.frombuffer(data, numpy.uint8).reshape(-1, length)
-    labels, images = table[:, : len(classes)], table[:, len(classes) :]
+    if not path.is_file():
+        raise FormatError(path, "is not there, or no file")
+    size, length = path.stat().st_size, len(classes) + _IMAGE_BYTES
+    if not size or size % length:
+        raise FormatError(path, f"has {size} bytes, which are no whole records of {length}")
+    table = numpy.memmap(path, numpy.uint8, "r").reshape(-1, length)
+    labels, images = numpy.array(table[:, : len(classes)]), table[:, len(classes) :]
     for index, count in enumerate(classes):
         most = int(labels[:, index].max())
         if most >= count:

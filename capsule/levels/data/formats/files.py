@@ -39,20 +39,30 @@ def read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def read_either(path: Path) -> bytes | bytearray:
-    """All bytes of a file, or of PATH.gz without its compression where that is there alone.
+def read_head(path: Path, length: int) -> bytes:
+    """The first bytes of a file, so many where it has them.
 
     Raises:
-        FormatError: There is neither, or one that gzip did not write.
+        FormatError: There is no such file.
         OSError: It cannot be read.
     """
-    packed = path.with_name(f"{path.name}.gz")
-    if path.exists() or not packed.exists():
-        return read(path)
-    data = read(packed)
+    if not path.is_file():
+        raise FormatError(path, "is not there, or no file")
+    with path.open("rb") as file:
+        return file.read(length)
+
+
+def unpack_file(path: Path) -> bytearray:
+    """What a file holds that gzip wrote.
+
+    Raises:
+        FormatError: There is none, or one that gzip did not write.
+        OSError: It cannot be read.
+    """
+    data = read(path)
     if data[:3] != GZIP:
-        raise FormatError(packed, "is not what gzip writes")
-    return unpack(data, packed)
+        raise FormatError(path, "is not what gzip writes")
+    return unpack(data, path)
 
 
 def unpack(data: bytes, path: Path) -> bytearray:

@@ -1,5 +1,4 @@
-"""HDF5 as DeepCAM's data is in it (Kurth et al., SC 2018): one file for each sample, its group
-`climate` with the dataset `data`, (height, width, 16), and the mask `labels_0`, (height, width).
+"""HDF5: datasets of numbers by their paths, such as `climate/data`.
 
 What a dataset is read from must be its own file: HDF5 also knows links to others, and datasets
 whose bytes lie in them, by which a file could have any other one of the machine read.
@@ -9,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from . import files
 from .files import FormatError
 
-GROUP = "climate"
+Cut = tuple[slice, ...]
+"""The part of a dataset that is read, along its first axes."""
 
 
-def read(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Some datasets of the group `climate` of a file.
+def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
+    """Some datasets of a file.
+
+    Args:
+        path: Of the file.
+        names: Of the datasets: the groups that they are in and their own, with slashes between.
+        cut: Read of the first of them.
 
     Returns:
-        Arrays of integers or floats by name, in the file's own types and shapes.
+        Arrays of integers or floats, in the file's own types and shapes.
 
     Raises:
         FormatError: It is no HDF5 file, has no such dataset, or one that is not plain numbers in
@@ -29,6 +34,16 @@ def read(path: Path, names: Sequence[str]) -> dict[str, Any]:
         ModuleNotFoundError: h5py is not installed.
         OSError: It cannot be read.
     """
+    return _look(path, names, lambda dataset, first: dataset[cut if first else ()])
+
+
+def shapes(path: Path, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """What lengths the axes of some datasets have; raises what `read` does."""
+    return _look(path, names, lambda dataset, _: tuple(map(int, dataset.shape)))
+
+
+def _look(path: Path, names: Sequence[str], take: Callable[[Any, bool], Any]) -> list[Any]:
+    """What is taken of some datasets, told which of them is the first."""
     h5py = _import()
     if not path.is_file():
         raise FormatError(path, "is not there, or no file")
@@ -36,17 +51,16 @@ def read(path: Path, names: Sequence[str]) -> dict[str, Any]:
     try:
         # a file that is only read needs no lock, which some parallel file systems refuse
         with h5py.File(path, "r", locking=False) as file:
-            return {name: _read(h5py, file, name, path, most) for name in names}
+            return [take(_find(h5py, file, name, path, most), name is names[0]) for name in names]
     except FormatError:
         raise
     except Exception as error:  # whatever HDF5 ends by on bytes that are not its own
         raise FormatError(path, f"cannot be read as HDF5: {_say(error)}") from None
 
 
-def _read(h5py: Any, file: Any, name: str, path: Path, most: int) -> Any:
-    where = f"{GROUP}/{name}"
+def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
     holder = file
-    for part in (GROUP, name):
+    for part in where.split("/"):
         if not isinstance(holder, h5py.Group) or part not in holder:
             raise FormatError(path, f"has no dataset {where}")
         if not isinstance(holder.get(part, getlink=True), h5py.HardLink):
@@ -69,20 +83,25 @@ def _read(h5py: Any, file: Any, name: str, path: Path, most: int) -> Any:
                 path,
                 f"claims {claim} bytes for {where}: more than {files.MOST_GROWTH} times its own",
             )
-    return holder[...]
+    return holder
 
 
 def write(arrays: Mapping[str, Any], path: Path) -> None:
     """Write what `read` reads.
+
+    Args:
+        arrays: By their paths in the file.
+        path: Of the file.
 
     Raises:
         ModuleNotFoundError: h5py is not installed.
         OSError: It cannot be written.
     """
     h5py = _import()
-    with h5py.File(path, "w") as file:
+    # the oldest form, which no newer library writes otherwise
+    with h5py.File(path, "w", libver="earliest") as file:
         for name in sorted(arrays):
-            file.create_dataset(f"{GROUP}/{name}", data=arrays[name], track_times=False)
+            file.create_dataset(name, data=arrays[name], track_times=False)
 
 
 def _import() -> Any:

@@ -16,10 +16,11 @@ from .files import FormatError
 TYPES = {0x08: "|u1", 0x09: "|i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """Numpy's type of an element, by the third byte."""
 _MOST_AXES = 8
+_MOST_HEAD = 4 + 4 * _MOST_AXES
 
 
 def read(path: Path) -> Any:
-    """The array of a file, or of PATH.gz.
+    """The array of a file, mapped, or of PATH.gz where that is there alone.
 
     Returns:
         Of one to eight axes, none of them of length 0, in the file's own type and byte order.
@@ -30,7 +31,10 @@ def read(path: Path) -> Any:
     """
     import numpy
 
-    data = files.read_either(path)
+    packed = path.with_name(f"{path.name}.gz")
+    is_packed = not path.exists() and packed.exists()
+    data = files.unpack_file(packed) if is_packed else files.read_head(path, _MOST_HEAD)
+    length = len(data) if is_packed else path.stat().st_size
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
         raise FormatError(path, f"begins with {data[:4].hex() or 'nothing'}, as no IDX file does")
     kind, axes = numpy.dtype(TYPES[data[2]]), data[3]
@@ -41,10 +45,12 @@ def read(path: Path) -> Any:
         raise FormatError(path, "ends within its head")
     shape = [int.from_bytes(data[at : at + 4], "big") for at in range(4, start, 4)]
     due = prod(shape) * kind.itemsize
-    if len(data) - start != due or not due:
+    if length - start != due or not due:
         raise FormatError(
-            path, f"has {len(data) - start} bytes of elements, and its head, {shape}, says {due}"
+            path, f"has {length - start} bytes of elements, and its head, {shape}, says {due}"
         )
+    if not is_packed:
+        return numpy.memmap(path, kind, "r", start, tuple(shape))
     return numpy.frombuffer(data, kind, offset=start).reshape(shape)
 
 

@@ -6,126 +6,168 @@ takes additions, products and one table, in float32, so that it gives the same b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from . import cifar, files, hdf5, idx, records, tokens
+from . import cifar, files, hdf5, idx, pictures, records, tokens
 from .files import FormatError
-
-TEST = "test_"
-"""What the names of arrays begin with that nothing is trained on."""
+from .sources import Arrays, Decode, Items, Joined, Source, Stored
 
 COUNTS = 1 << 15
 """How many numbers an int16 holds that are not negative."""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """An array as its files hold it.
+class Parts(NamedTuple):
+    """A dataset: samples to train on, and those that are kept from training."""
 
-    Attributes:
-        array: Samples along the first axis, or all their rows one after the other.
-        decode: Makes of some of it, with the first axis as it was, what a network takes.
-        is_stream: Whether it may end within a sample, which is then left out.
-    """
-
-    array: Any
-    decode: Callable[[Any], Any]
-    is_stream: bool = False
+    train: Source
+    test: Source
 
 
-Columns = dict[str, Stored]
-"""By the names of a network's inputs, those that it is judged by with `TEST` before them."""
+Shapes = Mapping[str, Sequence[int]]
+"""Of what a network takes, by name, for a batch of 1."""
 
 
-def read_idx(folder: Path) -> Columns:
+def read_idx(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """MNIST's four files: train-images-idx3-ubyte, train-labels-idx1-ubyte and both with t10k.
 
     Returns:
         image, float32 (samples, 1, height, width), each byte divided by 255, and label, int64.
     """
-    columns: Columns = {}
-    for prefix, name in (("", "train"), (TEST, "t10k")):
-        path = folder / f"{name}-images-idx3-ubyte"
-        images = idx.read(path)
-        if images.dtype != "uint8" or images.ndim != 3:
-            raise FormatError(
-                path, f"has {images.dtype} {images.shape}, and bytes of pictures are due"
-            )
-        path = folder / f"{name}-labels-idx1-ubyte"
-        labels = idx.read(path)
-        if labels.dtype != "uint8" or labels.shape != images.shape[:1]:
-            raise FormatError(
-                path,
-                f"has {labels.dtype} {labels.shape}, and a byte for each of {len(images)} is due",
-            )
-        columns |= _label_pictures(prefix, images[:, None], labels)
-    return columns
+    return Parts(*(_read_idx(folder, name) for name in ("train", "t10k")))
 
 
-def read_cifar10(folder: Path) -> Columns:
+def _read_idx(folder: Path, name: str) -> Source:
+    path = folder / f"{name}-images-idx3-ubyte"
+    images = idx.read(path)
+    if images.dtype != "uint8" or images.ndim != 3:
+        raise FormatError(path, f"has {images.dtype} {images.shape}, and bytes of pictures are due")
+    path = folder / f"{name}-labels-idx1-ubyte"
+    labels = idx.read(path)
+    if labels.dtype != "uint8" or labels.shape != images.shape[:1]:
+        raise FormatError(
+            path,
+            f"has {labels.dtype} {labels.shape}, and a byte for each of {len(images)} is due",
+        )
+    return _label_pictures([images[:, None]], [labels])
+
+
+def read_cifar10(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """data_batch_1.bin and those that follow on it, and test_batch.bin.
 
     Returns:
         image, float32 (samples, 3, 32, 32), each byte divided by 255, and label, int64.
     """
-    import numpy
-
     paths = files.find(folder, ".bin")
     names = {path.name for path in paths}
     count = sum(name.startswith("data_batch_") for name in names)
     due = [f"data_batch_{number}.bin" for number in range(1, max(count, 1) + 1)]
-    batches = [cifar.read(folder / name, cifar.CLASSES["cifar10"]) for name in due]
-    images, labels = (numpy.concatenate(parts) for parts in zip(*batches))
-    test_images, test_labels = cifar.read(folder / "test_batch.bin", cifar.CLASSES["cifar10"])
-    return {
-        **_label_pictures("", images, labels[:, 0]),
-        **_label_pictures(TEST, test_images, test_labels[:, 0]),
-    }
+    return Parts(*(_read_cifar("cifar10", folder, part) for part in (due, ["test_batch.bin"])))
 
 
-def read_cifar100(folder: Path) -> Columns:
+def read_cifar100(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """train.bin and test.bin.
 
     Returns:
         As `read_cifar10`; labels are the fine ones.
     """
-    columns: Columns = {}
-    for prefix, name in (("", "train.bin"), (TEST, "test.bin")):
-        images, labels = cifar.read(folder / name, cifar.CLASSES["cifar100"])
-        columns |= _label_pictures(prefix, images, labels[:, 1])
-    return columns
+    return Parts(*(_read_cifar("cifar100", folder, [name]) for name in ("train.bin", "test.bin")))
 
 
-def _label_pictures(prefix: str, images: Any, labels: Any) -> Columns:
-    return {
-        f"{prefix}image": Stored(images, _scale),
-        f"{prefix}label": Stored(labels, _widen),
-    }
+def _read_cifar(form: str, folder: Path, names: Sequence[str]) -> Source:
+    read = [cifar.read(folder / name, cifar.CLASSES[form]) for name in names]
+    return _label_pictures([images for images, _ in read], [labels[:, -1] for _, labels in read])
 
 
-def read_tokens(kind: str, folder: Path) -> Columns:
+def _label_pictures(images: Sequence[Any], labels: Sequence[Any]) -> Source:
+    import numpy
+
+    return Arrays(
+        {
+            "image": Stored(Joined(images), _scale),
+            "label": Stored(numpy.concatenate(labels), _widen),
+        }
+    )
+
+
+def read_folders(folder: Path, shapes: Shapes) -> Parts:
+    """train/CLASS/PICTURE and val/CLASS/PICTURE, as ImageNet is unpacked, pictures of one size.
+
+    Returns:
+        image, float32 (samples, channels, height, width), each byte divided by 255, and label,
+        int64: the place of the class among the folders in train, sorted by name.
+    """
+    channels = shapes["image"][1] if "image" in shapes else 3
+    classes = _list_classes(folder / "train")
+    return Parts(
+        _read_folders(folder / "train", classes, classes, channels),
+        _read_folders(folder / "val", _list_classes(folder / "val"), classes, channels),
+    )
+
+
+def _list_classes(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        raise FormatError(folder, "is not there, or no folder")
+    names = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
+    if not names:
+        raise FormatError(folder, "has no folder of a class")
+    return sorted(names)
+
+
+def _read_folders(
+    folder: Path, names: Sequence[str], classes: Sequence[str], channels: int
+) -> Source:
+    import numpy
+
+    labels = {name: number for number, name in enumerate(classes)}
+    places = []
+    for name in names:
+        if name not in labels:
+            raise FormatError(folder / name, "is a class that nothing is trained on")
+        shown = sorted(
+            path.name
+            for path in (folder / name).iterdir()
+            if path.suffix.lower() in pictures.ENDINGS and path.name[0] != "."
+        )
+        if not shown:
+            raise FormatError(folder / name, f"has no picture *{', *'.join(pictures.ENDINGS)}")
+        places += [(f"{name}/{one}", labels[name]) for one in shown]
+
+    def read(path: Path, label: int) -> dict[str, Any]:
+        image = pictures.read(path, channels)[None]
+        return {"image": image, "label": numpy.array([label])}
+
+    return Items(folder, places, read, {"image": _scale, "label": _widen})
+
+
+def read_tokens(kind: str, folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """train.bin and val.bin; a sample is the next so many tokens, none of them in two samples.
 
     Args:
         kind: Key of `tokens.TYPES`.
         folder: Where the files lie.
+        shapes: Of what a network takes.
 
     Returns:
         token, int64 (tokens - 1,), and label, the one that comes after each.
     """
-    columns: Columns = {}
-    for prefix, name in (("", "train.bin"), (TEST, "val.bin")):
-        text = tokens.read(folder / name, kind)
-        columns[f"{prefix}token"] = Stored(text[:-1], _widen, is_stream=True)
-        columns[f"{prefix}label"] = Stored(text[1:], _widen, is_stream=True)
-    return columns
+    texts = [tokens.read(folder / name, kind) for name in ("train.bin", "val.bin")]
+    parts = (
+        Arrays(
+            {
+                "token": Stored(text[:-1], _widen, is_stream=True),
+                "label": Stored(text[1:], _widen, is_stream=True),
+            }
+        )
+        for text in texts
+    )
+    return Parts(*parts)
 
 
-def read_cosmoflow(folder: Path) -> Columns:
+def read_cosmoflow(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """train/*.tfrecord and validation/*.tfrecord, as MLPerf HPC's reference reads them: in each
     record `x`, the bytes of int16 counts (side, side, side, 4), and `y`, four floats.
 
@@ -133,49 +175,81 @@ def read_cosmoflow(folder: Path) -> Columns:
         volume, float32 (samples, 4, side, side, side), log(1 + count), and target, float32
         (samples, 4).
     """
-    import numpy
 
-    columns: Columns = {}
-    for prefix, name in (("", "train"), (TEST, "validation")):
-        volumes: list[Any] = []
-        targets: list[Any] = []
-        for path in files.find(folder / name, ".tfrecord"):
-            for record in records.read(path):
-                volume, target = _read_universe(records.parse(record, path), path)
-                if volumes and volume.shape != volumes[0].shape:
-                    raise FormatError(
-                        path, f"has a cube of {len(volume)}, others of {len(volumes[0])}"
-                    )
-                volumes.append(volume)
-                targets.append(target)
-        if not volumes:
-            raise FormatError(folder / name, "has no record")
-        stored = numpy.stack(volumes).transpose(0, 4, 1, 2, 3)
-        columns[f"{prefix}volume"] = Stored(stored, _log_counts)
-        columns[f"{prefix}target"] = Stored(numpy.stack(targets), _keep)
-    return columns
+    def read(path: Path, *place: int) -> dict[str, Any]:
+        record = records.read(path, (place[0], place[1]))
+        return _read_universe(records.parse(record, path), path)
+
+    parts = []
+    for part in ("train", "validation"):
+        paths = files.find(folder / part, ".tfrecord")
+        places = [(path.name, *place) for path in paths for place in records.locate(path)]
+        parts.append(Items(folder / part, places, read, _UNIVERSE))
+    return Parts(*parts)
 
 
-def _read_universe(example: records.Example, path: Path) -> tuple[Any, Any]:
+def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
     import numpy
 
     x, y = example.get("x"), example.get("y")
     if not isinstance(x, list) or len(x) != 1 or y is None or isinstance(y, list):
         raise FormatError(path, "has a record without x, one value of bytes, and y, numbers")
-    if y.dtype != "float32" or y.shape != (4,):
-        raise FormatError(path, f"has y of {y.dtype} {y.shape}, and four floats are due")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
         raise FormatError(path, f"has x of {len(x[0])} bytes, no cube with four int16 a place")
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
-    if int(volume.min()) < 0:
-        raise FormatError(path, f"has the count {volume.min()}")
-    return volume, y
+    return _order_universe(volume, y, path)
 
 
-def read_deepcam(folder: Path) -> Columns:
+def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
+    """Counts, (1, 4, side, side, side), and the target, (1, 4), of a sample."""
+    if target.dtype.kind != "f" or target.shape != (4,):
+        raise FormatError(path, f"has y of {target.dtype} {target.shape}, and four floats are due")
+    least, most = int(volume.min()), int(volume.max())
+    if least < 0 or most >= COUNTS:
+        raise FormatError(path, f"has the count {least if least < 0 else most}")
+    return {"volume": volume.transpose(3, 0, 1, 2)[None], "target": target[None]}
+
+
+def read_universes(folder: Path, shapes: Shapes) -> Parts:
+    """train/*.hdf5 and validation/*.hdf5, as CosmoFlow's universes are published: in each file
+    `full`, whole numbers (side, side, side, 4), and `unitPar`, four floats.
+
+    Args:
+        folder: Where the files lie.
+        shapes: Of what a network takes: into cubes of its side universes are cut, along the last
+            axis first.
+
+    Returns:
+        As `read_cosmoflow`.
+    """
+    side = shapes["volume"][-1] if "volume" in shapes else None
+
+    def read(path: Path, *corner: int) -> dict[str, Any]:
+        cut = tuple(slice(at, at + side) for at in corner) if side else ()
+        volume, target = hdf5.read(path, _UNIVERSE_NAMES, cut)
+        if volume.dtype.kind not in "iu" or volume.ndim != 4 or volume.shape[3] != 4:
+            raise FormatError(path, f"has full of {volume.dtype} {volume.shape}")
+        return _order_universe(volume, target, path)
+
+    parts = []
+    for part in ("train", "validation"):
+        places = []
+        for path in files.find(folder / part, ".hdf5"):
+            whole, _ = hdf5.shapes(path, _UNIVERSE_NAMES)
+            step = side or whole[0]
+            if len(whole) != 4 or any(length % step for length in whole[:3]):
+                raise FormatError(path, f"has full of {whole}, which are no cubes of {step}")
+            corners = product(*(range(0, length, step) for length in whole[:3]))
+            places += [(path.name, *corner) for corner in corners]
+        parts.append(Items(folder / part, places, read, _UNIVERSE))
+    return Parts(*parts)
+
+
+def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     """train/*.h5, validation/*.h5 and stats.h5, as MLPerf HPC's reference reads them: stats.h5 has
-    the group `climate` with the datasets `minval` and `maxval`, (16,) or longer.
+    the group `climate` with the datasets `minval` and `maxval`, (16,) or longer, each other file
+    `data`, (height, width, 16), and the mask `labels_0`, (height, width) (Kurth et al., SC 2018).
 
     Returns:
         map, float32 (samples, 16, height, width), each channel from 0 at its minval to 1 at its
@@ -183,45 +257,63 @@ def read_deepcam(folder: Path) -> Columns:
     """
     import numpy
 
-    stats = hdf5.read(folder / "stats.h5", ("minval", "maxval"))
-    low, high = (stats[name][..., :16].astype("float64") for name in ("minval", "maxval"))
+    stats = hdf5.read(folder / "stats.h5", ("climate/minval", "climate/maxval"))
+    low, high = (one[..., :16].astype("float64") for one in stats)
     if low.shape != (16,) or high.shape != (16,) or not (high > low).all():
         raise FormatError(folder / "stats.h5", "has no 16 minval, each below its maxval")
-    shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
-    decode = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
-    columns: Columns = {}
-    for prefix, name in (("", "train"), (TEST, "validation")):
-        maps: list[Any] = []
-        labels: list[Any] = []
-        for path in files.find(folder / name, ".h5"):
-            sample = hdf5.read(path, ("data", "labels_0"))
-            data, label = sample["data"], sample["labels_0"]
-            height, width = label.shape if label.ndim == 2 else (0, 0)
-            if data.shape != (height, width, 16) or (maps and data.shape != maps[0].shape):
-                raise FormatError(path, f"has data {data.shape} and labels_0 {label.shape}")
-            if label.dtype.kind == "f" and not (label == numpy.rint(label)).all():
-                raise FormatError(path, "has labels_0 that are no whole numbers")
-            maps.append(data.astype("float32", copy=False))
-            labels.append(label.astype("int64").reshape(-1))
-        stored = numpy.stack(maps).transpose(0, 3, 1, 2)
-        columns[f"{prefix}map"] = Stored(stored, decode)
-        columns[f"{prefix}label"] = Stored(numpy.concatenate(labels), _keep)
-    return columns
+    with numpy.errstate(over="ignore"):
+        shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
+    if not (numpy.isfinite(shift).all() and numpy.isfinite(scale).all()):
+        raise FormatError(folder / "stats.h5", "has minval or maxval beyond float32")
+    scale_channels = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
+    decode: Mapping[str, Decode] = {"map": scale_channels, "label": _widen}
+    parts = []
+    for part in ("train", "validation"):
+        places = [(path.name,) for path in files.find(folder / part, ".h5")]
+        parts.append(Items(folder / part, places, _read_storm, decode))
+    return Parts(*parts)
 
 
-def read_arrays(folder: Path) -> Columns:
-    """A file NAME.npy for each array, which is what a network takes already."""
+def _read_storm(path: Path) -> dict[str, Any]:
+    import numpy
+
+    data, label = hdf5.read(path, ("climate/data", "climate/labels_0"))
+    height, width = label.shape if label.ndim == 2 else (0, 0)
+    if data.shape != (height, width, 16):
+        raise FormatError(path, f"has data {data.shape} and labels_0 {label.shape}")
+    if label.dtype.kind == "f" and not ((label == numpy.rint(label)) & (abs(label) < 2**31)).all():
+        raise FormatError(path, "has labels_0 that are no whole numbers")
+    fields = _narrow(data).transpose(2, 0, 1)
+    return {"map": fields[None], "label": label.reshape(-1)}
+
+
+def read_arrays(folder: Path, shapes: Shapes) -> Parts:
+    """NAME.npy and test_NAME.npy for each array that a network takes, as it takes them."""
     from .. import generators
+    from ..tasks import TEST
 
-    return {name: Stored(array, _keep) for name, array in generators.read(folder).items()}
+    arrays = generators.read(folder)
+    for prefix in ("", TEST):
+        missing = [name for name in shapes if prefix + name not in arrays]
+        if missing:
+            there = ", ".join(sorted(arrays)) or "nothing"
+            raise FormatError(folder, f"has no {prefix}{missing[0]}.npy; it has {there}")
+    stored = (
+        {name: Stored(arrays[prefix + name], _keep) for name in shapes} for prefix in ("", TEST)
+    )
+    return Parts(*map(Arrays, stored))
 
 
-FORMATS: Mapping[str, Callable[[Path], Columns]] = {
+Reader = Callable[[Path, Shapes], Parts]
+
+FORMATS: Mapping[str, Reader] = {
     "idx": read_idx,
     "cifar10": read_cifar10,
     "cifar100": read_cifar100,
+    "image-folder": read_folders,
     **{f"tokens-{kind}": partial(read_tokens, kind) for kind in tokens.TYPES},
     "cosmoflow-tfrecord": read_cosmoflow,
+    "cosmoflow-hdf5": read_universes,
     "deepcam-hdf5": read_deepcam,
 }
 """What a dataset of a manifest may have as its `format`; all raise FormatError and OSError."""
@@ -229,6 +321,13 @@ FORMATS: Mapping[str, Callable[[Path], Columns]] = {
 
 def _keep(array: Any) -> Any:
     return array
+
+
+def _narrow(array: Any) -> Any:
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        return array.astype("float32", copy=False)
 
 
 def _widen(array: Any) -> Any:
@@ -254,4 +353,12 @@ def _logarithms() -> Any:
 
 
 def _scale_channels(shift: Any, scale: Any, array: Any) -> Any:
-    return scale * (array - shift)
+    import numpy
+
+    # what is no number stays none
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        return scale * (array - shift)
+
+
+_UNIVERSE_NAMES = ("full", "unitPar")
+_UNIVERSE = {"volume": _log_counts, "target": _narrow}

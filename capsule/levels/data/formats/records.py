@@ -7,10 +7,12 @@ wire format of Protocol Buffers (protobuf.dev, "Encoding") and the fields of `fe
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, BinaryIO, Union
 
 from . import files
 from .checksums import crc32c, mask
@@ -25,31 +27,74 @@ Example = Mapping[str, Union[list[bytes], Any]]
 """By the name of a feature: bytes, or an array float32 (n,) or int64 (n,)."""
 
 
-def read(path: Path) -> list[memoryview]:
-    """The records of a file, compressed by gzip or not; each checksum is held against it.
+Place = tuple[int, int]
+"""Where a record begins, in bytes of what its file unpacks to, and its length."""
+
+
+def locate(path: Path) -> list[Place]:
+    """Where the records of a file lie, compressed by gzip or not; their own bytes are not read.
 
     Raises:
-        FormatError: A record is cut off or has another checksum, or there is none.
+        FormatError: The checksum of a length fails, the last record is cut off, or there is none.
         OSError: It cannot be read.
     """
-    data = files.read(path)
-    # a first record of 559903 bytes begins as gzip does, and only a checksum tells
-    is_packed = data[:3] == files.GZIP and not _has_length(data)
-    view, at, records = memoryview(files.unpack(data, path) if is_packed else data), 0, []
-    while at < len(view):
-        if not _has_length(view[at : at + _HEAD.size]):
-            raise FormatError(path, f"has no record at byte {at}: the checksum of its length fails")
-        start = at + _HEAD.size
-        end = start + _HEAD.unpack_from(view, at)[0]
-        at = end + _CRC_BYTES
-        if at > len(view):
-            raise FormatError(path, f"has {len(view)} bytes, and a record of it ends at {at}")
-        if mask(crc32c(view[start:end])) != int.from_bytes(view[end:at], "little"):
-            raise FormatError(path, f"has another checksum for the record that ends at byte {at}")
-        records.append(view[start:end])
-    if not records:
+    places = []
+    with _open(path) as (file, size):
+        at = 0
+        while at < size:
+            file.seek(at)
+            head = file.read(_HEAD.size)
+            if not _has_length(head):
+                raise FormatError(
+                    path, f"has no record at byte {at}: the checksum of its length fails"
+                )
+            start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
+            at = start + length + _CRC_BYTES
+            if at > size:
+                raise FormatError(path, f"has {size} bytes, and a record of it ends at {at}")
+            places.append((start, length))
+    if not places:
         raise FormatError(path, "has no record")
-    return records
+    return places
+
+
+def read(path: Path, place: Place) -> memoryview:
+    """A record, its checksum held against it.
+
+    Args:
+        path: Of the file.
+        place: One of `locate`.
+
+    Raises:
+        FormatError: It has another checksum.
+        OSError: It cannot be read.
+    """
+    start, length = place
+    with _open(path) as (file, _):
+        file.seek(start)
+        view = memoryview(file.read(length + _CRC_BYTES))
+    record, due = view[:length], view[length:]
+    if len(due) != _CRC_BYTES or mask(crc32c(record)) != int.from_bytes(due, "little"):
+        raise FormatError(
+            path,
+            f"has another checksum for the record that ends at byte {start + length + _CRC_BYTES}",
+        )
+    return record
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """What a file holds, unpacked where gzip wrote it, and how many bytes that is."""
+    if not path.is_file():
+        raise FormatError(path, "is not there, or no file")
+    with path.open("rb") as file:
+        head = file.read(_HEAD.size)
+        # a first record of 559903 bytes begins as gzip does, and only a checksum tells
+        if head[:3] != files.GZIP or _has_length(head):
+            yield file, path.stat().st_size
+            return
+    unpacked = files.unpack(files.read(path), path)
+    yield io.BytesIO(unpacked), len(unpacked)
 
 
 def _has_length(head: Any) -> bool:
