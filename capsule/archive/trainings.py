@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, zip_longest
+from itertools import accumulate, chain, islice
 from math import isclose, isfinite, isnan, prod
 
+from capsule.archive import remade
 from capsule.levels.catalog import training
-from capsule.levels.catalog.schedules import Schedule
 from capsule.levels.data import generators, predictions, samplers
 from capsule.manifest import Manifest, Recipe
 from capsule.manifest.kinds import Settings
@@ -282,17 +282,10 @@ def _time_faults(one: Training) -> Iterator[str]:
 
 
 def _add_times(one: Training, epochs: int) -> tuple[float, float]:
-    """Seconds of the first epochs without and with their evaluations, added as they were there."""
-    trained = total = 0.0
     times, evaluated = one.series.get("epoch_time"), one.series.get("evaluation_time")
-    pauses = evaluated.values if evaluated else ()
-    for seconds, pause in zip_longest(
-        times.values[:epochs] if times else (), pauses[:epochs], fillvalue=0.0
-    ):
-        trained += seconds
-        total += seconds
-        total += pause
-    return trained, total
+    return remade.add_times(
+        times.values[:epochs] if times else (), evaluated.values[:epochs] if evaluated else ()
+    )
 
 
 def _count_faults(one: Training) -> Iterator[str]:
@@ -328,32 +321,18 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
 
 
 def _order_faults(one: Training, load: Load) -> Iterator[str]:
-    from capsule import extraction
-
     total = _number(one, "training_samples")
-    if total is None:
+    if total is None or not _has_order(one):
+        if total and one.completed and total <= predictions.MOST_VALUES:
+            yield f"what its {one.settings.sampler} samples went by is not there"
         return
-    sampler, batch, measure = one.settings.sampler, one.settings.batch, None
-    if training.SAMPLERS[sampler] is not None:
-        if one.measure is None:
-            if one.completed and total <= predictions.MOST_VALUES:
-                yield f"it completed, and what its {sampler} samples went by is not there"
-            return
-        try:
-            array = predictions.decode(extraction.take(load(one.measure)))
-            if array.shape != (1, 1, total):
-                raise ValueError(f"it is {array.shape}, and a number for each of {total} is due")
-            measure = samplers.check_measure(sampler, array[0, 0], total)
-        except ValueError as error:
-            yield f"{one.measure} cannot be judged: {error}"
-            return
-    fingerprint = samplers.Fingerprint()
-    for epoch in range(_epochs(one)):
-        order = samplers.order(sampler, total, one.seed, epoch, batch=batch, measure=measure)
-        fingerprint.add("order", order[: total // batch * batch])
-    yield from _differs(
-        one, "order_fingerprint", float(fingerprint.value()), "follows from its seed"
-    )
+    try:
+        kept = load(one.measure) if one.measure else ()
+        due = remade.fingerprint(one.settings, total, one.seed, _epochs(one), kept)
+    except ValueError as error:
+        yield f"{one.measure} cannot be judged: {error}"
+        return
+    yield from _differs(one, "order_fingerprint", due, "follows from its seed")
 
 
 def _has_order(one: Training) -> bool:
@@ -370,13 +349,7 @@ def _rate_faults(one: Training) -> Iterator[str]:
     curve, steps, settings = one.series.get("learning_rate"), _steps(one), one.settings
     if curve is None or not steps:
         return
-    schedule = Schedule(
-        name=settings.schedule,
-        numbers=settings.schedule_numbers,
-        milestones=settings.milestones,
-        peak=settings.numbers["lr"],
-        epochs=settings.epochs,
-    )
+    schedule = remade.schedule(settings)
     quality = one.series.get(one.quality)
     if one.completed and quality and len(quality.values) != len(curve.values):
         yield f"learning_rate has {len(curve.values)} epochs, {one.quality} {len(quality.values)}"

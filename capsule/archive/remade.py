@@ -1,0 +1,62 @@
+"""What follows from a training's recipe, seed and clocks, made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from capsule.levels.catalog import training
+from capsule.levels.catalog.schedules import Schedule
+from capsule.levels.data import predictions, samplers
+from capsule.manifest.kinds import Settings
+
+
+def fingerprint(
+    settings: Settings, count: int, seed: int, epochs: int, kept: Iterable[bytes]
+) -> float:
+    """That of the order in which samples were taken.
+
+    Args:
+        settings: How it trains.
+        count: Samples to train on.
+        seed: Of the trial.
+        epochs: Of which the order is reported.
+        kept: Pieces of the file of lengths or weights, not looked at for a sampler without.
+
+    Raises:
+        ValueError: The file is not of such numbers.
+    """
+    from capsule import extraction
+
+    sampler, batch, measure = settings.sampler, settings.batch, None
+    if training.SAMPLERS[sampler] is not None:
+        array = predictions.decode(extraction.take(kept))
+        if array.shape != (1, 1, count):
+            raise ValueError(f"it is {array.shape}, and a number for each of {count} is due")
+        measure = samplers.check_measure(sampler, array[0, 0], count)
+    result = samplers.Fingerprint()
+    for epoch in range(epochs):
+        order = samplers.order(sampler, count, seed, epoch, batch=batch, measure=measure)
+        result.add("order", order[: count // batch * batch])
+    return float(result.value())
+
+
+def schedule(settings: Settings) -> Schedule:
+    """How the learning rate goes."""
+    return Schedule(
+        name=settings.schedule,
+        numbers=settings.schedule_numbers,
+        milestones=settings.milestones,
+        peak=settings.numbers["lr"],
+        epochs=settings.epochs,
+    )
+
+
+def add_times(times: Sequence[float], pauses: Sequence[float]) -> tuple[float, float]:
+    """Seconds of epochs without and with their evaluations, added as they were there."""
+    trained = total = 0.0
+    for seconds, pause in zip_longest(times, pauses, fillvalue=0.0):
+        trained += seconds
+        total += seconds
+        total += pause
+    return trained, total
