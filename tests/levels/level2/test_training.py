@@ -345,7 +345,7 @@ RIGHT = {"image": IMAGE, "label": LABEL, "test_image": IMAGE, "test_label": LABE
     [
         (
             {"test_image": None},
-            r"lenet takes image, and the dataset has no test_image\.npy; it has",
+            r"has no test_image\.npy; it has",
         ),
         ({"image": IMAGE.astype("int64")}, r"image is int64 \(2, 1, 12, 12\), and lenet takes"),
         ({"image": IMAGE[:, 0]}, r"image is float32 \(2, 12, 12\).*of shape \(N, 1, 12, 12\)"),
