@@ -44,7 +44,7 @@ def operators(cases: int, seeds: int, claims: int, repetitions: int = 1) -> Mani
             {"metric": "*/*/*/*", "type": "equivalence", "alpha": alpha} for alpha in alphas
         ],
     }
-    with mock.patch("capsule.manifest.reader.MOST_BYTES", 1 << 30):
+    with mock.patch("capsule.manifest.reader._MOST_LEAN_BYTES", 1 << 30):
         return bulk.read_manifest(document)
 
 

@@ -249,8 +249,8 @@ LIES = [
         "final_accuracy is 1, and",
     ),
     (
-        "trial.rate((epoch - 1) * trial.steps + step)",
-        "trial.rate(epoch * trial.steps + step)",
+        "rates.append(trial.rate(number))",
+        "rates.append(trial.rate(number + trial.steps))",
         "learning_rate is 0.05 in epoch 2, and 0.1 follows from its recipe in epoch 2",
     ),
 ]

@@ -22,6 +22,9 @@ class FrameworkFacts:
         operators: Whether it runs single operators.
         networks: Whether it runs networks.
         differentiates: Whether it yields gradients, and so the metrics that need them.
+        modules: Whether it trains a user's `torch.nn.Module`.
+        mixes: Whether it chooses itself which operations of a training are safe in 16 bits.
+        reevaluates: Whether a step of a training may take the loss and its gradients repeatedly.
         user_operators: How it runs an operator of a user's file: by the `function` of its name that
             the file defines; where there is none by the `formula`; None for not at all.
         lacks: Operators that it does not have; networks do not go by this.
@@ -42,6 +45,9 @@ class FrameworkFacts:
     operators: bool = True
     networks: bool = True
     differentiates: bool = True
+    modules: bool = False
+    mixes: bool = False
+    reevaluates: bool = False
     user_operators: Literal["function", "formula"] | None = None
     lacks: tuple[str, ...] = ()
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -75,6 +81,9 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch": FrameworkFacts(
         package="torch",
         module="torch",
+        modules=True,
+        mixes=True,
+        reevaluates=True,
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TORCH_BUILD,
         cuda=("tf32",),
@@ -87,6 +96,9 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch-compile": FrameworkFacts(
         package="torch",
         module="torch_compile",
+        modules=True,
+        mixes=True,
+        reevaluates=True,
         parts=("frameworks/torch/",),
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TORCH_BUILD,
@@ -101,6 +113,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "numpy": FrameworkFacts(
         package="numpy",
         module="numpy",
+        reevaluates=True,
         dtypes=("float64", "float32"),
         build={"version": "numpy.__version__", "build": "numpy.show_config"},
         user_operators="formula",

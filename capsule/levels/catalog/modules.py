@@ -27,9 +27,6 @@ from math import prod
 NEEDED = ("inputs", "quality", "network")
 """What a module's file defines at its top level."""
 
-FRAMEWORKS = ("torch", "torch-compile")
-"""Who trains modules of torch."""
-
 _DUE = {"accuracy": "label", "mean_absolute_error": "target"}
 _USUAL = {"accuracy": "cross_entropy", "mean_absolute_error": "mean_squared_error"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Callable, Literal
 
-from . import modules
 from .frameworks import FRAMEWORKS
 from .metrics import MetricFacts
 
@@ -71,12 +70,6 @@ OPTIMIZERS: dict[str, tuple[Number, ...]] = {
 }
 """The formulas are those of `levels.optimizers`; `nesterov`, `bias_correction` and `strong_wolfe`
 are 0 or 1."""
-
-_MIXERS = ("torch", "torch-compile")
-"""Frameworks that choose themselves which operations of a network `MIXED` is safe for."""
-
-_CLOSURES = ("torch", "torch-compile", "numpy")
-"""Frameworks in which a step may take the loss and its gradients more than once."""
 
 _WARMUP = Number("warmup_epochs", 0.0)
 _END = Number("end", 0.0)
@@ -332,19 +325,23 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
         dtype: Word of `DTYPES`, or `MIXED`.
         is_module: Whether a user's module is trained.
     """
-    if is_module and framework in FRAMEWORKS and framework not in modules.FRAMEWORKS:
-        return f"{framework} trains no torch.nn.Module; there are {', '.join(modules.FRAMEWORKS)}"
+    facts = FRAMEWORKS.get(framework)
+    if is_module and facts and not facts.modules:
+        able = ", ".join(name for name, one in FRAMEWORKS.items() if one.modules)
+        return f"{framework} trains no torch.nn.Module; there are {able}"
     if is_module and dtype == MIXED:
         return f"a torch.nn.Module is not trained in {MIXED}: it can cast what it likes itself"
     if is_module and optimizer == "lbfgs":
         return "a step of lbfgs takes the loss several times, and a torch.nn.Module may draw in it"
-    if framework in FRAMEWORKS and framework not in TRAINERS:
+    if facts and framework not in TRAINERS:
         return f"{framework} does not train; there are {', '.join(TRAINERS)}"
-    if dtype == MIXED and framework in TRAINERS and framework not in _MIXERS:
-        return f"{framework} does not train in {MIXED}; there are {', '.join(_MIXERS)}"
-    if optimizer == "lbfgs" and framework in TRAINERS and framework not in _CLOSURES:
+    if dtype == MIXED and facts and not facts.mixes:
+        able = ", ".join(name for name, one in FRAMEWORKS.items() if one.mixes)
+        return f"{framework} does not train in {MIXED}; there are {able}"
+    if optimizer == "lbfgs" and facts and not facts.reevaluates:
+        able = ", ".join(name for name, one in FRAMEWORKS.items() if one.reevaluates)
         return (
             f"a step of lbfgs takes the loss several times, and one of {framework} is a function"
-            f" that takes it once; there are {', '.join(_CLOSURES)}"
+            f" that takes it once; there are {able}"
         )
     return None
