@@ -237,6 +237,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
     **documented.SEARCHES,
     **documented.EXPORTS,
+    **documented.GENERATED,
     "capsule init my-benchmark.json": Here(),
     "capsule lint manifests/quickstart.json": Here(),
     "capsule inventory --json": Here(says='"class"'),
@@ -247,7 +248,6 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_data_fetch.py::test_data_goes_from_its_address_to_a_verdict"
     ),
     "capsule data hash corpus/": Here(says="sha256:"),
-    "capsule data generate glyphs digits/ samples=6000 --format idx": Here(says="sha256:"),
     "capsule image resolve docker://registry.example/torch:1.0": Here(
         command="capsule image resolve {image}", says="config_digest: ", needs=("engines",)
     ),

@@ -89,6 +89,13 @@ EXPORTS = {
     "capsule export figure a.capsule.zip 'train/*/torch/loss' -o loss.svg": _FIGURE,
 }
 """Commands that write its numbers for other programs."""
+GENERATED = {
+    "capsule data generate glyphs digits/ samples=6000 --format idx": Here(says="sha256:"),
+    "capsule data generate GENERATOR DIR NAME=VALUE... --format FORMAT": Here(
+        command="capsule data generate glyphs few/ samples=10 --format idx", says="sha256:"
+    ),
+}
+"""Commands that write datasets."""
 
 
 def commands() -> set[str]:

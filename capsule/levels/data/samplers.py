@@ -50,7 +50,7 @@ def order(
             goes by it.
 
     >>> order("bucketed", 5, seed=1, epoch=0, batch=2, measure=[3, 1, 2, 3, 2]).tolist()
-    [4, 2, 1, 3, 0]
+    [1, 4, 2, 3, 0]
     """
     import numpy
 

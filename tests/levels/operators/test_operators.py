@@ -151,7 +151,8 @@ def test_levels_import_only_themselves_numpy_and_their_framework() -> None:
         "tensorflow",
         "onnx",
         "google",  # protobuf, in which onnx is written
-        "h5py",  # for one format of data, imported where it is read
+        "h5py",  # for formats of data, imported where they are read
+        "PIL",  # likewise
         "onnxruntime",
         "levels",
     }
