@@ -83,12 +83,16 @@ def job(trials: Sequence[Entry], framework: str = "numpy", **fields: Any) -> Doc
     return {**JOB, "framework": framework, "trials": trials, **fields}
 
 
-STRICT = {
-    **determinism.set_variables(),
-    **dict.fromkeys(determinism.THREADS, "1"),
-    "PYTHONHASHSEED": str(JOB["seed"]),
-}
-"""What the host sets for a job of one thread under strict determinism."""
+def strict_variables(document: Document) -> dict[str, str]:
+    """What the host sets for a job under strict determinism."""
+    return {
+        **determinism.set_variables(),
+        **dict.fromkeys(determinism.THREADS, str(document["threads"])),
+        "PYTHONHASHSEED": str(document["seed"]),
+    }
+
+
+STRICT = strict_variables(JOB)
 
 
 def environment(folder: Path, plant: str | None = None) -> dict[str, str]:

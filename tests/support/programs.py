@@ -16,6 +16,7 @@ import pytest
 
 import capsule.levels
 from tests.support.engines import tensorflow_image
+from tests.support.jobs import strict_variables
 from tests.support.trials import ENTRY, JOB
 
 LEVELS = Path(capsule.levels.__file__).parent
@@ -38,8 +39,8 @@ class Here:
             check=False,
         )
 
-    def levels(self, folder: Path, *words: str) -> Ended:
-        return self.python(folder, str(LEVELS), *words)
+    def levels(self, folder: Path, *words: str, **variables: str) -> Ended:
+        return self.python(folder, str(LEVELS), *words, **variables)
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Image:
             check=False,
         )
 
-    def levels(self, folder: Path, *words: str) -> Ended:
-        return self.python(folder, "/code/capsule/levels", *words)
+    def levels(self, folder: Path, *words: str, **variables: str) -> Ended:
+        return self.python(folder, "/code/capsule/levels", *words, **variables)
 
 
 Program = Here | Image
@@ -108,7 +109,8 @@ def run(
     (folder / "job.json").write_text(json.dumps(job))
     if plant:
         (folder / "sitecustomize.py").write_text(plant)
-    done = program.levels(folder, "run", "job.json", "journal.jsonl")
+    strict = strict_variables(job) if job["determinism"] == "strict" else {}
+    done = program.levels(folder, "run", "job.json", "journal.jsonl", **strict)
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     failures = [event for event in events if event["event"] == "end" and event["reason"]]

@@ -75,6 +75,8 @@ _NO_DOUBLES = (
     *("average_pool2d", "global_average_pool", "gelu", "leaky_relu"),
     # ONNX keeps their constants, or ONNX Runtime their sums, in float32
     *("batch_norm", "batch_norm_inference", "layer_norm", "group_norm", "attention"),
+    # its softplus knows no doubles
+    "sigmoid_cross_entropy",
 )
 
 FRAMEWORKS: dict[str, FrameworkFacts] = {
