@@ -99,7 +99,7 @@ class Loop:
         from tests.support import torch_networks
 
         inputs, due = (generators.read(folder)[name] for name in row.arrays)
-        self._inputs, self._due = torch.from_numpy(inputs), torch.from_numpy(due)
+        self._inputs, self._due = torch.tensor(inputs), torch.tensor(due)
         self._loss = (
             functional.mse_loss if self._due.is_floating_point() else functional.cross_entropy
         )
