@@ -24,6 +24,7 @@ from capsule.errors import (
     CapsuleError,
     ExecutionError,
     FirstTrialError,
+    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +96,12 @@ def _explain(error: Exception, *, debug: bool) -> CapsuleError:
         where = str(error.filename) if error.filename else None
         return ExecutionError(
             f"cannot write: {error.strerror}", where=where, advice="free some space"
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        return UsageError(
+            f"cannot be opened: {error.strerror}",
+            where=str(error.filename) if error.filename else None,
+            advice="name another file or folder",
         )
     if isinstance(error, OSError) and not _has_folder():
         return CannotRunError(

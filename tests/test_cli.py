@@ -317,6 +317,31 @@ def test_a_current_folder_that_is_gone_is_no_fault_of_ours(
     assert "the current folder is not there any more" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("lint",),
+        ("check",),
+        ("show",),
+        ("stage",),
+        ("export", "csv"),
+        ("data", "hash"),
+        ("data", "fetch"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_too_long_is_no_fault_of_ours(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = 300 * "a"
+    status = cli.main([*words, name])
+    printed = capsys.readouterr().err
+    assert name in printed
+    assert "File name too long" in printed
+    assert status in (2, 6)
+
+
 @pytest.mark.parametrize("full", [("stdout",), ("stderr",), ("stdout", "stderr")])
 def test_output_on_a_full_disk_ends_with_an_exit_code_of_ours(
     author: User, full: tuple[str, ...]

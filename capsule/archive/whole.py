@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Thread
@@ -173,6 +174,8 @@ def open_source(path: Path) -> Source:
         strangers.refuse_file(path)
         return Zip(path)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UsageError(f"no such capsule: {error.strerror}", where=str(path)) from None
         raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 

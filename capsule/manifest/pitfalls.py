@@ -121,9 +121,10 @@ def _about_files(
         path = templates.fill(word, {})
         if commands.is_below(path, benchmark.inputs):
             continue
-        if command.cwd is not None and (folder / command.cwd / path).exists():
+        # no word is too long for `os.path`
+        if command.cwd is not None and os.path.exists(folder / command.cwd / path):  # noqa: PTH110
             continue
-        if (folder / path).is_file():
+        if os.path.isfile(folder / path):  # noqa: PTH113
             yield (
                 f"{quote(word)} lies beside the manifest and is not among the benchmark's inputs,"
                 " so the command does not find it: add it there"
