@@ -89,7 +89,11 @@ class Log:
         return self._end_at
 
     def deaths(self, trial: str, number: int) -> int:
-        """How many attempts at a trial in a row, the latest included, this signal has ended."""
+        """How many attempts at a trial in a row, the latest included, this signal has ended.
+
+        None before those that left a later checkpoint counts: a training that every night's end
+        cuts off gets there in the end.
+        """
         last, times = self._deaths.get(trial, (number, 0))
         return times if last == number else 0
 
@@ -176,10 +180,22 @@ class Log:
 
     def _count_death(self, attempt: Attempt) -> None:
         if attempt.reason == "killed" and attempt.signal is not None:
-            times = self.deaths(attempt.trial, attempt.signal)
+            before = self._last.get(attempt.trial)
+            is_further = goes_further(before, attempt.resumed_after)
+            times = 0 if is_further else self.deaths(attempt.trial, attempt.signal)
             self._deaths[attempt.trial] = attempt.signal, times + 1
         else:
             self._deaths.pop(attempt.trial, None)
+
+
+def goes_further(before: Attempt | None, epochs: int | None) -> bool:
+    """Whether an attempt at a trial went on from a later checkpoint than the one before it.
+
+    Args:
+        before: The attempt before it, None at the first.
+        epochs: After how many it went on, None where it began anew.
+    """
+    return (epochs or 0) > ((before.resumed_after or 0) if before else 0)
 
 
 def _read_start(start: JsonObject) -> Begun:

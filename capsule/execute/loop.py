@@ -16,7 +16,7 @@ from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTr
 from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
-from capsule.execute.log import Begun, Log
+from capsule.execute.log import Begun, Log, goes_further
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.reports import Journal, Series
@@ -103,10 +103,15 @@ def finish(
     """
     tries = 0
     while trials := _open_trials(workspace, group):
+        before = workspace.log.last.get(trials[0].id)
         _run_group(workspace, replace(group, trials=trials), setting, watch, room)
         room.require()
         stuck = _open_trials(workspace, group)
-        tries = tries + 1 if stuck == trials else 0
+        if stuck == trials:
+            last = workspace.log.last.get(stuck[0].id)
+            tries = 1 if last and goes_further(before, last.resumed_after) else tries + 1
+        else:
+            tries = 0
         if tries == MAX_ATTEMPTS:
             raise _gave_up(workspace, stuck[0], group)
 

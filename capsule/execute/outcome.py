@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from capsule.execute.log import goes_further
 from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport, writable
 from capsule.plan import Trial
 from capsule.record import Attempt, Outcome, Reason
@@ -119,6 +120,8 @@ def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
     """
     number = fate.ended.signal if fate.ended else None
     if fate.reason != "killed" or number is None:
+        return fate
+    if goes_further(context.earlier.get(trial.id), fate.resumed_after):
         return fate
     times = context.deaths(trial.id, number) + 1
     if times < MAX_ATTEMPTS:

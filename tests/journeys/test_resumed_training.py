@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,10 @@ def has_checkpoint(out: Path) -> bool:
     return (out / "checkpoints/digits/default.npz").exists()
 
 
+def is_written_after(path: Path, nanoseconds: int) -> bool:
+    return path.stat().st_mtime_ns > nanoseconds
+
+
 def test_a_run_goes_on_by_itself_when_its_workload_was_killed(
     author: User, undisturbed: dict[str, tuple[float, ...]]
 ) -> None:
@@ -115,6 +120,24 @@ def test_a_run_goes_on_by_itself_when_its_workload_was_killed(
     os.kill(descendants(running.pid)[-1], signal.SIGKILL)
     assert running.wait() == 0, author.talk.read_text()
     assert_resumed(author, undisturbed, "killed")
+
+
+def test_kills_without_end_are_survived_where_each_attempt_got_further(
+    author: User, undisturbed: dict[str, tuple[float, ...]]
+) -> None:
+    running, folder = start(author, has_checkpoint, "a checkpoint")
+    kills = 4  # more than are survived on the spot
+    for number in range(1, kills + 1):
+        out = folder / f"starts/{number:04}/out"
+        until(partial(has_checkpoint, out), "a checkpoint")
+        path = out / "checkpoints/digits/default.npz"
+        until(partial(is_written_after, path, path.stat().st_mtime_ns), "a later one")
+        os.kill(descendants(running.pid)[-1], signal.SIGKILL)
+    assert running.wait() == 0, author.talk.read_text()
+    capsule = author.folder / "cut.zip"
+    attempts = attempts_in(capsule)
+    assert [one["outcome"] for one in attempts] == kills * ["interrupted"] + ["completed"]
+    assert read_curves(capsule) == undisturbed
 
 
 def test_a_run_that_was_killed_as_a_whole_goes_on_from_the_checkpoint(
