@@ -166,9 +166,11 @@ ROWS = (
     Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
         "average loss divides by N + 1", "curves of loss and quality, seconds of an epoch, "
         "throughput, wait for data per step, its share and bytes a second, how often each class "
-        "was taken; the last qualities are made again from predictions",
+        "was taken; the last qualities are made again from predictions; workers gather ahead, and "
+        "change no bit of what is trained",
         ("levels/level2/test_training::test_clocks_with_and_without_evaluation_and_the_way_of_the_data",
          "levels/level2/test_training::test_classes_are_counted_as_they_were_taken",
+         "levels/level2/test_workers::test_what_is_trained_does_not_depend_on_them",
          "levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "archive/test_trainings::test_a_quality_that_its_predictions_do_not_give_is_damage")),
     Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",

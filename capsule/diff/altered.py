@@ -20,8 +20,9 @@ _ALONE = ("threshold", "bound")
 def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
     """The same pairs, but where what they compare was made under other values.
 
-    Resources change what is measured of a machine, and no quality. The recipe of a training may
-    change all: what is compared with the original's runs is no evidence then.
+    Resources, and the workers of a training, change what is measured of a machine, and no quality.
+    The rest of a recipe may change all: what is compared with the original's runs is no evidence
+    then.
     """
     changed = rerun.manifest.changed
     resources = mutable.of_resources(changed)
@@ -30,12 +31,13 @@ def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
         for index, benchmark in enumerate(rerun.manifest.benchmarks)
     }
     for pair in pairs:
-        recipe = recipes.get(quick.benchmark_of(pair.metric), [])
+        set_of_it = recipes.get(quick.benchmark_of(pair.metric), [])
+        recipe = list(filter(mutable.changes_results, set_of_it))
         meaning = pair.original or pair.rerun
-        if meaning is None or not (resources or recipe):
+        if meaning is None or not (resources or set_of_it):
             yield pair
         elif meaning.kind == "machine":
-            yield replace(pair, altered=", ".join([*resources, *recipe]))
+            yield replace(pair, altered=", ".join([*resources, *set_of_it]))
         elif recipe and pair.claim is not None and pair.claim.type not in _ALONE:
             yield replace(
                 pair,

@@ -89,6 +89,7 @@ class Recipe:
         accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
         sampler: Key of `catalog.training.SAMPLERS`.
+        workers: Threads that gather minibatches ahead of the steps.
     """
 
     batch: int
@@ -102,6 +103,7 @@ class Recipe:
     accumulate: int
     checkpoint_epochs: int | None = None
     sampler: str = "shuffled"
+    workers: int = 0
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,7 @@ def _recipe(fields: _Fields) -> Recipe:
             if fields.has("sampler")
             else "shuffled"
         ),
+        workers=(fields.whole("workers", 0, training.MOST_WORKERS) if fields.has("workers") else 0),
     )
 
 

@@ -74,6 +74,7 @@ class Settings(NamedTuple):
         accumulate: Equal micro-batches of a step, whose gradients are averaged.
         checkpoint_epochs: After so many epochs each it can be taken up again; None for never.
         sampler: In which order samples are taken, its name in the catalogue.
+        workers: Threads that gather minibatches ahead of the steps.
     """
 
     sizes: Mapping[str, int]
@@ -88,6 +89,7 @@ class Settings(NamedTuple):
     accumulate: int = 1
     checkpoint_epochs: int | None = None
     sampler: str = "shuffled"
+    workers: int = 0
 
 
 class Module(NamedTuple):

@@ -15,8 +15,11 @@ from capsule.manifest.model import Scalar
 from capsule.manifest.problems import quote
 
 Raw = Mapping[str, Any]
-RECIPE = ("batch", "epochs", "optimizer", "schedule")
+RECIPE = ("batch", "epochs", "optimizer", "schedule", "workers")
 """Fields of a training that may be mutable."""
+
+_SPEED = ("workers",)
+"""Those of them that no result depends on."""
 
 _NEVER = {
     "dtype": "the precision of matrix products is part of what is measured",
@@ -51,6 +54,11 @@ def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]
 def of_benchmark(changed: Mapping[str, Scalar], index: int) -> list[str]:
     """Pointers of what was changed of a manifest's `index`-th benchmark."""
     return [place for place in changed if place.startswith(f"/benchmarks/{index}/")]
+
+
+def changes_results(place: str) -> bool:
+    """Whether what was changed of a benchmark is more than how fast it is."""
+    return place.split("/")[_INSIDE] not in _SPEED
 
 
 def of_resources(changed: Mapping[str, Scalar]) -> list[str]:

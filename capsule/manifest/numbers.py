@@ -13,7 +13,13 @@ from capsule.schema import pointer
 CONSTANT = {"name": "constant"}
 """The schedule of a recipe that says none."""
 
-_COUNTS = {"batch": 2**31 - 1, "epochs": 1_000_000, "accumulate": 2**31 - 1}
+_COUNTS = {
+    "batch": (1, 2**31 - 1),
+    "epochs": (1, 1_000_000),
+    "accumulate": (1, 2**31 - 1),
+    "workers": (0, training.MOST_WORKERS),
+}
+"""The least and the most that each may be."""
 
 
 def check_names(raw: Mapping[str, Any], here: str, problems: Problems) -> None:
@@ -47,11 +53,12 @@ def _check_names(
 
 
 def require_count(name: str, value: Scalar) -> None:
-    """Refuse what counts nothing.
+    """Refuse what is no count of its kind.
 
     Raises:
         ValueError: Begins with the name.
     """
     whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-    if not whole or not 1 <= float(value) <= _COUNTS[name]:
-        raise ValueError(f"{name} is {value!r}, not a whole number from 1 to {_COUNTS[name]}")
+    least, most = _COUNTS[name]
+    if not whole or not least <= float(value) <= most:
+        raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")

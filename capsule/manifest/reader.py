@@ -154,7 +154,8 @@ def read(
     if len(text) > MOST_BYTES:
         message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
         raise ManifestError(message, where=where, advice="search fewer points")
-    return replace(_manifest(raw, benchmarks, text, folder), changed=dict(changed))
+    # in the order in which a capsule keeps them, whichever was typed first
+    return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
 
 
 def _parse(data: bytes, where: str) -> Any:

@@ -17,7 +17,7 @@ from capsule.schema import pointer
 Raw = Mapping[str, Any]
 Lacking = Mapping[str, frozenset[str]]
 _DTYPES = ("float32", "tf32", training.MIXED)
-_OWN = ("batch", "epochs", "accumulate")
+_OWN = ("batch", "epochs", "accumulate", "workers")
 
 
 class _Network(NamedTuple):
@@ -199,6 +199,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"checkpoint_epochs": settings.checkpoint_epochs} if settings.checkpoint_epochs else {}),
         # as plans have it from before there were others
         **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
+        **({"workers": settings.workers} if settings.workers else {}),
     }
 
 
@@ -340,7 +341,7 @@ def _settings(
     if problems.below(here):
         return None
     whole = {
-        "accumulate": 1,
+        **{"accumulate": 1, "workers": 0},
         **{name: raw[name] for name in _OWN if name in raw},
         **case.parameters,
     }
@@ -373,6 +374,7 @@ def _settings(
             accumulate=accumulate,
             checkpoint_epochs=int(raw["checkpoint_epochs"]) if "checkpoint_epochs" in raw else None,
             sampler=raw.get("sampler", "shuffled"),
+            workers=int(whole["workers"]),
         )
     except ValueError as error:
         problems.add(here, str(error))

@@ -55,7 +55,7 @@ MANIFEST: dict[str, Any] = {
             "margin": {"ratio": 1.01},
         },
     ],
-    "mutable": ["resources", "optimizer"],
+    "mutable": ["resources", "optimizer", "workers"],
 }
 
 
@@ -75,22 +75,24 @@ def words(judged: dict[str, Any]) -> list[str]:
 
 
 def test_resources_leave_quality_judged_and_the_machine_reported(sealed: User) -> None:
-    field = "/resources/cpus_per_rank"
-    judged = sealed.json("verify", "a.zip", "--set", f"{field}=2", "--output", "threads.zip")
+    field, workers = "/resources/cpus_per_rank", "/benchmarks/0/workers"
+    flags = ("--set", f"{field}=2", "--set", f"{workers}=1")
+    judged = sealed.json("verify", "a.zip", *flags, "--output", "threads.zip")
     assert judged["verdict"] == "REPRODUCED"
-    assert judged["sentence"].endswith(f"with {field} set to 2")
+    assert judged["sentence"].endswith(f"{workers} set to 1, {field} set to 2")
     assert words(judged) == ["REPRODUCED", "REPRODUCED", "REPRODUCED", "REPORTED"]
     with archive.read(sealed.folder / "threads.zip") as capsule:
-        assert capsule.record.manifest.changed == {field: 2}
+        assert capsule.record.manifest.changed == {field: 2, workers: 1}
         assert capsule.record.environment["threads"] == 2
-        assert capsule.record.plan["set"] == {field: 2}
+        assert capsule.record.plan["set"] == {field: 2, workers: 1}
     shown = sealed.run("show", "threads.zip").stdout
-    assert f"{field} to 2" in " ".join(shown.split())
+    for setting in (f"{field} to 2", f"{workers} to 1"):
+        assert setting in " ".join(shown.split())
     assert sealed.run("check", "threads.zip").returncode == 0
     # a verification is added to alike alone
     refused = sealed.run("verify", "a.zip", "--add", "threads.zip", "--runs", "4")
     assert refused.returncode == 2
-    assert f"made with {field}=2, and further ones would be with nothing" in " ".join(
+    assert f"made with {workers}=1, {field}=2, and further ones would be with nothing" in " ".join(
         refused.stderr.split()
     )
 

@@ -31,7 +31,7 @@ DEEPCAM: dict[str, Any] = {
     "schedule": {"name": "cosine"},
     "target": {"metric": "mean_iou", "at_least": 0.82},
 }
-EVERY = ("resources", "batch", "epochs", "optimizer", "schedule")
+EVERY = ("resources", "batch", "epochs", "optimizer", "schedule", "workers")
 
 
 def read(*mutable_fields: str, entry: dict[str, Any] = ENTRY, **fields: Any) -> Manifest:
@@ -91,6 +91,7 @@ def test_what_is_mutable_is_set_and_the_text_stays() -> None:
         "/benchmarks/0/optimizer/lr": 0.3,
         "/benchmarks/0/optimizer/momentum": 0.9,
         "/benchmarks/0/schedule/warmup_epochs": 2,
+        "/benchmarks/0/workers": 3,
     }
     new = put(made, changed)
     assert new.source == made.source
@@ -100,6 +101,7 @@ def test_what_is_mutable_is_set_and_the_text_stays() -> None:
     assert (settings(new).batch, settings(new).epochs) == (64, 3)
     assert settings(new).numbers["lr"] == 0.3
     assert settings(new).schedule_numbers["warmup_epochs"] == 2
+    assert (settings(made).workers, settings(new).workers) == (0, 3)
     assert plan.make(new).digest != plan.make(made).digest
     # the plan says what was set, and reading it again gives the same
     document = plan.to_json(plan.make(new))
@@ -149,6 +151,7 @@ def test_the_rest_is_fixed_for_a_reason(field: str, value: Any, reason: str) -> 
         ("/benchmarks/0/epochs", 4),
         ("/benchmarks/0/optimizer/lr", 0.5),
         ("/benchmarks/0/schedule/end", 0.5),
+        ("/benchmarks/0/workers", 1),
     ],
 )
 def test_nothing_is_mutable_that_its_author_does_not_list(field: str, value: Any) -> None:
@@ -163,6 +166,8 @@ def test_nothing_is_mutable_that_its_author_does_not_list(field: str, value: Any
         ("/benchmarks/0/batch", "many", "is not"),
         ("/benchmarks/0/batch", 0, "less than"),
         ("/benchmarks/0/batch", 1.5, "is not"),
+        ("/benchmarks/0/workers", 65, "more than"),
+        ("/benchmarks/0/workers", -1, "less than"),
         ("/benchmarks/0/optimizer/lr", -1, "lr is -1"),
         ("/benchmarks/0/optimizer/lr", True, "is not a number"),
         ("/benchmarks/0/optimizer/rate", 1, "sgd takes no"),
@@ -194,8 +199,10 @@ def test_rules_make_mutable_what_entrants_tune() -> None:
         "/benchmarks/0/optimizer/lr": 0.001,
         "/benchmarks/0/optimizer/weight_decay": 0.01,
         "/benchmarks/0/schedule/every": 32,
+        "/benchmarks/0/workers": 4,
     }
     assert settings(put(made, changed)).batch == 64
+    assert settings(put(made, changed)).workers == 4
     adam = put(read(entry=DEEPCAM), {"/benchmarks/0/optimizer/name": "adam"})
     assert settings(adam).optimizer == "adam"
 

@@ -97,6 +97,20 @@ def test_micro_batches_may_be_varied_and_stand_in_the_plan() -> None:
     assert "accumulate" not in plain[0]["recipes"]["default"]
 
 
+def test_workers_may_be_varied_and_stand_in_the_plan() -> None:
+    made = settings(cases={"workers": [0, 2.0, 64]})
+    assert [one.workers for one in made.values()] == [0, 2, 64]
+    data, subjects = planned(workers=2)
+    assert subjects[0]["recipes"]["default"]["workers"] == 2
+    assert read(data, subjects=subjects) == read(data)
+    subjects[0]["recipes"]["default"]["workers"] = 3
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(data, subjects=subjects)
+    for fields in ({}, {"workers": 0}):
+        _, plain = planned(**fields)
+        assert "workers" not in plain[0]["recipes"]["default"]
+
+
 def test_a_grid_is_every_combination() -> None:
     made = settings(cases={"lr": [0.1, 0.01], "batch": [10, 20]})
     assert [(one.numbers["lr"], one.batch) for one in made.values()] == [
@@ -166,6 +180,8 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ),
         ({"accumulate": 3}, "", "accumulate is 3, which does not divide 20, the batch"),
         ({"accumulate": 0}, "/accumulate", "0"),
+        ({"workers": 65}, "/workers", "65"),
+        ({"cases": {"workers": [-1]}}, "/cases", "workers is -1, not a whole number from 0 to 64"),
         (
             {"cases": [{"accumulate": 2}, {"accumulate": 8}]},
             "/cases/1",

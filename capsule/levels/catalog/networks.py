@@ -67,7 +67,7 @@ _NETWORKS = (
     _network(
         "resnet9",
         "residual",
-        {"side": (32, 8), "classes": (10, 2), "width": (64, 1)},
+        {"side": (32, 8), "classes": (10, 2), "width": (64, 1), "dropout": (0, 0)},
         quick={"batch": 4, "width": 8},
         paper={"batch": 512},
     ),

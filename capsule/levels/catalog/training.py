@@ -122,6 +122,9 @@ SAMPLERS: dict[str, str | None] = {
 """In which order samples are taken (see `levels.data.samplers`), and the file NAME.npy beside the
 data, a number for each sample to train on, that it goes by."""
 
+MOST_WORKERS = 64
+"""Threads that gather minibatches ahead of the steps."""
+
 LAST = 3
 """Evaluations of which `final_...` is the mean, or as many as there are."""
 

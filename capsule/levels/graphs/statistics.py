@@ -114,7 +114,9 @@ def move(before: Sequence[Any], of_batch: Sequence[Any], count: int) -> tuple[An
         ValueError: One element has no variance.
     """
     if count < 2:
-        raise ValueError("one value in a channel has no variance: take a larger batch")
+        raise ValueError(
+            "one value in a channel has no variance: take a larger batch, or fewer parts of it"
+        )
     mean, variance = before
     batch_mean, batch_variance = of_batch
     unbiased = batch_variance * (count / (count - 1))

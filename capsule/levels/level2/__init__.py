@@ -24,7 +24,7 @@ from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Recipe, Trial
 from ..report import DivergedError, Report
-from . import checks, modules, nodes, progress, trajectory
+from . import ahead, checks, modules, nodes, progress, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
@@ -64,7 +64,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     steps = train.count // recipe.batch
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
-    judged, parts = _choose_parts(recipe)
+    judged, parts = _choose_parts(recipe, graph(1))
     if source is None:
         both = graph(recipe.batch // recipe.accumulate), graph(judged * parts)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
@@ -109,16 +109,23 @@ def _find_checkpoint(trial: Trial, recipe: Recipe, report: Report) -> Path | Non
     return report.folder / checkpoints.path(trial.benchmark, trial.case)
 
 
-def _choose_parts(recipe: Recipe) -> tuple[int, int]:
+def _choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
     """Samples of a micro-batch that is held to the reference, and how many of these.
+
+    Args:
+        recipe: Says how many samples and micro-batches a step has.
+        graph: The network for a batch of 1.
 
     Raises:
         ValueError: The batch has no equal parts.
     """
     if recipe.batch % recipe.accumulate:
         raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
-    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES)
-    return min(recipe.batch // recipe.accumulate, trajectory.MOST_SAMPLES // parts), parts
+    whole = recipe.batch // recipe.accumulate
+    # a channel of one sample may have one value, which has no variance
+    least = min(whole, 2) if graph.loss and statistics.find(graph) else 1
+    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES // least)
+    return min(whole, trajectory.MOST_SAMPLES // parts), parts
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
@@ -308,22 +315,28 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
     losses, waited, taken, size, rates = [], 0.0, [], 0, []
     batch, framework = trial.recipe.batch, trial.framework
+    # of the whole batch, whatever micro-batches take of it
+    graph, first = trial.graph(batch), (epoch - 1) * trial.steps
+
+    def make(item: tuple[int, Any]) -> dict[str, Any]:
+        number, indices = item
+        return {**trial.train.take(indices), **values.masks(graph, trial.seed, number)}
+
     began = perf_counter()
-    for step, indices in enumerate(samplers.share(trial.order(epoch - 1), batch)):
-        wait_began = perf_counter()
-        number = (epoch - 1) * trial.steps + step
-        arrays = {
-            **trial.train.take(indices),
-            **values.masks(trial.graph(batch), trial.seed, number),
-        }
-        inputs = trial.place(arrays)
-        taken.append(indices)
-        waited += perf_counter() - wait_began
-        size += sum(array.nbytes for array in arrays.values())
-        rates.append(trial.rate(number))
-        losses.append(trainer.step(inputs, rates[-1]))
-        if step % WATCHED == 0 and not isfinite(float(framework.to_numpy(losses[-1]))):
-            break
+    shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch), first))
+    with ahead.gather(make, shares, trial.recipe.workers) as batches:
+        for number, indices in shares:
+            wait_began = perf_counter()
+            arrays = next(batches)
+            inputs = trial.place(arrays)
+            taken.append(indices)
+            waited += perf_counter() - wait_began
+            size += sum(array.nbytes for array in arrays.values())
+            rates.append(trial.rate(number))
+            losses.append(trainer.step(inputs, rates[-1]))
+            is_watched = (number - first) % WATCHED == 0
+            if is_watched and not isfinite(float(framework.to_numpy(losses[-1]))):
+                break
     if framework.synchronize:
         framework.synchronize()
     seconds = perf_counter() - began

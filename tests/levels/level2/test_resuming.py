@@ -21,21 +21,20 @@ EPOCHS = 5
 Event = dict[str, Any]
 
 GLYPHS = ("glyphs", {**SMALL, "channels": 3})
-UNIVERSE = ("universe", {"samples": 90, "test_samples": 25, "side": 8})
 Kind = tuple[str, str, dict[str, int], dict[str, Any], tuple[str, dict[str, int]]]
 """Framework, network, its sizes, optimizer, and the data with a generator's numbers."""
 
+ALL = (
+    *("resnet9", {"side": 12, "width": 2, "classes": 3, "dropout": 30}),
+    *({"name": "adamw", "lr": 0.01}, GLYPHS),
+)
 KINDS: dict[str, Kind] = {
     "plain": ("numpy", "lenet", {"side": 12, "classes": 3}, SGD, ("glyphs", SMALL)),
-    "batch norm": (
-        *("torch", "resnet44", {"side": 12, "classes": 3}),
-        *({"name": "adamw", "lr": 0.01}, GLYPHS),
-    ),
-    "dropout": (
-        *("torch", "cosmoflow", {"side": 8, "width": 2, "dropout": 50}),
-        *({"name": "adam", "lr": 0.01}, UNIVERSE),
-    ),
+    "all in torch": ("torch", *ALL),
+    "all in numpy": ("numpy", *ALL),
 }
+EVERYTHING = {"accumulate": 2, "workers": 2}
+"""Besides normalization by batch, dropout and checkpoints."""
 
 
 class Training:
@@ -114,28 +113,52 @@ PLACES = [
 ]
 
 
-@needs_torch
-@pytest.mark.parametrize(
-    "kind", ["plain", "dropout", pytest.param("batch norm", marks=pytest.mark.long)]
-)
-def test_a_kill_changes_no_value_wherever_it_strikes(kind: str, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
+def make_whole(folder: Path, kind: str, **recipe: Any) -> tuple[Training, list[Event]]:
+    """A training that nobody kills."""
+    whole = folder / "whole"
     whole.mkdir()
-    due, _ = Training(whole, kind).run()
+    training = Training(whole, kind, **recipe)
+    due, _ = training.run()
     assert resumed(due) is None
-    training = Training(tmp_path, kind)
-    for where, number, epochs in PLACES if kind == "plain" else PLACES[:1]:
+    return training, due
+
+
+def assert_same(
+    training: Training, seen: list[Event], whole: Training, due: list[Event], epochs: int
+) -> None:
+    """That a resumed training tells what another one does, and times of its own epochs alone."""
+    assert resumed(seen) == epochs
+    for metric in (*CURVES, "best_accuracy", "order_fingerprint", "test_fingerprint"):
+        assert values(seen, metric) == values(due, metric), metric
+    assert len(values(seen, "epoch_time")) == EPOCHS - epochs
+    assert not training.checkpoint.exists()
+    kept = Path("predictions/benchmark/default.npy")
+    assert (training.folder / kept).read_bytes() == (whole.folder / kept).read_bytes()
+    assert not [one for one in seen if one.get("wall") and one["metric"] in CURVES]
+
+
+def test_a_kill_changes_no_value_wherever_it_strikes(tmp_path: Path) -> None:
+    whole, due = make_whole(tmp_path, "plain")
+    training = Training(tmp_path, "plain")
+    for where, number, epochs in PLACES:
         training.run(where, str(number))
         seen, words = training.run()
-        assert resumed(seen) == epochs, where
         assert "discarded" not in words
-        for metric in (*CURVES, "best_accuracy", "order_fingerprint", "test_fingerprint"):
-            assert values(seen, metric) == values(due, metric), (where, metric)
-        assert len(values(seen, "epoch_time")) == EPOCHS - epochs
-        assert not training.checkpoint.exists()
-    kept = Path("predictions/benchmark/default.npy")
-    assert (tmp_path / kept).read_bytes() == (whole / kept).read_bytes()
-    assert not [one for one in seen if one.get("wall") and one["metric"] in CURVES]
+        assert_same(training, seen, whole, due, epochs)
+
+
+@needs_torch
+@pytest.mark.parametrize("kind", ["all in numpy", "all in torch"])
+def test_nor_do_kills_with_everything_on_and_without_workers(kind: str, tmp_path: Path) -> None:
+    whole, due = make_whole(tmp_path, kind, **{**EVERYTHING, "workers": 0})
+    training = Training(tmp_path, kind, **EVERYTHING)
+    training.run("step", str(STEPS - 1))  # in the third epoch
+    events, words = training.run("half", "2")  # of its own, after the fourth
+    assert resumed(events) == 2
+    assert "discarded" not in words
+    seen, words = training.run()
+    assert "discarded" not in words
+    assert_same(training, seen, whole, due, 3)
 
 
 def test_a_training_can_be_killed_again_and_again(tmp_path: Path) -> None:
