@@ -173,6 +173,11 @@ ROWS = (
          "levels/level2/test_workers::test_what_is_trained_does_not_depend_on_them",
          "levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "archive/test_trainings::test_a_quality_that_its_predictions_do_not_give_is_damage")),
+    Row("2", "augmentations: crop, flip, cutout", "yes, from no seed", "shifted, mirrored and "
+        "covered pictures that follow from seed, epoch and place",
+        ("levels/level2/test_augmentation::test_a_picture_depends_on_its_own_place_alone",
+         "levels/level2/test_augmentation::test_a_square_of_zeros_has_its_centre_anywhere",
+         "levels/level2/test_augmentation::test_frameworks_take_the_same_pictures")),
     Row("2", "time to accuracy, stops, schedules", "stops and schedules; no metric",
         "epochs, samples and seconds to a target; constant, step, multi-step, cosine and "
         "polynomial rates with a warm-up",

@@ -90,6 +90,7 @@ class Recipe:
         checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
         sampler: Key of `catalog.training.SAMPLERS`.
         workers: Threads that gather minibatches ahead of the steps.
+        augmentation: What is done to each picture of a minibatch.
     """
 
     batch: int
@@ -104,6 +105,7 @@ class Recipe:
     checkpoint_epochs: int | None = None
     sampler: str = "shuffled"
     workers: int = 0
+    augmentation: training.Augmentation = training.NO_AUGMENTATION
 
 
 @dataclass(frozen=True)
@@ -269,6 +271,18 @@ def _recipe(fields: _Fields) -> Recipe:
             else "shuffled"
         ),
         workers=(fields.whole("workers", 0, training.MOST_WORKERS) if fields.has("workers") else 0),
+        augmentation=(
+            _augmentation(fields.object("augmentation"))
+            if fields.has("augmentation")
+            else training.NO_AUGMENTATION
+        ),
+    )
+
+
+def _augmentation(fields: _Fields) -> training.Augmentation:
+    most = training.MOST_PIXELS
+    return training.Augmentation(
+        fields.whole("crop", 0, most), fields.truth("flip"), fields.whole("cutout", 0, most)
     )
 
 

@@ -75,6 +75,7 @@ class Settings(NamedTuple):
         checkpoint_epochs: After so many epochs each it can be taken up again; None for never.
         sampler: In which order samples are taken, its name in the catalogue.
         workers: Threads that gather minibatches ahead of the steps.
+        augmentation: What is done to each picture of a minibatch.
     """
 
     sizes: Mapping[str, int]
@@ -90,6 +91,7 @@ class Settings(NamedTuple):
     checkpoint_epochs: int | None = None
     sampler: str = "shuffled"
     workers: int = 0
+    augmentation: training.Augmentation = training.NO_AUGMENTATION
 
 
 class Module(NamedTuple):

@@ -15,8 +15,11 @@ from capsule.manifest.model import Scalar
 from capsule.manifest.problems import quote
 
 Raw = Mapping[str, Any]
-RECIPE = ("batch", "epochs", "optimizer", "schedule", "workers")
+RECIPE = ("batch", "epochs", "optimizer", "schedule", "workers", "augmentation")
 """Fields of a training that may be mutable."""
+
+_NUMBERED = ("optimizer", "schedule", "augmentation")
+"""Those of them that have values of their own."""
 
 _SPEED = ("workers",)
 """Those of them that no result depends on."""
@@ -91,7 +94,7 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
         return f"it is fixed: {_NEVER[field]}"
     if field not in RECIPE or entry.get("level") != closed.TRAINING:
         return f"it is fixed: of a benchmark, {', '.join(RECIPE)} of a training can be mutable"
-    if (len(parts) > _INSIDE) != (field in ("optimizer", "schedule")) or len(parts) > _INSIDE + 1:
+    if (len(parts) > _INSIDE) != (field in _NUMBERED) or len(parts) > _INSIDE + 1:
         return "name one number, such as /benchmarks/0/optimizer/lr"
     if rules := entry.get("rules"):
         if (reason := closed.refuse(rules, entry, parts[_PLACE:])) is not None:

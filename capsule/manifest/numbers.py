@@ -62,3 +62,23 @@ def require_count(name: str, value: Scalar) -> None:
     least, most = _COUNTS[name]
     if not whole or not least <= float(value) <= most:
         raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+
+
+def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmentation:
+    """What an entry says of it.
+
+    Args:
+        raw: Fits the schema.
+        network: Name of what is trained, or a user's file.
+
+    Raises:
+        ValueError: The network takes no pictures that may be augmented.
+    """
+    # 4.0 is a JSON integer too
+    augmentation = training.Augmentation(
+        int(raw.get("crop", 0)), raw.get("flip", False), int(raw.get("cutout", 0))
+    )
+    if any(augmentation) and network not in training.PICTURES:
+        networks = ", ".join(training.PICTURES)
+        raise ValueError(f"augmentation is for pictures of {networks}, and not for {network}")
+    return augmentation

@@ -10,7 +10,7 @@ from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
 from capsule.manifest import closed, commands, search, subjects
 from capsule.manifest.kinds import Module, Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric
-from capsule.manifest.numbers import CONSTANT, check_names, require_count
+from capsule.manifest.numbers import CONSTANT, check_names, read_augmentation, require_count
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.schema import pointer
 
@@ -200,6 +200,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         # as plans have it from before there were others
         **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
         **({"workers": settings.workers} if settings.workers else {}),
+        **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
     }
 
 
@@ -375,6 +376,7 @@ def _settings(
             checkpoint_epochs=int(raw["checkpoint_epochs"]) if "checkpoint_epochs" in raw else None,
             sampler=raw.get("sampler", "shuffled"),
             workers=int(whole["workers"]),
+            augmentation=read_augmentation(raw.get("augmentation", {}), network.name),
         )
     except ValueError as error:
         problems.add(here, str(error))

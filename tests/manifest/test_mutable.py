@@ -31,7 +31,7 @@ DEEPCAM: dict[str, Any] = {
     "schedule": {"name": "cosine"},
     "target": {"metric": "mean_iou", "at_least": 0.82},
 }
-EVERY = ("resources", "batch", "epochs", "optimizer", "schedule", "workers")
+EVERY = ("resources", "batch", "epochs", "optimizer", "schedule", "workers", "augmentation")
 
 
 def read(*mutable_fields: str, entry: dict[str, Any] = ENTRY, **fields: Any) -> Manifest:
@@ -92,6 +92,8 @@ def test_what_is_mutable_is_set_and_the_text_stays() -> None:
         "/benchmarks/0/optimizer/momentum": 0.9,
         "/benchmarks/0/schedule/warmup_epochs": 2,
         "/benchmarks/0/workers": 3,
+        "/benchmarks/0/augmentation/crop": 2,
+        "/benchmarks/0/augmentation/flip": True,
     }
     new = put(made, changed)
     assert new.source == made.source
@@ -102,6 +104,7 @@ def test_what_is_mutable_is_set_and_the_text_stays() -> None:
     assert settings(new).numbers["lr"] == 0.3
     assert settings(new).schedule_numbers["warmup_epochs"] == 2
     assert (settings(made).workers, settings(new).workers) == (0, 3)
+    assert settings(new).augmentation == (2, True, 0)
     assert plan.make(new).digest != plan.make(made).digest
     # the plan says what was set, and reading it again gives the same
     document = plan.to_json(plan.make(new))

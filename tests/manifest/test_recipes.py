@@ -111,6 +111,21 @@ def test_workers_may_be_varied_and_stand_in_the_plan() -> None:
         assert "workers" not in plain[0]["recipes"]["default"]
 
 
+def test_augmentation_stands_in_the_plan_unless_it_does_nothing() -> None:
+    (made,) = settings(augmentation={"crop": 4.0, "flip": True}).values()
+    assert made.augmentation == (4, True, 0)
+    data, subjects = planned(augmentation={"crop": 4, "flip": True})
+    kept = subjects[0]["recipes"]["default"]
+    assert kept["augmentation"] == {"crop": 4, "flip": True, "cutout": 0}
+    assert read(data, subjects=subjects) == read(data)
+    kept["augmentation"] = {**kept["augmentation"], "crop": 5}
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(data, subjects=subjects)
+    for nothing in ({}, {"crop": 0, "flip": False}):
+        _, plain = planned(augmentation=nothing)
+        assert "augmentation" not in plain[0]["recipes"]["default"]
+
+
 def test_a_grid_is_every_combination() -> None:
     made = settings(cases={"lr": [0.1, 0.01], "batch": [10, 20]})
     assert [(one.numbers["lr"], one.batch) for one in made.values()] == [
@@ -181,6 +196,14 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"accumulate": 3}, "", "accumulate is 3, which does not divide 20, the batch"),
         ({"accumulate": 0}, "/accumulate", "0"),
         ({"workers": 65}, "/workers", "65"),
+        ({"augmentation": {"crop": -1}}, "/augmentation/crop", "-1"),
+        ({"augmentation": {"flip": 1}}, "/augmentation/flip", "1"),
+        ({"augmentation": {"rotate": 90}}, "/augmentation", "rotate"),
+        (
+            {"network": "unet", "augmentation": {"flip": True}},
+            "",
+            "multilabel, and not for unet",
+        ),
         ({"cases": {"workers": [-1]}}, "/cases", "workers is -1, not a whole number from 0 to 64"),
         (
             {"cases": [{"accumulate": 2}, {"accumulate": 8}]},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Callable, Literal
+from typing import Callable, Literal, NamedTuple
 
 from .frameworks import FRAMEWORKS
 from .metrics import MetricFacts
@@ -121,6 +121,32 @@ SAMPLERS: dict[str, str | None] = {
 }
 """In which order samples are taken (see `levels.data.samplers`), and the file NAME.npy beside the
 data, a number for each sample to train on, that it goes by."""
+
+PICTURES = ("lenet", "alexnet", "resnet9", "resnet18", "resnet44", "resnet50", "multilabel")
+"""Networks whose pictures may be augmented: what is to be said of one stays when it is moved,
+mirrored or partly covered."""
+
+
+class Augmentation(NamedTuple):
+    """What is done to each picture of a training, in this order; nothing by default.
+
+    Attributes:
+        crop: Zeros that are put on each of its four sides, before a window of its own size is cut
+            out anywhere (He et al. 2016, section 4.2).
+        flip: Whether every second one, at random, is mirrored left to right.
+        cutout: Side of a square of zeros, whose centre lies anywhere in it and which may reach out
+            of it (DeVries and Taylor 2017).
+    """
+
+    crop: int = 0
+    flip: bool = False
+    cutout: int = 0
+
+
+NO_AUGMENTATION = Augmentation()
+
+MOST_PIXELS = 65536
+"""Of a crop or cutout."""
 
 MOST_WORKERS = 64
 """Threads that gather minibatches ahead of the steps."""

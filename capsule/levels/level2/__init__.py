@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..catalog import training
-from ..data import checkpoints, predictions, samplers
+from ..data import augmentation, checkpoints, predictions, samplers
 from ..frameworks import Framework
 from ..frameworks.base import Resumable, Trainer
 from ..graphs import statistics, values
@@ -320,7 +320,12 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
     def make(item: tuple[int, Any]) -> dict[str, Any]:
         number, indices = item
-        return {**trial.train.take(indices), **values.masks(graph, trial.seed, number)}
+        arrays = trial.train.take(indices)
+        if any(trial.recipe.augmentation):
+            place = epoch - 1, (number - first) * batch
+            how = trial.recipe.augmentation
+            arrays["image"] = augmentation.augment(arrays["image"], how, trial.seed, *place)
+        return {**arrays, **values.masks(graph, trial.seed, number)}
 
     began = perf_counter()
     shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch), first))

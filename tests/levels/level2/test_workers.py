@@ -125,7 +125,7 @@ def test_items_come_in_their_order_whichever_is_made_first() -> None:
 
 
 def test_so_many_are_made_ahead_and_no_more() -> None:
-    began = []
+    began: list[int] = []
     with ahead.gather(began.append, range(100), 3) as made:
         next(made)
         next(made)
