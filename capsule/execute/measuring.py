@@ -228,6 +228,8 @@ def _trial(trial: Trial, inputs: str) -> dict[str, Json]:
     match subject:
         case Recipe(name=name):
             recipe = recipes.to_json(subject.settings[trial.case.name])
+            if own := subject.own_optimizer:
+                recipe["optimizer"]["file"] = f"{inputs}/{own.path}"
             return entry | {"network": name, "parameters": recipe.pop("sizes"), "recipe": recipe}
         case Operator(name=name):
             entry["operator"] = name

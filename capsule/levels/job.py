@@ -80,7 +80,7 @@ class Recipe:
     Attributes:
         batch: Samples of a step.
         epochs: Passes over the training data.
-        optimizer: Key of `catalog.training.OPTIMIZERS`.
+        optimizer: Key of `catalog.training.OPTIMIZERS`, or the path of a user's file.
         numbers: All that the optimizer takes.
         schedule: Key of `catalog.training.SCHEDULES`.
         schedule_numbers: All that the schedule takes.
@@ -91,6 +91,7 @@ class Recipe:
         sampler: Key of `catalog.training.SAMPLERS`.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
+        has_own_optimizer: Whether the optimizer is that of a file.
     """
 
     batch: int
@@ -106,6 +107,7 @@ class Recipe:
     sampler: str = "shuffled"
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
+    has_own_optimizer: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,14 +251,21 @@ def _trial(fields: _Fields, context: Context) -> Trial:
 
 def _recipe(fields: _Fields) -> Recipe:
     optimizer, schedule = fields.object("optimizer"), fields.object("schedule")
-    chosen = optimizer.choice("name", tuple(training.OPTIMIZERS))
+    is_own = optimizer.has("file")
+    if is_own:
+        # which of them it takes, the file says
+        chosen, numbers = optimizer.text("file"), optimizer.numbers("file")
+    else:
+        chosen = optimizer.choice("name", tuple(training.OPTIMIZERS))
+        numbers = optimizer.complete(training.OPTIMIZERS[chosen])
     shape = schedule.choice("name", tuple(training.SCHEDULES))
     target = fields.object("target") if fields.has("target") else None
     return Recipe(
         batch=fields.whole("batch", 1),
         epochs=fields.whole("epochs", 1),
         optimizer=chosen,
-        numbers=optimizer.complete(training.OPTIMIZERS[chosen]),
+        numbers=numbers,
+        has_own_optimizer=is_own,
         schedule=shape,
         schedule_numbers=schedule.complete(training.SCHEDULES[shape]),
         milestones=schedule.milestones(shape),
@@ -350,6 +359,9 @@ class _Fields:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self.refuse(name, "a number")
         return value
+
+    def numbers(self, but: str) -> dict[str, float]:
+        return {name: self.number(name) for name in self._values if name != but}
 
     def complete(self, numbers: tuple[training.Number, ...]) -> dict[str, float]:
         try:

@@ -73,8 +73,8 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     if raw["level"] == _TRAINING:
         from capsule.manifest import recipes
 
-        module, planned = subject.get("module"), subject.get("recipes", {})
-        return recipes.restate(raw, here, cases, metrics, lacking, module, planned, problems)
+        own, planned = (subject.get("module"), subject.get("optimizer")), subject.get("recipes", {})
+        return recipes.restate(raw, here, cases, metrics, lacking, *own, planned, problems)
     source = subjects.source(raw)
     return _benchmark(
         raw,
@@ -104,11 +104,11 @@ def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
 def _recipes_to_json(subject: Subject) -> dict[str, Any]:
     if not isinstance(subject, Recipe):
         return {}
-    from capsule.manifest import recipes
+    from capsule.manifest import recipes, trained
 
-    module = {"module": recipes.module_to_json(subject.module)} if subject.module else {}
+    own = trained.to_json(subject.module, subject.own_optimizer)
     settings = {name: recipes.to_json(one) for name, one in subject.settings.items()}
-    return {**module, "recipes": settings}
+    return {**own, "recipes": settings}
 
 
 def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:

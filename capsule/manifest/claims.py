@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from capsule.manifest.kinds import Command
+from capsule.manifest.kinds import Command, Recipe
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, matches, names
 from capsule.manifest.problems import Problems, nearest, quote
@@ -49,7 +49,8 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         if claim.metric.count("/") != len(SEGMENTS) - 1:
             problems.add(here, _wrong_length(claim.metric, benchmarks))
         elif not matched and not _is_best_of_all(claim.metric, benchmarks):
-            problems.add(here, _no_match(claim.metric, benchmarks))
+            reason = _why_not_there(claim.metric, benchmarks)
+            problems.add(here, reason or _no_match(claim.metric, benchmarks))
         for message in _picks(claim, benchmarks):
             problems.add(here, f"{quote(claim.metric)} {message}")
         for message in _misfits(claim, matched):
@@ -78,6 +79,24 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
                 f" {one.id}/{SEARCH}/*/{SCORE}, the median over its studies, and of a single point"
                 " what it gives when it is run again under fresh seeds (capsule sweep winner)"
             )
+
+
+def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
+    """Why trainings have no metric that others have; None where that is not the matter."""
+    benchmark_id, *_, metric = pattern.split("/")
+    for one in benchmarks:
+        if (
+            isinstance(one.subject, Recipe)
+            and one.subject.own_optimizer
+            and benchmark_id in ("*", one.id)
+            and metric in one.subject.lacks
+        ):
+            return (
+                f"{quote(pattern)} asks how right the steps are, and"
+                f" {one.subject.own_optimizer.path} defines no formula that says what a right one"
+                " is: define formula(step, state, parameter, gradient), or leave the claim out"
+            )
+    return None
 
 
 def _is_best_of_all(pattern: str, benchmarks: Sequence[Benchmark]) -> bool:

@@ -98,7 +98,7 @@ def _deviations(closed: Closed, network: str, made: Settings) -> Iterator[tuple[
         size = next(iter(made.sizes))
         yield "/cases", f"the network is trained at its full size, and {size} is not varied"
     if made.optimizer not in closed.optimizers:
-        yield "/optimizer/name", f"the optimizer is {_any(closed.optimizers)}"
+        yield "/optimizer", f"the optimizer is {_any(closed.optimizers)}"
     for number, value in closed.optimizers.get(made.optimizer, {}).items():
         if made.numbers.get(number) != value:
             yield f"/optimizer/{number}", f"{number} of {made.optimizer} is {value:g}"

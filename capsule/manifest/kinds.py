@@ -65,7 +65,7 @@ class Settings(NamedTuple):
         sizes: Options of the network that differ from its own.
         batch: Samples of a step.
         epochs: Passes over the training data.
-        optimizer: Its name in the catalogue.
+        optimizer: Its name in the catalogue, or the path of the user's file below the inputs.
         numbers: All that the optimizer takes, the learning rate `lr` among them.
         schedule: Its name in the catalogue.
         schedule_numbers: All that the schedule takes.
@@ -106,6 +106,20 @@ class Module(NamedTuple):
     choices: int
 
 
+class OwnOptimizer(NamedTuple):
+    """What is known of an optimizer of a user's file.
+
+    Attributes:
+        path: Of the file, below the inputs.
+        numbers: What it takes besides the learning rate, with defaults.
+        has_formula: Whether its steps can be held to one.
+    """
+
+    path: str
+    numbers: Mapping[str, float]
+    has_formula: bool
+
+
 class Recipe(NamedTuple):
     """A Level 2 subject: a network in training, measured by `levels`.
 
@@ -114,12 +128,14 @@ class Recipe(NamedTuple):
         dtype: Element type of its tensors.
         settings: By the name of the case.
         module: What the user's file says, None for a network of the catalogue.
+        own_optimizer: What the user's file says, None for an optimizer of the catalogue.
     """
 
     name: str
     dtype: str
     settings: Mapping[str, Settings]
     module: Module | None = None
+    own_optimizer: OwnOptimizer | None = None
 
     @property
     def level(self) -> int:
@@ -135,6 +151,13 @@ class Recipe(NamedTuple):
     def quality(self) -> str:
         """Metric by which it is judged."""
         return self.module.quality if self.module else training.QUALITY[self.name]
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Metrics that are not there because its optimizer has no formula."""
+        if self.own_optimizer is None or self.own_optimizer.has_formula:
+            return ()
+        return training.BY_FORMULA_OF_MODULES if self.module else training.BY_FORMULA
 
     def choices(self, case: str) -> int:
         """Predictions of one sample of a case that are judged."""

@@ -96,6 +96,10 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
         return f"it is fixed: of a benchmark, {', '.join(RECIPE)} of a training can be mutable"
     if (len(parts) > _INSIDE) != (field in _NUMBERED) or len(parts) > _INSIDE + 1:
         return "name one number, such as /benchmarks/0/optimizer/lr"
+    if parts[_PLACE:] == ["optimizer", "file"] or (
+        parts[_PLACE:] == ["optimizer", "name"] and "file" in entry["optimizer"]
+    ):
+        return "it is fixed: an optimizer of a file is part of what is measured"
     if rules := entry.get("rules"):
         if (reason := closed.refuse(rules, entry, parts[_PLACE:])) is not None:
             return reason

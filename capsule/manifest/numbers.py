@@ -22,15 +22,24 @@ _COUNTS = {
 """The least and the most that each may be."""
 
 
-def check_names(raw: Mapping[str, Any], here: str, problems: Problems) -> None:
+def check_names(
+    raw: Mapping[str, Any],
+    here: str,
+    problems: Problems,
+    own: tuple[training.Number, ...] | None = None,
+) -> None:
     """Note an optimizer or a schedule that is unknown, and numbers that it does not take.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
         problems: Collects what is wrong.
+        own: What an optimizer of a user's file takes; None for one of the catalogue.
     """
-    _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
+    if own is None:
+        _check_names(raw["optimizer"], training.OPTIMIZERS, "optimizer", here, problems)
+    else:
+        _check_fields(raw["optimizer"], own, "file", "optimizer", here, problems)
     _check_names(raw.get("schedule", CONSTANT), training.SCHEDULES, "schedule", here, problems)
 
 
@@ -46,9 +55,20 @@ def _check_names(
     if name not in known:
         problems.add(f"{here}/{what}/name", f"unknown {what} {quote(name)}; {instead(name, known)}")
         return
-    names = [number.name for number in known[name]]
-    for field in raw.keys() - {"name", "milestones", *names}:
-        message = f"{name} takes no {quote(field)}; {instead(field, names)}"
+    _check_fields(raw, known[name], "name", what, here, problems)
+
+
+def _check_fields(
+    raw: Mapping[str, Any],
+    numbers: tuple[training.Number, ...],
+    by: str,
+    what: str,
+    here: str,
+    problems: Problems,
+) -> None:
+    names = [number.name for number in numbers]
+    for field in raw.keys() - {by, "milestones", *names}:
+        message = f"{raw[by]} takes no {quote(field)}; {instead(field, names)}"
         problems.add(here + pointer(what, field[:200]), message)
 
 

@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from capsule.levels import catalog
-from capsule.levels.catalog import FRAMEWORKS, NETWORKS, MetricFacts, training
-from capsule.manifest import closed, commands, search, subjects
-from capsule.manifest.kinds import Module, Recipe, Search, Settings, Target
+from capsule.levels.catalog import MetricFacts, training
+from capsule.manifest import closed, commands, search, subjects, trained
+from capsule.manifest.kinds import Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.numbers import CONSTANT, check_names, read_augmentation, require_count
 from capsule.manifest.problems import Problems, instead, quote
+from capsule.manifest.trained import Trained
 from capsule.schema import pointer
 
 Raw = Mapping[str, Any]
 Lacking = Mapping[str, frozenset[str]]
 _DTYPES = ("float32", "tf32", training.MIXED)
 _OWN = ("batch", "epochs", "accumulate", "workers")
-
-
-class _Network(NamedTuple):
-    """What is trained.
-
-    Attributes:
-        name: In the catalogue, or the path of the user's file.
-        module: What that file says, None for a network of the catalogue.
-    """
-
-    name: str
-    module: Module | None = None
-
-    @property
-    def quality(self) -> str:
-        """Metric by which it is judged."""
-        return self.module.quality if self.module else training.QUALITY[self.name]
-
-    @property
-    def options(self) -> set[str]:
-        """What a case may vary of it."""
-        if self.module:
-            return set()
-        return {option.name for option in NETWORKS[self.name].options} - {"limit_mib"}
-
-    def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:
-        """Options of a case, each what it may be.
-
-        Raises:
-            ValueError: One is not.
-        """
-        if self.module:
-            return {}
-        complete = NETWORKS[self.name].complete({**sizes, "batch": 1})
-        return {name: complete[name] for name in sizes}
 
 
 def read(
@@ -68,30 +34,23 @@ def read(
         problems: Collects what is wrong.
     """
     dtype = raw.get("dtype", "float32")
-    network = _network(raw, here, files, problems)
+    network = trained.read(raw, here, files, problems)
     if network is None:
         return None
-    for index, name in enumerate(raw["frameworks"]):
-        message = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
-        is_module = network.module is not None
-        chosen = raw["optimizer"]["name"]
-        reason = message
-        if name in FRAMEWORKS:
-            reason = training.refusal(name, chosen, dtype, is_module=is_module) or ""
-        if reason:
-            problems.add(f"{here}/frameworks/{index}", reason)
+    for place, reason in trained.refusals(raw, network, dtype, here):
+        problems.add(place, reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
         problems.add(f"{here}/dtype", message)
     if network.module and "checkpoint_epochs" in raw:
         message = "a module of one's own may draw from generators that no checkpoint keeps"
         problems.add(f"{here}/checkpoint_epochs", f"{message}; leave it out")
-    if raw["optimizer"]["name"] == "lbfgs" and "checkpoint_epochs" in raw:
+    if raw["optimizer"].get("name") == "lbfgs" and "checkpoint_epochs" in raw:
         message = "no checkpoint keeps the history of lbfgs; leave it out"
         problems.add(f"{here}/checkpoint_epochs", message)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
-    check_names(raw, here, problems)
+    check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
     if problems.below(here):
         return None
     settings = _settings_of(raw, cases, network, target, here, problems)
@@ -104,6 +63,7 @@ def read(
         stops=target is not None and target.stop,
         is_module=network.module is not None,
         mixed=dtype == training.MIXED,
+        has_formula=network.has_formula,
     )
     lacking = {
         name: frozenset(
@@ -125,6 +85,7 @@ def restate(
     metrics: tuple[Metric, ...],
     lacking: Lacking,
     module: Raw | None,
+    optimizer: Raw | None,
     planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
@@ -139,21 +100,13 @@ def restate(
         cases: As the plan has them.
         metrics: Likewise.
         lacking: Likewise.
-        module: What it says of a user's file, as `module_to_json` gave it.
+        module: What it says of a user's network, as `trained.to_json` gave it.
+        optimizer: What it says of a user's optimizer, likewise.
         planned: What `to_json` gave for each case, by its name; None where no plan was made yet.
         problems: Collects where the two contradict each other.
     """
-    if (subjects.source(raw) is None) != (module is None):
-        problems.add(f"{here}/network", "the plan has another network")
-        return None
-    network = (
-        _Network(raw["network"])
-        if module is None
-        else _Network(
-            subjects.require_path(raw), Module(quality=module["quality"], choices=module["choices"])
-        )
-    )
-    if module is None and not _check_name(network.name, f"{here}/network", problems):
+    network = trained.restate(raw, module, optimizer, here, problems)
+    if network is None:
         return None
     if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
         problems.add(f"{here}/cases", "the plan has other cases")
@@ -188,7 +141,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         "sizes": dict(settings.sizes),
         "batch": settings.batch,
         "epochs": settings.epochs,
-        "optimizer": {"name": settings.optimizer, **settings.numbers},
+        "optimizer": {_origin(settings.optimizer): settings.optimizer, **settings.numbers},
         "schedule": {
             "name": settings.schedule,
             **settings.schedule_numbers,
@@ -204,9 +157,9 @@ def to_json(settings: Settings) -> dict[str, Any]:
     }
 
 
-def module_to_json(module: Module) -> dict[str, Any]:
-    """As a plan keeps it."""
-    return {"quality": module.quality, "choices": module.choices}
+def _origin(optimizer: str) -> str:
+    """The field that names an optimizer: no name in the catalogue ends as a file's does."""
+    return "name" if optimizer in training.OPTIMIZERS else "file"
 
 
 def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
@@ -217,7 +170,7 @@ def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
 
 def _benchmark(
     raw: Raw,
-    network: _Network,
+    network: Trained,
     cases: tuple[Case, ...],
     settings: Mapping[str, Settings],
     metrics: tuple[Metric, ...],
@@ -231,6 +184,7 @@ def _benchmark(
             dtype=raw.get("dtype", "float32"),
             settings=settings,
             module=network.module,
+            own_optimizer=network.optimizer,
         ),
         cases=cases,
         frameworks=tuple(raw["frameworks"]),
@@ -255,32 +209,7 @@ def _metric(facts: MetricFacts) -> Metric:
     )
 
 
-def _network(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> _Network | None:
-    """What an entry trains, or None after noting what is wrong with it."""
-    file = subjects.source(raw)
-    if file is None:
-        if "inputs" in raw:
-            problems.add(f"{here}/inputs", "inputs go with a file, and this network has none")
-        named = _check_name(raw["network"], f"{here}/network", problems)
-        return _Network(raw["network"]) if named else None
-    form, path = file
-    if not subjects.check_path(raw, here, problems):
-        return None
-    where = f"{here}/network/{form}"
-    facts = subjects.run_reader(lambda: subjects.read_module(path, files), path, where, problems)
-    if facts is None:
-        return None
-    return _Network(path, Module(quality=facts.quality, choices=facts.choices))
-
-
-def _check_name(name: str, here: str, problems: Problems) -> bool:
-    if name not in NETWORKS:
-        message = f"unknown network {quote(name)}; {instead(name, NETWORKS)}"
-        problems.add(here, message)
-    return not problems.below(here)
-
-
-def _target(raw: Raw | None, network: _Network, here: str, problems: Problems) -> Target | None:
+def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) -> Target | None:
     if raw is None:
         return None
     quality = network.quality
@@ -298,11 +227,11 @@ def _better(quality: str) -> str:
 
 
 def _all_settings(
-    raw: Raw, network: _Network, cases: Sequence[Case], here: str, problems: Problems
+    raw: Raw, network: Trained, cases: Sequence[Case], here: str, problems: Problems
 ) -> dict[str, Settings]:
     """How each case trains, by its name; not all of them where something is wrong."""
     target = _target(raw.get("target"), network, f"{here}/target", problems)
-    check_names(raw, here, problems)
+    check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
     if problems.below(here):
         return {}
     return _settings_of(raw, cases, network, target, here, problems)
@@ -311,7 +240,7 @@ def _all_settings(
 def _settings_of(
     raw: Raw,
     cases: Sequence[Case],
-    network: _Network,
+    network: Trained,
     target: Target | None,
     here: str,
     problems: Problems,
@@ -327,11 +256,11 @@ def _settings_of(
 
 
 def _settings(
-    raw: Raw, case: Case, network: _Network, target: Target | None, here: str, problems: Problems
+    raw: Raw, case: Case, network: Trained, target: Target | None, here: str, problems: Problems
 ) -> Settings | None:
     """What one case trains with: the entry's fields, and what the case says instead."""
     optimizer, schedule = raw["optimizer"], raw.get("schedule", CONSTANT)
-    numbers = training.OPTIMIZERS[optimizer["name"]]
+    numbers = network.numbers(raw)
     schedule_numbers = training.SCHEDULES[schedule["name"]]
     options = network.options
     known = (*_OWN, *sorted(options), *(one.name for one in (*numbers, *schedule_numbers)))
@@ -366,7 +295,7 @@ def _settings(
             sizes=network.check(sizes),
             batch=batch,
             epochs=int(whole["epochs"]),
-            optimizer=optimizer["name"],
+            optimizer=network.optimizer.path if network.optimizer else optimizer["name"],
             numbers=training.complete(numbers, {**optimizer, **case.parameters}),
             schedule=schedule["name"],
             schedule_numbers=training.complete(schedule_numbers, {**schedule, **case.parameters}),

@@ -138,7 +138,7 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for field in ("cwd", "stdin"):
             if isinstance(entry.get(field), str):
                 yield f"{here}/{field}", entry[field]
-        for subject in ("operator", "network"):
+        for subject in ("operator", "network", "optimizer"):
             named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():
                 if form in ENDINGS and isinstance(path, str):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from capsule.levels import catalog
-from capsule.levels.catalog import modules, users
+from capsule.levels.catalog import modules, optimizers, users
 from capsule.manifest import syntax
 from capsule.manifest.problems import Problems, instead, quote
 
@@ -95,7 +95,19 @@ def check_path(raw: Raw, here: str, problems: Problems) -> bool:
     if file is None:
         return True
     form, path = file
-    where = f"{here}/{kind(raw)}/{form}"
+    return check_input(path, form, f"{here}/{kind(raw)}/{form}", raw, problems)
+
+
+def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) -> bool:
+    """Note where a user's file is no input of its entry, or ends otherwise; whether all is well.
+
+    Args:
+        path: Of the file.
+        form: What it is, a key of `ENDINGS`.
+        where: JSON pointer of what names it.
+        raw: The entry.
+        problems: Collects what is found.
+    """
     if not path.endswith(ENDINGS[form]):
         problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
     if not any(path == name or path.startswith(f"{name}/") for name in raw.get("inputs", ())):
@@ -130,6 +142,31 @@ def read_module(path: str, files: Files) -> modules.Module:
         return modules.read(values["inputs"], values["quality"])
     except ValueError as error:
         raise _at_line(error, definitions) from None
+
+
+def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.Optimizer:
+    """What a user's file says of its optimizer.
+
+    Args:
+        path: Of the file.
+        files: Where it is read from.
+        taken: What cases vary besides, under these names.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It lacks something, with its line.
+    """
+    definitions = syntax.definitions(files(path), ("numbers", "slots"))
+    _require(optimizers.NEEDED, definitions)
+    values = definitions.values
+    try:
+        facts = optimizers.read(values["numbers"], values.get("slots", 0), definitions.lines)
+        for number in facts.numbers:
+            if number.name in taken:
+                raise ValueError(f"numbers has {number.name}, an option of the network; rename it")
+    except ValueError as error:
+        raise _at_line(error, definitions) from None
+    return facts
 
 
 def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:

@@ -257,8 +257,10 @@ def _describe(benchmark: Benchmark) -> str:
             kind = "operator"
         case Network(name=name, source=source):
             kind = "network"
-        case Recipe(name=name, source=source):
+        case Recipe(name=name, source=source, own_optimizer=optimizer):
             kind = "training of the network"
+            if optimizer:
+                name = f"{name} by the author's optimizer {optimizer.path}"
     whose = "the author's " if source else ""
     return f"{whose}{kind} {name}{network}"
 

@@ -27,6 +27,8 @@ class FrameworkFacts:
         reevaluates: Whether a step of a training may take the loss and its gradients repeatedly.
         user_operators: How it runs an operator of a user's file: by the `function` of its name that
             the file defines; where there is none by the `formula`; None for not at all.
+        user_optimizers: How it trains by an optimizer of a user's file: by the `function` that
+            makes one, or by the `formula` where the file defines it; None for not at all.
         lacks: Operators that it does not have; networks do not go by this.
         inexact: For a dtype, operators that it has no kernel for, or one that does not keep the
             dtype's precision; networks too.
@@ -49,6 +51,7 @@ class FrameworkFacts:
     mixes: bool = False
     reevaluates: bool = False
     user_operators: Literal["function", "formula"] | None = None
+    user_optimizers: Literal["function", "formula"] | None = None
     lacks: tuple[str, ...] = ()
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nondeterministic: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +93,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         build=_TORCH_BUILD,
         cuda=("tf32",),
         user_operators="function",
+        user_optimizers="function",
         nondeterministic={
             "max_pool3d": "torch's gradient of max_pool3d on CUDA devices adds in any order, and"
             " it has no other one"
@@ -107,6 +111,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         cuda=("tf32",),
         # one operation alone has nothing to be compiled with
         operators=False,
+        user_optimizers="function",
         nondeterministic={
             "": "its compiler's CUDA kernels are chosen by timing them, so two processes may sum in"
             " two orders"
@@ -119,6 +124,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         dtypes=("float64", "float32"),
         build={"version": "numpy.__version__", "build": "numpy.show_config"},
         user_operators="formula",
+        user_optimizers="formula",
     ),
     "tensorflow": FrameworkFacts(
         package="tensorflow",

@@ -179,6 +179,12 @@ TRAINERS = tuple(
 """Frameworks that train."""
 
 
+BY_FORMULA = ("trajectory_error", "exact_trajectory_error")
+"""Metrics that are there where an optimizer has a formula."""
+
+BY_FORMULA_OF_MODULES = ("update_error",)
+"""Likewise of a user's module."""
+
 _CHECKS = (
     MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
     MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
@@ -290,7 +296,13 @@ def choices(network: str, sizes: Mapping[str, int]) -> int:
 
 
 def metrics(
-    name: str, *, has_target: bool, stops: bool, is_module: bool = False, mixed: bool = False
+    name: str,
+    *,
+    has_target: bool,
+    stops: bool,
+    is_module: bool = False,
+    mixed: bool = False,
+    has_formula: bool = True,
 ) -> tuple[MetricFacts, ...]:
     """What a trial of a recipe yields, in every framework that trains.
 
@@ -301,6 +313,7 @@ def metrics(
         is_module: Whether it is a user's module, of which there is no reference.
         mixed: Whether it trains in `MIXED`, where a framework chooses the types of its operations,
             and so no node has a bound.
+        has_formula: Whether the optimizer has one that its steps are held to.
     """
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
@@ -317,6 +330,8 @@ def metrics(
         MetricFacts("class_counts", "1", "none", "portable", 1.0, "block"),
         MetricFacts("largest_class_share", "1", "none", "portable", 0.0, "trial"),
     )
+    checks = _MODULE_CHECKS if is_module else _CHECKS
+    lacking = () if has_formula else (*BY_FORMULA, *BY_FORMULA_OF_MODULES)
     return (
         MetricFacts("untrained_loss", "1", "none", "portable", 0.0, "trial"),
         MetricFacts("train_loss", "1", "lower", "portable", 0.0, "step"),
@@ -339,7 +354,7 @@ def metrics(
         MetricFacts("training_samples", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("order_fingerprint", "1", "none", "portable", 1.0, "trial"),
         MetricFacts("test_fingerprint", "1", "none", "portable", 1.0, "trial"),
-        *(_MODULE_CHECKS if is_module else _CHECKS),
+        *(one for one in checks if one.name not in lacking),
         *(() if is_module or mixed else _BOUNDED),
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..catalog.training import Numbers
     from ..graphs.graph import Graph
+    from ..optimizers import Chosen
 
 NativeTensor = Any
 """A tensor of a framework's own."""
@@ -195,14 +196,14 @@ class StartTraining(Protocol):
     """See `Networks.trainer`."""
 
     def __call__(
-        self, graph: Graph, values: Mapping[str, NativeTensor], optimizer: str, numbers: Numbers
+        self, graph: Graph, values: Mapping[str, NativeTensor], optimizer: Chosen, numbers: Numbers
     ) -> Trainer:
         """Training from the first step, with copies of the parameters.
 
         Args:
             graph: The network, for the batch of a step or the micro-batches that make it up.
             values: Its parameters by name, made by `from_numpy`.
-            optimizer: Key of `catalog.training.OPTIMIZERS`.
+            optimizer: Key of `catalog.training.OPTIMIZERS`, or a user's.
             numbers: All that it takes; the rate comes with each step.
 
         Raises:
@@ -229,7 +230,7 @@ class StartModule(Protocol):
     """See `Networks.module`."""
 
     def __call__(
-        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+        self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
         """Training from the first step, with initial values that follow from the seed.
 

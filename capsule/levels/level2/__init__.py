@@ -8,7 +8,9 @@ diverges ends there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from math import fsum, isfinite
 from pathlib import Path
 from time import perf_counter
@@ -24,7 +26,7 @@ from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Recipe, Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, modules, nodes, progress, trajectory
+from . import ahead, checks, contract, modules, nodes, progress, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
@@ -54,9 +56,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
     source = Path(trial.source) if trial.source else None
-    chosen = framework.name, recipe.optimizer, dtype
-    if reason := training.refusal(*chosen, is_module=source is not None):
-        raise ValueError(reason)
+    optimizer = contract.choose(trial, recipe, framework.name)
     dtype = "float32" if dtype == training.MIXED else dtype
     graph, quality = modules.describe(source) if source else _find_graph(trial)
     (dataset,), context = trial.datasets, trial.context
@@ -74,6 +74,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         graph=graph,
         evaluation=graph if source else cache(lambda batch: statistics.evaluation(graph(batch))),
         recipe=recipe,
+        optimizer=optimizer,
         dtype=dtype,
         device=context.device,
         mixed=trial.dtype == training.MIXED,
@@ -140,12 +141,15 @@ def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
 
 
 def _identity(trial: Trial, train: Samples, test: Samples) -> str:
-    context = trial.context
+    context, recipe = trial.context, trial.recipe
+    if recipe and recipe.has_own_optimizer:
+        # wherever the file lies
+        recipe = replace(recipe, optimizer=sha256(Path(recipe.optimizer).read_bytes()).hexdigest())
     return repr(
         (
             *(trial.id, context.seed, context.framework, context.determinism, context.device),
             *(context.threads, trial.subject, trial.dtype, sorted(trial.parameters.items())),
-            *(trial.recipe, train.count, test.count),
+            *(recipe, train.count, test.count),
         )
     )
 

@@ -11,15 +11,21 @@ from ..frameworks.base import Trainer
 from ..graphs import passes, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
-from . import modules, nodes, trajectory
+from ..optimizers import has_formula
+from . import contract, modules, nodes, trajectory
 from .prepared import Prepared
 
 
 def hold_to_formulas(trial: Prepared, source: Path) -> None:
     """The first steps of a module in float64 beside the optimizer's formulas."""
     batches, rates = _take_first(trial, trial.recipe.batch)
+    if not isinstance(trial.optimizer, str):
+        contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
+    if not has_formula(trial.optimizer):
+        return
     placed = [trial.place(inputs, training.EXACT) for inputs in batches]
-    errors = modules.follow(trial.framework, source, placed, rates, trial.recipe, trial.seed)
+    how = trial.optimizer, trial.recipe.numbers, trial.seed
+    errors = modules.follow(trial.framework, source, placed, rates, *how)
     for step, error in enumerate(errors, 1):
         trial.report.point("update_error", step, error)
 
@@ -41,35 +47,40 @@ def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
     """The first steps, and an evaluation after them, beside those of the reference.
 
     The reference takes as a whole what the framework takes in parts, but for statistics of batches,
-    which are those of each part.
+    which are those of each part. Of an optimizer without a formula no step is right or wrong, and
+    the evaluation is held to one with the parameters that these steps come to.
     """
-    graph, batch, recipe = trial.graph(part), part * parts, trial.recipe
+    graph, batch, due = trial.graph(part), part * parts, None
     whole, record = graph if find(graph) else trial.graph(batch), nodes.Record(trial.dtype)
     batches, rates = _take_first(trial, batch)
-    due = trajectory.follow(
-        whole, trial.parameters, batches, rates, recipe.optimizer, recipe.numbers, record
-    )
-    for metric, dtype in (
-        ("exact_trajectory_error", training.EXACT),
-        ("trajectory_error", None),
-    ):
+    if not isinstance(trial.optimizer, str):
+        contract.hold(trial, graph, batches, rates)
+    if has_formula(trial.optimizer):
+        how = trial.optimizer, trial.recipe.numbers
+        due = trajectory.follow(whole, trial.parameters, batches, rates, *how, record)
+    else:
+        trajectory.look(whole, trial.parameters, batches[0], record)
+    judged = (("exact_trajectory_error", training.EXACT), ("trajectory_error", None))
+    for metric, dtype in judged if due else judged[:1]:
         with trial.framework.arithmetic(dtype or trial.dtype):
             trainer = trial.start(graph, dtype)
-            for step, (inputs, at, expected) in enumerate(zip(batches, rates, due), 1):
+            for step, (inputs, at) in enumerate(zip(batches, rates)):
                 trainer.step(trial.place(inputs, dtype), at)
                 reached = trial.fetch(trainer.parameters())
-                error = trajectory.distance(
-                    reached, expected.after, trial.parameters, graph.trainable
-                )
-                trial.report.point(metric, step, error)
+                if due:
+                    error = trajectory.distance(
+                        reached, due[step].after, trial.parameters, graph.trainable
+                    )
+                    trial.report.point(metric, step + 1, error)
             if dtype == training.EXACT:
-                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **due[-1].after})
+                after = due[-1].after if due else reached
+                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **after})
     if trial.mixed:
         # which operations run in which type is the framework's choice, and has no bound here
         return
     with trial.framework.arithmetic(trial.dtype):
         first = next(passes.split(whole, batches[0]))
-        _hold_nodes(trial, whole, first, record, [one.gradients for one in due], rates)
+        _hold_nodes(trial, whole, first, record, [one.gradients for one in due or ()], rates)
 
 
 def _hold_nodes(
@@ -83,8 +94,9 @@ def _hold_nodes(
     """The first step node by node, and the optimizer alone."""
     recipe, framework = trial.recipe, trial.framework
     held = [nodes.hold_nodes(framework, graph, inputs, record)]
-    # L-BFGS divides by small differences of gradients: rounding has no bound there
-    if recipe.optimizer != "lbfgs":
+    # L-BFGS divides by small differences of gradients, and a user's formula may do what it likes:
+    # rounding has no bound there
+    if isinstance(trial.optimizer, str) and trial.optimizer != "lbfgs":
         held.append(
             nodes.hold_optimizer(
                 framework,
@@ -92,7 +104,7 @@ def _hold_nodes(
                 trial.parameters,
                 gradients,
                 rates,
-                recipe.optimizer,
+                trial.optimizer,
                 recipe.numbers,
                 trial.dtype,
             )

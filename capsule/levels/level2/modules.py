@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..catalog import modules, training
+from ..catalog.training import Numbers
 from ..data import samplers
 from ..frameworks import Framework
 from ..frameworks.base import ModuleTrainer, require
 from ..graphs.graph import Graph, Input
-from ..job import Recipe
-from ..optimizers import Optimizer
+from ..optimizers import Chosen, Optimizer
 from ..sources import import_file
 from . import trajectory
 
@@ -46,7 +46,12 @@ def describe(source: Path) -> tuple[Callable[[int], Graph], str]:
 
 
 def start(
-    framework: Framework, source: Path, dtype: str, seed: int, recipe: Recipe
+    framework: Framework,
+    source: Path,
+    dtype: str,
+    seed: int,
+    optimizer: Chosen,
+    numbers: Numbers,
 ) -> ModuleTrainer:
     """A training of a module that has taken no step.
 
@@ -59,7 +64,7 @@ def start(
     networks = require(framework.networks, framework.name, "run networks")
     begin = require(networks.module, framework.name, "train a torch.nn.Module")
     like = framework.from_numpy(numpy.zeros(1, "float32"), dtype)
-    return begin(source, seed, like, recipe.optimizer, recipe.numbers)
+    return begin(source, seed, like, optimizer, numbers)
 
 
 def fingerprint(parameters: Mapping[str, Any]) -> int:
@@ -75,7 +80,8 @@ def follow(
     source: Path,
     batches: Sequence[Mapping[str, Any]],
     rates: Sequence[float],
-    recipe: Recipe,
+    chosen: Chosen,
+    numbers: Numbers,
     seed: int,
 ) -> Iterator[float]:
     """After each step the distance of the parameters from the loop's; see `trajectory.distance`.
@@ -85,14 +91,15 @@ def follow(
         source: Its file.
         batches: What each step is given, on the device and in float64.
         rates: The learning rate of each.
-        recipe: Says the optimizer.
+        chosen: Key of `catalog.training.OPTIMIZERS`, or a user's that has a formula.
+        numbers: All that it takes.
         seed: Of the initial values, and of what the module draws in each step.
     """
     import numpy
 
-    optimizer = Optimizer(recipe.optimizer, recipe.numbers)
+    optimizer, how = Optimizer(chosen, numbers), (training.EXACT, seed, chosen, numbers)
     with framework.arithmetic(training.EXACT):
-        trainer, loop = (start(framework, source, training.EXACT, seed, recipe) for _ in range(2))
+        trainer, loop = (start(framework, source, *how) for _ in range(2))
         present = before = _copy(framework, trainer.parameters())
         for inputs, rate in zip(batches, rates):
             # so that both draw the same

@@ -14,6 +14,7 @@ from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
 from ..graphs.graph import Graph
 from ..job import Recipe
+from ..optimizers import Chosen
 from ..report import Report
 from . import modules
 from .samples import Samples
@@ -27,6 +28,7 @@ class Prepared:
         graph: Builds the network for a batch, once.
         evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
+        optimizer: That of the recipe, a user's file imported.
         mixed: Whether it trains in `training.MIXED`; `dtype` is that of the parameters then.
         order: Gives the numbers of the samples in the order of an epoch, from 0.
         quality: Name of the metric.
@@ -43,6 +45,7 @@ class Prepared:
     graph: Callable[[int], Graph]
     evaluation: Callable[[int], Graph]
     recipe: Recipe
+    optimizer: Chosen
     dtype: str
     device: str
     mixed: bool
@@ -68,15 +71,15 @@ class Prepared:
     def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
         """A training that has taken no step, in the trial's dtype or another."""
         if self.source is not None:
-            how = self.source, dtype or self.dtype, self.seed, self.recipe
-            return modules.start(self.framework, *how)
+            how = self.source, dtype or self.dtype, self.seed
+            return modules.start(self.framework, *how, self.optimizer, self.recipe.numbers)
         networks = require(self.framework.networks, self.framework.name, "run networks")
         trainer = require(networks.trainer, self.framework.name, "train")
         if self.mixed and dtype is None:
             what = f"train in {training.MIXED}"
             trainer = require(networks.mixed_trainer, self.framework.name, what)
         return trainer(
-            graph, self.place(self.parameters, dtype), self.recipe.optimizer, self.recipe.numbers
+            graph, self.place(self.parameters, dtype), self.optimizer, self.recipe.numbers
         )
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:

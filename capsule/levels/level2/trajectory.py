@@ -9,7 +9,7 @@ from typing import Any
 from ..catalog.training import Numbers
 from ..graphs import passes, reference, statistics
 from ..graphs.graph import Graph
-from ..optimizers import start
+from ..optimizers import Chosen, start
 
 MOST_SAMPLES = 4
 """Of a step that is held to the reference, so that a large batch can be afforded."""
@@ -33,7 +33,7 @@ def follow(
     parameters: Mapping[str, Any],
     batches: Sequence[Mapping[str, Any]],
     rates: Sequence[float],
-    optimizer: str,
+    optimizer: Chosen,
     numbers: Numbers,
     first: reference.Step = reference.exactly,
 ) -> list[Followed]:
@@ -44,7 +44,7 @@ def follow(
         parameters: Before the first step, numpy arrays by name.
         batches: The inputs of each step.
         rates: The learning rate of each.
-        optimizer: Key of `catalog.training.OPTIMIZERS`.
+        optimizer: Key of `catalog.training.OPTIMIZERS`, or a user's that has a formula.
         numbers: All that it takes.
         first: How the first micro-batch of the first step is computed.
     """
@@ -72,6 +72,20 @@ def follow(
         after = {name: present[name] for name in (*graph.trainable, *moving)}
         steps.append(Followed(looks[0], after))
     return steps
+
+
+def look(
+    graph: Graph, parameters: Mapping[str, Any], batch: Mapping[str, Any], first: reference.Step
+) -> None:
+    """The first step of `follow` alone, which moves nothing.
+
+    Args:
+        graph: See `follow`.
+        parameters: Likewise.
+        batch: The inputs.
+        first: How the first micro-batch is computed.
+    """
+    passes.differentiate(graph, statistics.find(graph), _widen(parameters), _widen(batch), first)
 
 
 def evaluate(

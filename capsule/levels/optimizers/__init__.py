@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 from ..catalog.training import Numbers
 from .lbfgs import Differentiate, Lbfgs
+from .user import UserOptimizer
 
 State = tuple[Any, ...]
 """What an optimizer keeps of one parameter: arrays of its shape, zeros before the first step."""
+
+Chosen = Union[str, UserOptimizer]
+"""An optimizer of the catalogue by its name, or a user's."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Step:
         sqrt: Of an array.
         total: The sum of an array's elements.
         where: Of a condition and two numbers, the first where it holds, else the second.
-        squares: The sum of the squares of all gradients' elements; 0 but for formulas in `GLOBAL`.
+        squares: The sum of the squares of all gradients' elements; 0 but for formulas in `GLOBAL`,
+            and users'.
     """
 
     numbers: Numbers
@@ -40,18 +45,25 @@ class Step:
     squares: Any = 0.0
 
 
+Formula = Callable[[Step, State, Any, Any], tuple[Any, State]]
+"""See `FORMULAS`."""
+
+
 class Optimizer:
     """One optimizer with its state, over numpy arrays by name."""
 
-    def __init__(self, name: str, numbers: Numbers) -> None:
+    def __init__(self, name: Chosen, numbers: Numbers) -> None:
         """With no step taken yet.
 
         Args:
-            name: Key of `catalog.training.OPTIMIZERS`.
+            name: Key of `catalog.training.OPTIMIZERS`, or a user's.
             numbers: All that it takes.
+
+        Raises:
+            ValueError: It is a user's that has no formula.
         """
         self._name = name
-        self._formula = FORMULAS[name]
+        self._formula = _find_formula(name)
         self._slots = slots(name, numbers)
         self._numbers = numbers
         self._number = 0
@@ -107,25 +119,35 @@ class Optimizer:
         }
 
 
-def start(name: str, numbers: Numbers) -> Optimizer | Lbfgs:
-    """An optimizer that has taken no step.
-
-    Args:
-        name: Key of `catalog.training.OPTIMIZERS`.
-        numbers: All that it takes.
-    """
+def start(name: Chosen, numbers: Numbers) -> Optimizer | Lbfgs:
+    """An optimizer that has taken no step; see `Optimizer`."""
     return Lbfgs(numbers) if name == "lbfgs" else Optimizer(name, numbers)
 
 
-def gather(name: str, step: Step, gradients: Mapping[Any, Any]) -> Step:
+def has_formula(name: Chosen) -> bool:
+    """Whether it is known what a right step is."""
+    return isinstance(name, str) or name.formula is not None
+
+
+def _find_formula(name: Chosen) -> Formula:
+    if isinstance(name, str):
+        return FORMULAS[name]
+    if name.formula is None:
+        raise ValueError(f"{name.name} defines no formula, by which numpy would train")
+    return name.formula
+
+
+def gather(name: Chosen, step: Step, gradients: Mapping[Any, Any]) -> Step:
     """A step that knows of all gradients what its formula has to."""
-    if name not in GLOBAL:
+    if isinstance(name, str) and name not in GLOBAL:
         return step
     return replace(step, squares=sum(step.total(one * one) for one in gradients.values()))
 
 
-def slots(name: str, numbers: Numbers) -> int:
+def slots(name: Chosen, numbers: Numbers) -> int:
     """How many arrays the state of a parameter has."""
+    if isinstance(name, UserOptimizer):
+        return name.facts.slots
     momentum = int(bool(numbers.get("momentum")))
     return {"sgd": momentum, "adagrad": 1, "rmsprop": 1 + momentum}.get(name, 2)
 
@@ -253,7 +275,7 @@ def _add_decay(step: Step, parameter: Any, gradient: Any) -> Any:
     return gradient + step.numbers["weight_decay"] * parameter
 
 
-FORMULAS: dict[str, Callable[[Step, State, Any, Any], tuple[Any, State]]] = {
+FORMULAS: dict[str, Formula] = {
     "sgd": _sgd,
     "adam": _adam,
     "adamw": _adamw,

@@ -13,6 +13,8 @@ from ..base import Call, Trainer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...optimizers import Chosen
+
     Values = Mapping[str, NDArray[Any]]
 
 
@@ -47,7 +49,7 @@ class NumpyNetworks:
 
         return run, ()
 
-    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+    def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
         """The formulas of `optimizers`."""
         from .training import NumpyTrainer
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...catalog.training import Numbers
 from ...graphs import passes, reference, statistics
 from ...graphs.graph import Graph
-from ...optimizers import Optimizer, start
+from ...optimizers import Chosen, Optimizer, start
 from ..base import require_shape
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class NumpyTrainer:
     """See `base.StartTraining`; in the arrays' own dtype."""
 
-    def __init__(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> None:
+    def __init__(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> None:
         graph.require_loss()
         self._graph = graph
         self._values: dict[str, NDArray[Any]] = dict(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from ... import catalog
 from ...catalog.training import Numbers
@@ -12,6 +12,9 @@ from ...graphs.graph import Graph, Node
 from ..base import Call, FrameworkError, NativeTensor, Trainer
 from .compiler import Compiler
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from ...optimizers import Chosen
 
 Values = Mapping[str, NativeTensor]
 
@@ -50,7 +53,7 @@ class TensorFlowNetworks:
         loss = graph.require_loss()
         return self._call(graph, graph.training, (loss,), graph.trainable, values)
 
-    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+    def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
         """A step as one function, which XLA compiles where it compiles networks."""
         from .training import TensorFlowTrainer
 

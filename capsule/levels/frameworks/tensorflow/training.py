@@ -15,8 +15,8 @@ import tensorflow
 from ...catalog.training import Numbers
 from ...graphs import passes, statistics
 from ...graphs.graph import Graph
-from ...optimizers import FORMULAS, State, Step, gather, slots
-from ..base import NativeTensor, require_shape
+from ...optimizers import FORMULAS, Chosen, State, Step, gather, slots
+from ..base import FrameworkError, NativeTensor, require_shape
 from .operations import Transposed
 from .plan import Plan
 
@@ -27,8 +27,10 @@ class TensorFlowTrainer:
     """See `base.StartTraining`."""
 
     def __init__(
-        self, graph: Graph, values: Values, optimizer: str, numbers: Numbers, *, compiled: bool
+        self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers, *, compiled: bool
     ) -> None:
+        if not isinstance(optimizer, str):
+            raise FrameworkError("TensorFlow trains by no optimizer of a file")
         self._kept = statistics.find(graph)
         self._constants = {name: values[name] for name in graph.parameters}
         self._leaves = {name: self._constants.pop(name) for name in graph.trainable}

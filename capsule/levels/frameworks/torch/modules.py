@@ -13,10 +13,11 @@ from torch.nn.parameter import is_lazy
 from ...catalog import modules
 from ...catalog.training import Numbers
 from ...graphs.graph import Graph
+from ...optimizers import Chosen
 from ...sources import import_file
 from ..base import NativeTensor
 from .networks import Compile
-from .training import OPTIMIZERS
+from .training import start
 
 Values = Mapping[str, NativeTensor]
 
@@ -34,7 +35,7 @@ class ModuleTrainer:
         source: Path,
         seed: int,
         like: NativeTensor,
-        optimizer: str,
+        optimizer: Chosen,
         numbers: Numbers,
         compiler: Compile | None = None,
     ) -> None:
@@ -51,7 +52,7 @@ class ModuleTrainer:
         self._like = like
         self._leaves = dict(self._network.named_parameters())
         self._forward = compiler(self._network) if compiler else self._network
-        self._optimizer = OPTIMIZERS[optimizer](self._leaves_to_train().values(), numbers)
+        self._optimizer = start(optimizer, self._leaves_to_train().values(), numbers)
         self._trains = True
         self._network.train()
 

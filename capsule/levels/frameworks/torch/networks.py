@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch import fx
@@ -16,6 +16,9 @@ from ...graphs.statistics import SHARE, Kept
 from ...operators.normalization import EPSILON
 from ..base import Call, FrameworkError, ModuleTrainer, NativeTensor, Trainer
 from . import operators
+
+if TYPE_CHECKING:
+    from ...optimizers import Chosen
 
 Sizes = Mapping[str, Any]
 Values = Mapping[str, NativeTensor]
@@ -37,14 +40,14 @@ class TorchNetworks:
         """See `make_training`."""
         return make_training(graph, values)
 
-    def trainer(self, graph: Graph, values: Values, optimizer: str, numbers: Numbers) -> Trainer:
+    def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
         """The optimizers of torch."""
         from .training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers)
 
     def mixed_trainer(
-        self, graph: Graph, values: Values, optimizer: str, numbers: Numbers
+        self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers
     ) -> Trainer:
         """The same with `torch.autocast` around each forward pass."""
         from .training import TorchTrainer
@@ -52,7 +55,7 @@ class TorchNetworks:
         return TorchTrainer(graph, values, optimizer, numbers, mixed=True)
 
     def module(
-        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+        self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
         """The module as its file makes it."""
         from . import modules

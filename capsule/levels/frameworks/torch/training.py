@@ -11,11 +11,15 @@ import torch
 from ...catalog.training import Numbers
 from ...graphs import passes, statistics
 from ...graphs.graph import Graph
-from ...optimizers import FORMULAS, Step, gather, slots
+from ...optimizers import FORMULAS, Chosen, Step, gather, slots
 from ..base import NativeTensor, require_shape
 from .networks import Compile, trace
+from .user import UserTorchOptimizer
 
 Values = Mapping[str, NativeTensor]
+
+_KEPT = "optimizer/"
+"""What names of a state begin with that are the optimizer's."""
 
 
 class TorchTrainer:
@@ -25,7 +29,7 @@ class TorchTrainer:
         self,
         graph: Graph,
         values: Values,
-        optimizer: str,
+        optimizer: Chosen,
         numbers: Numbers,
         compiler: Compile | None = None,
         *,
@@ -42,7 +46,7 @@ class TorchTrainer:
         self._values = {**values, **self._leaves, **self._statistics}
         forward, self._taken = trace(graph, graph.training, (graph.require_loss(),), kept)
         self._forward = compiler(forward) if compiler else forward
-        self._optimizer = OPTIMIZERS[optimizer](self._leaves.values(), numbers)
+        self._optimizer = start(optimizer, self._leaves.values(), numbers)
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
 
@@ -83,28 +87,54 @@ class TorchTrainer:
 
     def state(self) -> dict[str, NativeTensor]:
         """The parameters, and what the optimizer's own `state_dict` has of each."""
+        return {
+            **{f"parameter/{name}": one for name, one in self.parameters().items()},
+            **{f"{_KEPT}{name}": one for name, one in self._keep().items()},
+        }
+
+    def _keep(self) -> dict[str, NativeTensor]:
+        if isinstance(self._optimizer, UserTorchOptimizer):
+            return self._optimizer.state()
         names = tuple(self._leaves)
-        kept = {
-            f"optimizer/{names[place]}/{key}": value
+        return {
+            f"{names[place]}/{key}": value
             for place, entry in self._optimizer.state_dict()["state"].items()
             for key, value in entry.items()
             if value is not None
         }
-        return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
     def restore(self, state: Values) -> None:
         """Into the tensors that are there, and by `load_state_dict`."""
-        places = {name: place for place, name in enumerate(self._leaves)}
-        kept: dict[int, dict[str, NativeTensor]] = {}
-        for name, tensor in state.items():
-            if name.startswith("optimizer/"):
-                owner, _, key = name[len("optimizer/") :].rpartition("/")
-                kept.setdefault(places[owner], {})[key] = tensor
         with torch.no_grad():
             for name, one in self.parameters().items():
                 require_shape(name, state[f"parameter/{name}"].shape, one.shape)
                 one.copy_(state[f"parameter/{name}"])
+        own = {name[len(_KEPT) :]: one for name, one in state.items() if name.startswith(_KEPT)}
+        if isinstance(self._optimizer, UserTorchOptimizer):
+            self._optimizer.restore(own)
+            return
+        places = {name: place for place, name in enumerate(self._leaves)}
+        kept: dict[int, dict[str, NativeTensor]] = {}
+        for name, tensor in own.items():
+            owner, _, key = name.rpartition("/")
+            kept.setdefault(places[owner], {})[key] = tensor
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": kept})
+
+
+def start(optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers) -> Any:
+    """An optimizer that has taken no step.
+
+    Args:
+        optimizer: Key of `OPTIMIZERS`, or a user's.
+        leaves: What it moves.
+        numbers: All that it takes.
+
+    Raises:
+        ValueError: See `UserTorchOptimizer`.
+    """
+    if isinstance(optimizer, str):
+        return OPTIMIZERS[optimizer](leaves, numbers)
+    return UserTorchOptimizer(optimizer, tuple(leaves), numbers)
 
 
 def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._inductor import config
@@ -18,6 +18,9 @@ from .. import settings
 from .. import torch as eager
 from ..base import Call, ModuleTrainer, NativeTensor, Trainer
 from ..torch import networks
+
+if TYPE_CHECKING:
+    from ...optimizers import Chosen
 
 
 class TorchCompile(eager.Torch):
@@ -61,7 +64,7 @@ class CompiledNetworks:
         self,
         graph: Graph,
         values: Mapping[str, NativeTensor],
-        optimizer: str,
+        optimizer: Chosen,
         numbers: Numbers,
     ) -> Trainer:
         """The optimizers of torch, and a forward pass that the first step compiles."""
@@ -73,7 +76,7 @@ class CompiledNetworks:
         self,
         graph: Graph,
         values: Mapping[str, NativeTensor],
-        optimizer: str,
+        optimizer: Chosen,
         numbers: Numbers,
     ) -> Trainer:
         """The same with `torch.autocast` around each forward pass, which the compiler sees."""
@@ -82,7 +85,7 @@ class CompiledNetworks:
         return TorchTrainer(graph, values, optimizer, numbers, _compile, mixed=True)
 
     def module(
-        self, source: Path, seed: int, like: NativeTensor, optimizer: str, numbers: Numbers
+        self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
         """The module, compiled for the steps; what torch cannot compile of it runs as it is."""
         from ..torch import modules

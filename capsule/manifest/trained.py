@@ -1,0 +1,195 @@
+"""What an entry of Level 2 trains, and by what: of the catalogue, or of users' files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from capsule.levels.catalog import FRAMEWORKS, NETWORKS, optimizers, training
+from capsule.manifest import subjects
+from capsule.manifest.kinds import Module, OwnOptimizer
+from capsule.manifest.problems import Problems, instead, quote
+
+Raw = Mapping[str, Any]
+
+
+class Trained(NamedTuple):
+    """What is trained.
+
+    Attributes:
+        name: Of the network in the catalogue, or the path of the user's file.
+        module: What that file says, None for a network of the catalogue.
+        optimizer: What the user's file says, None for an optimizer of the catalogue.
+    """
+
+    name: str
+    module: Module | None = None
+    optimizer: OwnOptimizer | None = None
+
+    @property
+    def quality(self) -> str:
+        """Metric by which it is judged."""
+        return self.module.quality if self.module else training.QUALITY[self.name]
+
+    @property
+    def options(self) -> set[str]:
+        """What a case may vary of the network."""
+        return set() if self.module else _options(self.name)
+
+    def numbers(self, raw: Raw) -> tuple[training.Number, ...]:
+        """What the optimizer takes of an entry that names one that there is."""
+        if self.optimizer is None:
+            return training.OPTIMIZERS[raw["optimizer"]["name"]]
+        return _facts(self.optimizer).numbers
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether its optimizer has one that its steps are held to."""
+        return self.optimizer is None or self.optimizer.has_formula
+
+    def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:
+        """Options of a case, each what it may be.
+
+        Raises:
+            ValueError: One is not.
+        """
+        if self.module:
+            return {}
+        complete = NETWORKS[self.name].complete({**sizes, "batch": 1})
+        return {name: complete[name] for name in sizes}
+
+
+def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trained | None:
+    """What an entry trains, or None after noting what is wrong with it.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        files: Where a user's file is read from.
+        problems: Collects what is wrong.
+    """
+    file = subjects.source(raw)
+    if file is None:
+        if "inputs" in raw and "file" not in raw["optimizer"]:
+            problems.add(f"{here}/inputs", "inputs go with a file, and this network has none")
+        named = check_name(raw["network"], f"{here}/network", problems)
+        network = Trained(raw["network"]) if named else None
+    else:
+        network = _of_module(raw, file, here, files, problems)
+    if "file" not in raw["optimizer"] or network is None:
+        return network
+    optimizer = _optimizer(raw, network, here, files, problems)
+    return None if optimizer is None else network._replace(optimizer=optimizer)
+
+
+def restate(
+    raw: Raw, module: Raw | None, optimizer: Raw | None, here: str, problems: Problems
+) -> Trained | None:
+    """As `read`, for what a plan says of users' files.
+
+    Args:
+        raw: The entry.
+        module: As `to_json` gave it.
+        optimizer: Likewise.
+        here: Its JSON pointer.
+        problems: Collects where the two contradict each other.
+    """
+    if (subjects.source(raw) is None) != (module is None):
+        problems.add(f"{here}/network", "the plan has another network")
+    if ("file" in raw["optimizer"]) != (optimizer is not None):
+        problems.add(f"{here}/optimizer", "the plan has another optimizer")
+    if problems.below(here):
+        return None
+    own = None
+    if optimizer is not None:
+        own = OwnOptimizer(raw["optimizer"]["file"], optimizer["numbers"], optimizer["formula"])
+        try:
+            _facts(own)
+        except ValueError as error:
+            problems.add(f"{here}/optimizer", f"the plan's {error}")
+            return None
+    if module is not None:
+        made = Module(quality=module["quality"], choices=module["choices"])
+        return Trained(subjects.require_path(raw), made, own)
+    named = check_name(raw["network"], f"{here}/network", problems)
+    return Trained(raw["network"], optimizer=own) if named else None
+
+
+def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, Any]:
+    """What a plan keeps of users' files."""
+    return {
+        **({"module": {"quality": module.quality, "choices": module.choices}} if module else {}),
+        **(
+            {"optimizer": {"numbers": dict(optimizer.numbers), "formula": optimizer.has_formula}}
+            if optimizer
+            else {}
+        ),
+    }
+
+
+def refusals(raw: Raw, trained: Trained, dtype: str, here: str) -> Iterator[tuple[str, str]]:
+    """JSON pointers of frameworks that cannot train so, and why.
+
+    Args:
+        raw: The entry.
+        trained: What it trains.
+        dtype: Its element type.
+        here: Its JSON pointer.
+    """
+    own = trained.optimizer
+    chosen = own.path if own else raw["optimizer"]["name"]
+    for index, name in enumerate(raw["frameworks"]):
+        reason: str | None = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
+        if name in FRAMEWORKS:
+            is_module = trained.module is not None
+            reason = training.refusal(name, chosen, dtype, is_module=is_module)
+            if own and reason is None:
+                reason = optimizers.refusal(name, _facts(own))
+        if reason:
+            yield f"{here}/frameworks/{index}", reason
+
+
+def check_name(name: str, here: str, problems: Problems) -> bool:
+    """Note a network that is not in the catalogue; whether all is well."""
+    if name not in NETWORKS:
+        message = f"unknown network {quote(name)}; {instead(name, NETWORKS)}"
+        problems.add(here, message)
+    return not problems.below(here)
+
+
+def _of_module(
+    raw: Raw, file: tuple[str, str], here: str, files: subjects.Files, problems: Problems
+) -> Trained | None:
+    form, path = file
+    if not subjects.check_path(raw, here, problems):
+        return None
+    where = f"{here}/network/{form}"
+    facts = subjects.run_reader(lambda: subjects.read_module(path, files), path, where, problems)
+    if facts is None:
+        return None
+    return Trained(path, Module(quality=facts.quality, choices=facts.choices))
+
+
+def _optimizer(
+    raw: Raw, network: Trained, here: str, files: subjects.Files, problems: Problems
+) -> OwnOptimizer | None:
+    path, where = raw["optimizer"]["file"], f"{here}/optimizer/file"
+    if not subjects.check_input(path, "file", where, raw, problems):
+        return None
+    taken = network.options
+    facts = subjects.run_reader(
+        lambda: subjects.read_optimizer(path, files, taken), path, where, problems
+    )
+    if facts is None:
+        return None
+    _, *numbers = facts.numbers
+    defaults = {number.name: number.default or 0 for number in numbers}
+    return OwnOptimizer(path, defaults, facts.has_formula)
+
+
+def _facts(own: OwnOptimizer) -> optimizers.Optimizer:
+    return optimizers.read(dict(own.numbers), 0, ("formula",) if own.has_formula else ())
+
+
+def _options(network: str) -> set[str]:
+    return {option.name for option in NETWORKS[network].options} - {"limit_mib"}
