@@ -19,6 +19,7 @@ from capsule.manifest import (
     Metric,
     Network,
     Operator,
+    Reading,
     Recipe,
     Subject,
 )
@@ -181,11 +182,11 @@ def first(plan: Plan, runs: int) -> Plan:
 
     Trials and groups keep their ids, so what ran for one look counts for the next.
     """
-    fresh = list(dict.fromkeys(t.seed for g in plan.groups for t in g.trials if _is_fresh(t)))
+    fresh = list(dict.fromkeys(group.seed for group in plan.groups if is_fresh(group)))
     kept = set(fresh[:runs])
     return _with_groups(
         plan,
-        [group for group in plan.groups if not _is_fresh(group.trials[0]) or group.seed in kept],
+        [group for group in plan.groups if not is_fresh(group) or group.seed in kept],
     )
 
 
@@ -222,7 +223,7 @@ def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
     for group in plan.groups:
         for trial in group.trials:
             known.add(trial.id)
-            if _is_fresh(trial):
+            if is_fresh(group):
                 models.setdefault(trial.id.rpartition("/")[0], (group, trial))
     controls: dict[str, Group] = {}
     for trial_id in sorted(set(trial_ids) - known):
@@ -281,10 +282,6 @@ def json_digest(document: Mapping[str, Any]) -> Digest:
     parts = iter(lambda: digest.canonical_json(list(islice(groups, _TOGETHER))), b"[]")
     rest = (b"," + part[1:-1] for part in parts)
     return digest.of_pieces(chain([before, name[:-1], first[1:-1]], rest, [b"]", after]))
-
-
-def _is_fresh(trial: Trial) -> bool:
-    return trial.seed_source == "fresh"
 
 
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
@@ -382,6 +379,8 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         case Command():
             # its words stand in the manifest, once: here they would in every trial
             return planned
+        case Reading(level=level):
+            return {**planned, "level": level}
         case Recipe(name=name, dtype=dtype, level=level, source=source):
             origin = {"source": source} if source else {}
             return {**planned, "level": level, "network": name, **origin, "dtype": dtype}

@@ -293,6 +293,7 @@ def _first_start(
         launcher=resolved.launcher,
         data=resolved.data,
         formats=manifest.formats,
+        generators=manifest.generators,
         threads=resolved.threads,
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,

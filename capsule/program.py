@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from capsule.levels.catalog import FRAMEWORKS
-from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Recipe
+from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Reading, Recipe
 
 _ALWAYS = ("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py")
 # the library of scripts, and what seeds them
 _FOR_COMMANDS = ("library/", "seeding/")
 _FOR_LEVELS = (
-    *("run.py", "job.py", "journal.py", "report.py", "sources.py", "streams.py"),
+    *("run.py", "job.py", "fields.py", "journal.py", "report.py", "sources.py", "streams.py"),
     *("catalog/", "instruments/", "operators/"),
     *("frameworks/__init__.py", "frameworks/base.py", "frameworks/blas.py"),
     "frameworks/settings.py",
@@ -38,7 +38,7 @@ def _needs(benchmark: Benchmark) -> Iterator[str]:
         case Network():
             yield "level1/"
             yield from _FOR_GRAPHS
-        case Recipe():
+        case Recipe() | Reading():
             yield from ("level2/", "optimizers/", "data/")
             yield from _FOR_GRAPHS
     yield from _FOR_LEVELS

@@ -362,6 +362,7 @@ def _session(
         launcher=resolved.launcher,
         data={**resolved.data, **payload.place_datasets(workspace, setup.datasets, resolved.data)},
         formats=plan.manifest.formats,
+        generators=plan.manifest.generators,
         threads=setup.threads,
         device="cuda" if any(resolved.devices) else "cpu",
         devices=resolved.devices,

@@ -148,6 +148,13 @@ ROWS = (
          "archive/test_orders::test_orders_are_made_again_by_the_reader",
          "levels/test_samplers::"
          "test_any_number_of_ranks_takes_the_same_samples_in_the_same_steps")),
+    Row("2", "latency and bandwidth of a dataset", "times its sampler; its paper compares formats",
+        "a generated dataset, written and read in every format that holds it, a file a sample "
+        "against packed, from storage and from memory (counted, not assumed): latency of each "
+        "minibatch, samples and bytes a second; a digest proves that all gave the same samples",
+        ("levels/level2/test_reading::test_every_format_gives_the_same_samples",
+         "levels/level2/test_reading::test_cold_is_read_from_storage_and_warm_from_memory",
+         "archive/test_readings::test_what_does_not_follow_is_damage")),
     Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "SGD, momentum, Nesterov, "
         "Adam, AdamW, AdaGrad, RMSProp, L-BFGS as formulas that are equal to torch's; LAMB as its "
         "paper and as NVIDIA has it, AcceleGrad as its paper has it",

@@ -89,6 +89,10 @@ def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> 
         from capsule.archive import trainings
 
         yield from trainings.faults(record, load)
+    if record.manifest.reads_data:
+        from capsule.archive import readings
+
+        yield from readings.faults(record)
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:

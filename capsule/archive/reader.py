@@ -105,6 +105,10 @@ class Capsule:
             from capsule.archive import trainings
 
             facts.append(trainings.fact(record))
+        if record.manifest.reads_data:
+            from capsule.archive import readings
+
+            facts.append(readings.fact(record))
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:

@@ -8,16 +8,16 @@ from itertools import zip_longest
 from capsule.levels.catalog import training
 from capsule.levels.catalog.schedules import Schedule
 from capsule.levels.data import predictions, samplers
-from capsule.manifest.kinds import Settings
+from capsule.manifest.kinds import Reading, Settings
 
 
 def fingerprint(
-    settings: Settings, count: int, seed: int, epochs: int, kept: Iterable[bytes]
+    settings: Settings | Reading, count: int, seed: int, epochs: int, kept: Iterable[bytes]
 ) -> float:
     """That of the order in which samples were taken.
 
     Args:
-        settings: How it trains.
+        settings: How it trains, or reads.
         count: Samples to train on.
         seed: Of the trial.
         epochs: Of which the order is reported.

@@ -9,7 +9,7 @@ from pathlib import Path
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Command, Network, Operator, Recipe
+from capsule.manifest import Benchmark, Command, Network, Operator, Reading, Recipe
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
@@ -161,6 +161,9 @@ def _values(benchmark: Benchmark) -> int:
     match benchmark.subject:
         case Command():
             calls = 1
+        case Reading(epochs=epochs):
+            # the number of minibatches follows from the data
+            calls = epochs
         case Recipe(settings=settings):
             calls = max(one.epochs for one in settings.values())
         case Operator() | Network() as subject:

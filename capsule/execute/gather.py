@@ -122,6 +122,8 @@ class Gatherer:
         ]
         if plan.manifest.trains:
             settled = _hold_trainings(plan.manifest, settled, samples, logs)
+        if plan.manifest.reads_data:
+            settled = _hold_readings(plan.manifest, settled, samples)
         return Execution(
             attempts=tuple(settled),
             samples=tuple(samples),
@@ -223,6 +225,22 @@ def _hold_trainings(
     faults: dict[tuple[str, int], str] = {}
     for training, fault in trainings.judge(reported, lambda path: [_read(sources[path])]):
         faults.setdefault((training.trial, training.attempt), fault)
+    return _fail(attempts, faults)
+
+
+def _hold_readings(
+    manifest: Manifest, attempts: Sequence[Attempt], samples: Sequence[Samples]
+) -> list[Attempt]:
+    """As `_hold_trainings`, for datasets that were read alone."""
+    from capsule.archive import readings
+
+    faults: dict[tuple[str, int], str] = {}
+    for one, fault in readings.judge(readings.read(manifest, attempts, samples)):
+        faults.setdefault((one.trial, one.attempt), fault)
+    return _fail(attempts, faults)
+
+
+def _fail(attempts: Sequence[Attempt], faults: Mapping[tuple[str, int], str]) -> list[Attempt]:
     return [
         replace(
             one,

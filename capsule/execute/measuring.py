@@ -25,7 +25,7 @@ from capsule.execute.workload import (
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
 from capsule.levels.data import checkpoints, predictions, samplers
-from capsule.manifest import Command, Network, Operator, Recipe, recipes
+from capsule.manifest import Command, Network, Operator, Reading, Recipe, readings, recipes
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount
@@ -55,7 +55,7 @@ class LevelsWorkload:
             "ranks": group.ranks,
             "data": data,
             **_formats(data, setting),
-            "trials": [_trial(trial, inputs) for trial in group.trials],
+            "trials": [_trial(trial, inputs, setting) for trial in group.trials],
         }
         try:
             start.job.write_text(json.dumps(job, indent=1))
@@ -212,17 +212,24 @@ def _formats(data: Mapping[str, str], setting: Setting) -> JsonObject:
     return {"formats": formats} if formats else {}
 
 
-def _trial(trial: Trial, inputs: str) -> dict[str, Json]:
+def _trial(trial: Trial, inputs: str, setting: Setting) -> dict[str, Json]:
     subject = trial.benchmark.subject
     assert not isinstance(subject, Command)
     entry: dict[str, Json] = {
         "id": trial.id,
         "benchmark": trial.benchmark.id,
         "level": subject.level,
-        "dtype": subject.dtype,
         "case": trial.case.name,
         "datasets": list(trial.benchmark.datasets),
     }
+    if isinstance(subject, Reading):
+        generator, parameters = setting.generators[trial.benchmark.datasets[0]]
+        made: JsonObject = {
+            "generator": {"name": generator, "parameters": dict(parameters)},
+            **readings.to_json(subject, trial.case),
+        }
+        return entry | {"dtype": "float32", "parameters": {}, "reading": made}
+    entry["dtype"] = subject.dtype
     if subject.source:
         entry["source"] = f"{inputs}/{subject.source}"
     match subject:

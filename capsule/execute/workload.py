@@ -14,6 +14,7 @@ from capsule.image import Image, documents
 from capsule.launch.base import Launcher
 from capsule.levels.catalog import determinism
 from capsule.manifest.commands import data_variable
+from capsule.manifest.model import Scalar
 from capsule.options import Limits
 from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
@@ -32,6 +33,7 @@ class Setting:
         launcher: What starts the ranks.
         data: Where each dataset lies on the host.
         formats: What the files of a dataset are, where the manifest says it.
+        generators: What makes a dataset, with its parameters, where it is made.
         threads: Threads that each rank may use.
         device: `cpu` or `cuda`.
         devices: Names of the devices that each rank gets, by rank.
@@ -49,6 +51,7 @@ class Setting:
     launcher: Launcher
     data: Mapping[str, Path]
     formats: Mapping[str, str]
+    generators: Mapping[str, tuple[str, Mapping[str, Scalar]]]
     threads: int
     device: str
     devices: tuple[tuple[str, ...], ...]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Union
+from typing import NoReturn
 
-from .catalog import training
+from .catalog import reading, training
+from .fields import Fields, JobError, Scalar
+
+__all__ = ["Context", "Job", "JobError", "Recipe", "Target", "Trial", "parse", "read"]
 
 FORMAT = "capsule-job/1"
 
@@ -20,16 +23,10 @@ SUBJECTS = {0: "operator", 1: "network", 2: "network"}
 """Field that names what a trial measures, by level."""
 
 TRAINING = 2
-"""The level of which a trial has a recipe."""
-
-Scalar = Union[int, float, str]
+"""The level of which a trial has a recipe or a reading."""
 
 _SEEDS = 2**32
 _SHOWN = 80
-
-
-class JobError(Exception):
-    """A file that is no job, or a process that is none of its ranks; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ class Trial:
         id: Unique in the job.
         benchmark: Id of the benchmark that it is a trial of.
         level: Key of `SUBJECTS`.
-        subject: Name of the operator or network.
+        subject: Name of the operator or network; empty for a reading.
         source: File in which a user defines the subject; None for one of the catalogue.
         trains: Whether the training of a network is measured where it has a loss.
         dtype: Word of `catalog.DTYPES`.
@@ -127,7 +124,8 @@ class Trial:
         parameters: Of the case, by name.
         repetitions: Timed calls after the warm-up, at least 1; of Level 2 always 1.
         warmup: Calls before those.
-        recipe: Of Level 2 alone.
+        recipe: Of a training of Level 2 alone.
+        reading: Of a trial of Level 2 that only reads.
         datasets: Names of the datasets that it reads, keys of `context.data`.
     """
 
@@ -145,6 +143,7 @@ class Trial:
     warmup: int
     datasets: tuple[str, ...]
     recipe: Recipe | None = None
+    reading: reading.Reading | None = None
 
 
 @dataclass(frozen=True)
@@ -182,12 +181,12 @@ def parse(document: object, variables: Mapping[str, str]) -> Job:
     Raises:
         JobError: See `read`; the message names the field alone.
     """
-    fields = _Fields(document, "")
+    fields = Fields(document, "")
     if fields.take("format") != FORMAT:
         fields.refuse("format", json.dumps(FORMAT))
     context = _context(fields, variables)
     trials = tuple(
-        _trial(_Fields(entry, f"trials[{index}]"), context)
+        _trial(Fields(entry, f"trials[{index}]"), context)
         for index, entry in enumerate(fields.array("trials"))
     )
     ids: set[str] = set()
@@ -198,7 +197,7 @@ def parse(document: object, variables: Mapping[str, str]) -> Job:
     return Job(context, trials)
 
 
-def _context(fields: _Fields, variables: Mapping[str, str]) -> Context:
+def _context(fields: Fields, variables: Mapping[str, str]) -> Context:
     ranks = fields.whole("ranks", 1)
     return Context(
         framework=fields.text("framework"),
@@ -223,7 +222,7 @@ def _rank(word: str, ranks: int) -> int:
     return int(word)
 
 
-def _trial(fields: _Fields, context: Context) -> Trial:
+def _trial(fields: Fields, context: Context) -> Trial:
     level = fields.whole("level", min(SUBJECTS), max(SUBJECTS))
     datasets = tuple(fields.words("datasets"))
     absent = [name for name in datasets if name not in context.data]
@@ -231,12 +230,13 @@ def _trial(fields: _Fields, context: Context) -> Trial:
         raise JobError(
             f"{fields.where('datasets')} names {absent[0]!r}, and data does not say where it lies"
         )
+    reads = level == TRAINING and fields.has("reading")
     return Trial(
         context=context,
         id=fields.text("id"),
         benchmark=fields.text("benchmark"),
         level=level,
-        subject=fields.text(SUBJECTS[level]),
+        subject="" if reads else fields.text(SUBJECTS[level]),
         source=fields.text("source") if fields.has("source") else None,
         trains=fields.truth("trains") if fields.has("trains") else True,
         dtype=fields.text("dtype"),
@@ -245,11 +245,25 @@ def _trial(fields: _Fields, context: Context) -> Trial:
         repetitions=fields.whole("repetitions", 1) if level < TRAINING else 1,
         warmup=fields.whole("warmup", 0) if level < TRAINING else 0,
         datasets=datasets,
-        recipe=_recipe(fields.object("recipe")) if level == TRAINING else None,
+        recipe=_recipe(fields.object("recipe")) if level == TRAINING and not reads else None,
+        reading=_reading(fields.object("reading")) if reads else None,
     )
 
 
-def _recipe(fields: _Fields) -> Recipe:
+def _reading(fields: Fields) -> reading.Reading:
+    generator = fields.object("generator")
+    return reading.Reading(
+        generator=generator.choice("name", tuple(reading.DECODED)),
+        parameters=generator.scalars("parameters"),
+        format=fields.text("format"),
+        cache=fields.choice("cache", reading.CACHES),
+        batch=fields.whole("batch", 1),
+        epochs=fields.whole("epochs", 1),
+        sampler=fields.choice("sampler", reading.SAMPLERS),
+    )
+
+
+def _recipe(fields: Fields) -> Recipe:
     optimizer, schedule = fields.object("optimizer"), fields.object("schedule")
     is_own = optimizer.has("file")
     if is_own:
@@ -288,111 +302,11 @@ def _recipe(fields: _Fields) -> Recipe:
     )
 
 
-def _augmentation(fields: _Fields) -> training.Augmentation:
+def _augmentation(fields: Fields) -> training.Augmentation:
     most = training.MOST_PIXELS
     return training.Augmentation(
         fields.whole("crop", 0, most), fields.truth("flip"), fields.whole("cutout", 0, most)
     )
-
-
-class _Fields:
-    """The fields of a JSON object, each taken as what it must be."""
-
-    def __init__(self, value: object, path: str) -> None:
-        if not isinstance(value, dict):
-            raise JobError(f"{path or 'the job'} is {_quote(value)}, expected an object")
-        self._values: dict[str, object] = value
-        self._path = path
-
-    def where(self, name: str) -> str:
-        return f"{self._path}.{name}" if self._path else name
-
-    def has(self, name: str) -> bool:
-        return name in self._values
-
-    def take(self, name: str) -> object:
-        if name not in self._values:
-            raise JobError(f"{self._path or 'the job'} has no field {name!r}")
-        return self._values[name]
-
-    def refuse(self, name: str, expected: str) -> NoReturn:
-        raise JobError(f"{self.where(name)} is {_quote(self._values[name])}, expected {expected}")
-
-    def text(self, name: str) -> str:
-        value = self.take(name)
-        return value if isinstance(value, str) else self.refuse(name, "a string")
-
-    def choice(self, name: str, words: Sequence[str]) -> str:
-        value = self.text(name)
-        return value if value in words else self.refuse(name, " or ".join(map(json.dumps, words)))
-
-    def truth(self, name: str) -> bool:
-        value = self.take(name)
-        return value if isinstance(value, bool) else self.refuse(name, "true or false")
-
-    def whole(self, name: str, least: int, most: int | None = None) -> int:
-        value = self.take(name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or value < least
-            or (most is not None and value > most)
-        ):
-            end = "" if most is None else f" and <= {most}"
-            self.refuse(name, f"a whole number >= {least}{end}")
-        return value
-
-    def array(self, name: str) -> list[object]:
-        value = self.take(name)
-        return value if isinstance(value, list) else self.refuse(name, "an array")
-
-    def words(self, name: str) -> list[str]:
-        values = self.array(name)
-        strings = [value for value in values if isinstance(value, str)]
-        return strings if len(strings) == len(values) else self.refuse(name, "strings alone")
-
-    def object(self, name: str) -> _Fields:
-        return _Fields(self.take(name), self.where(name))
-
-    def number(self, name: str) -> float:
-        value = self.take(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.refuse(name, "a number")
-        return value
-
-    def numbers(self, but: str) -> dict[str, float]:
-        return {name: self.number(name) for name in self._values if name != but}
-
-    def complete(self, numbers: tuple[training.Number, ...]) -> dict[str, float]:
-        try:
-            return training.complete(numbers, self._values)
-        except ValueError as error:
-            raise JobError(f"{self._path}: {error}") from None
-
-    def milestones(self, schedule: str) -> tuple[int, ...]:
-        try:
-            return training.read_milestones(schedule, self._values.get("milestones"))
-        except ValueError as error:
-            raise JobError(f"{self._path}: {error}") from None
-
-    def texts(self, name: str) -> dict[str, str]:
-        fields = _Fields(self.take(name), self.where(name))
-        return {key: fields.text(key) for key in fields._values}
-
-    def scalars(self, name: str) -> dict[str, Scalar]:
-        fields = _Fields(self.take(name), self.where(name))
-        return {key: fields._scalar(key) for key in fields._values}
-
-    def _scalar(self, name: str) -> Scalar:
-        value = self.take(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            self.refuse(name, "a number or a string")
-        return value
-
-
-def _quote(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _refuse(word: str) -> NoReturn:

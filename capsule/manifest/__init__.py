@@ -4,7 +4,7 @@ manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept
 """
 
-from capsule.manifest.kinds import Command, Network, Operator, Recipe, Subject
+from capsule.manifest.kinds import Command, Network, Operator, Reading, Recipe, Subject
 from capsule.manifest.model import (
     CURVE_SPREADS,
     PRESETS,
@@ -56,6 +56,7 @@ __all__ = [
     "Per",
     "Preset",
     "Published",
+    "Reading",
     "Recipe",
     "Resources",
     "Scalar",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, filenames, search, subjects
+from capsule.manifest import commands, filenames, readings, search, subjects
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, quote
@@ -35,6 +35,8 @@ def benchmark(
     """
     if "command" in raw:
         return _of_command(raw, here, problems)
+    if readings.reads(raw):
+        return readings.read(raw, here, problems)
     if raw["level"] == _TRAINING:
         # whoever reads operators and networks would wait for it
         from capsule.manifest import recipes
@@ -70,6 +72,8 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
+    if readings.reads(raw):
+        return readings.restate(raw, here, cases, metrics, problems)
     if raw["level"] == _TRAINING:
         from capsule.manifest import recipes
 

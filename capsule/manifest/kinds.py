@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator, a network, its training, or a command."""
+"""What a benchmark measures: an operator, a network, its training, the way of data, a command."""
 
 from __future__ import annotations
 
@@ -167,6 +167,25 @@ class Recipe(NamedTuple):
         return training.choices(self.name, sizes)
 
 
+class Reading(NamedTuple):
+    """A Level 2 subject without a network: a generated dataset, read by `levels` in some formats.
+
+    Attributes:
+        batch: Samples of a minibatch.
+        epochs: Passes over the samples of each case, whose parameters are `format` and `cache`.
+        sampler: In which order samples are taken, its name in the catalogue.
+    """
+
+    batch: int
+    epochs: int
+    sampler: str
+
+    @property
+    def level(self) -> int:
+        """Of Deep500."""
+        return 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """Any program of the author's, one process (or one for each rank) a trial.
@@ -202,5 +221,5 @@ class Search(NamedTuple):
     studies: int
 
 
-Subject = Operator | Network | Recipe | Command
+Subject = Operator | Network | Recipe | Reading | Command
 """What a benchmark measures. Whoever treats kinds differently asks by one `match`."""

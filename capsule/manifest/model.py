@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.manifest.kinds import Recipe, Search, Subject
+from capsule.manifest.kinds import Reading, Recipe, Search, Subject
 
 if TYPE_CHECKING:
     from capsule.manifest.sources import Source
@@ -369,9 +369,23 @@ class Manifest:
         return {one.name: one.format for one in self.datasets if one.format is not None}
 
     @property
+    def generators(self) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
+        """What makes a dataset, with its parameters, by the dataset's name, where it is made."""
+        return {
+            one.name: (one.generator, one.parameters)
+            for one in self.datasets
+            if one.generator is not None
+        }
+
+    @property
     def trains(self) -> bool:
         """Whether a recipe is trained."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether a dataset is read without a training."""
+        return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property
     def reads_texts(self) -> bool:

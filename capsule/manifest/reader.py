@@ -12,7 +12,18 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.manifest import claims, closed, foreign, mutable, narrow, rules, search, strict, syntax
+from capsule.manifest import (
+    claims,
+    closed,
+    foreign,
+    generated,
+    mutable,
+    narrow,
+    rules,
+    search,
+    strict,
+    syntax,
+)
 from capsule.manifest.benchmarks import benchmark, restate, seconds
 from capsule.manifest.kinds import Command
 from capsule.manifest.lines import scan
@@ -241,7 +252,7 @@ def _benchmarks(
         if not problems.below(here)
     ]
     _dataset_names(raw, problems)
-    _generators(raw, problems)
+    generated.check(raw, problems)
     right = tuple(one for one in checked if one)
     if problems.below("/benchmarks"):
         return ()
@@ -280,32 +291,6 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
                 more = instead(name, known) if known else "declare it in the manifest's datasets"
                 message = f"no dataset {quote(name)}; {more}"
                 problems.add(f"{here}/datasets/{index}", message)
-
-
-def _generators(raw: Mapping[str, Any], problems: Problems) -> None:
-    for here, entry in rules.entries(raw, "datasets"):
-        if problems.below(here) or "generator" not in entry:
-            continue
-        # whoever reads operators and networks would wait for it
-        from capsule.levels.data import generators
-
-        spec = _dataset("", entry)
-        made = generators.GENERATORS.get(entry["generator"])
-        if made is None:
-            known = instead(entry["generator"], generators.GENERATORS)
-            message = f"unknown generator {quote(entry['generator'])}; {known}"
-            problems.add(f"{here}/generator", message)
-            continue
-        names = [parameter.name for parameter in made.parameters]
-        for name in spec.parameters.keys() - names:
-            message = f"{made.name} has no parameter {quote(name)}; {instead(name, names)}"
-            problems.add(f"{here}/{name}", message)
-        for name, value in spec.parameters.items():
-            if name in names:
-                try:
-                    generators.complete(made.name, {name: value})
-                except ValueError as error:
-                    problems.add(f"{here}/{name}", str(error))
 
 
 def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
@@ -390,11 +375,10 @@ def _resources(raw: Mapping[str, Any]) -> Resources:
 
 def _dataset(name: str, raw: Mapping[str, Any]) -> DatasetSpec:
     if "generator" in raw:
-        own = {"generator", "digest"}
         return DatasetSpec(
             name=name,
             digest=raw.get("digest"),
             generator=raw["generator"],
-            parameters={key: value for key, value in raw.items() if key not in own},
+            parameters={key: value for key, value in raw.items() if key not in generated.OWN},
         )
     return DatasetSpec(name=name, parameters={}, **raw)

@@ -21,7 +21,7 @@ from capsule.errors import CannotRunError, UntrustedError
 from capsule.execute import inputs, payload
 from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
-from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Recipe
+from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Reading, Recipe
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
@@ -257,6 +257,8 @@ def _describe(benchmark: Benchmark) -> str:
             kind = "operator"
         case Network(name=name, source=source):
             kind = "network"
+        case Reading():
+            return f"reading of the dataset {', '.join(benchmark.datasets)}{network}"
         case Recipe(name=name, source=source, own_optimizer=optimizer):
             kind = "training of the network"
             if optimizer:

@@ -19,6 +19,7 @@ def variables(image: Image | None) -> dict[str, str]:
         launcher=launch.choose(1),
         data={},
         formats={},
+        generators={},
         threads=1,
         device="cpu",
         devices=((),),

@@ -31,6 +31,7 @@ OPERATORS = (
     "capsule run manifests/operators.json --image docker://registry.example/torch@sha256:…"
     " --runtime apptainer"
 )
+INIT = "capsule init mine.json"
 OPERATORS_HERE = "capsule run small/operators.json --image {torch} --runtime apptainer"
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
 
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_training.py"
         "::test_the_shipped_training_is_reproduced_under_another_engine"
     ),
+    "capsule run manifests/io.json --runtime host": Here(says="sealed io-"),
     "capsule verify operators-….capsule.zip --runtime docker": Here(
         command="capsule verify operators-*.capsule.zip --runtime docker",
         before=(OPERATORS,),
@@ -63,19 +65,17 @@ COMMANDS: dict[str, Here | There] = {
     " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
     "capsule show network cosmoflow side=32 --json": Here(says='"parameters": 1337380'),
-    "capsule init mine.json": Here(),
+    INIT: Here(),
     "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
         says="wrote mine.json; next: capsule run --try mine.json"
     ),
-    "capsule lint mine.json": Here(before=("capsule init mine.json",)),
-    "capsule run --dry-run mine.json": Here(
-        before=("capsule init mine.json",), says="nothing was started"
-    ),
+    "capsule lint mine.json": Here(before=(INIT,)),
+    "capsule run --dry-run mine.json": Here(before=(INIT,), says="nothing was started"),
     "capsule verify --dry-run CAPSULE": Here(
         command="capsule verify --dry-run a.capsule.zip", says="nothing was started"
     ),
     "capsule run --try mine.json": Here(
-        before=("capsule init mine.json",), says="nothing was sealed, and nothing is kept"
+        before=(INIT,), says="nothing was sealed, and nothing is kept"
     ),
     "capsule pair manifest.json --image-a docker://registry.example/old@sha256:…"
     " --image-b docker://registry.example/new@sha256:… --pairs 40": There(

@@ -7,7 +7,7 @@ diverges ends there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -26,11 +26,11 @@ from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Recipe, Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, contract, modules, nodes, progress, trajectory
+from . import ahead, checks, contract, modules, nodes, progress, reading, trajectory
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
-from .samples import Samples, make_order, read
+from .samples import Samples, batches, make_order, read
 
 
 class TargetError(Exception):
@@ -38,20 +38,29 @@ class TargetError(Exception):
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
-    """Train, and report the metrics of `catalog.training.metrics` as soon as each is known.
+    """Train by a recipe, or read a dataset alone.
 
     Args:
-        trial: One with a recipe, and one dataset.
-        framework: Where it runs.
+        trial: One with a recipe and one dataset, or with a reading.
+        framework: Where it trains.
         report: Where the values go.
 
     Raises:
         DivergedError: Its loss is not finite, or has grown.
         MemoryError: It would not fit.
         TargetError: The recipe's target was not reached.
+        CacheError: See `reading.measure`.
         ValueError: The framework cannot train the network, or the dataset is another one's.
         ModuleNotFoundError: The dataset's format needs a package that is not installed.
     """
+    if trial.reading is not None:
+        reading.measure(trial, report)
+    else:
+        _measure_training(trial, framework, report)
+
+
+def _measure_training(trial: Trial, framework: Framework, report: Report) -> None:
+    """Report the metrics of `catalog.training.metrics` as soon as each is known."""
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
@@ -367,7 +376,7 @@ def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[floa
     """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
     evaluation, fingerprint = predictions.Evaluation(trial.quality), samplers.Fingerprint()
     total = 0.0
-    for indices in _batches(trial.test.count, trial.recipe.batch):
+    for indices in batches(trial.test.count, trial.recipe.batch):
         inputs = trial.test.take(indices)
         *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
@@ -379,13 +388,6 @@ def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[floa
         so_far.test_fingerprint = fingerprint.value()
     so_far.evaluations.append(evaluation.rows())
     return total / trial.test.count, evaluation.value()
-
-
-def _batches(count: int, batch: int) -> Iterator[Any]:
-    import numpy
-
-    for start in range(0, count, batch):
-        yield numpy.arange(start, min(start + batch, count))
 
 
 def _meets(trial: Prepared, quality: float) -> bool:

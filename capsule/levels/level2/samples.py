@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -118,6 +118,14 @@ def make_order(
         batch=recipe.batch,
         measure=numbers,
     )
+
+
+def batches(count: int, batch: int) -> Iterator[Any]:
+    """The numbers below a count, so many at a time; the last ones may be fewer."""
+    import numpy
+
+    for start in range(0, count, batch):
+        yield numpy.arange(start, min(start + batch, count))
 
 
 def _read_measure(folder: Path, sampler: str, count: int) -> Any:

@@ -1,0 +1,133 @@
+"""Turn an entry of Level 2 without a network into a benchmark: a dataset in several formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+from capsule.levels.catalog import MetricFacts, reading
+from capsule.manifest.kinds import Reading
+from capsule.manifest.model import Benchmark, Case, Metric
+from capsule.manifest.problems import Problems, instead, quote
+
+Raw = Mapping[str, Any]
+_FRAMEWORK = "numpy"
+
+
+def reads(raw: Raw) -> bool:
+    """Whether an entry of the benchmarks reads a dataset without a training."""
+    return "formats" in raw and raw.get("level") == 2
+
+
+def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+    """One entry that fits the schema, or None after noting what is wrong with it.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
+    for index, name in enumerate(raw["frameworks"]):
+        if name != _FRAMEWORK:
+            message = f"nothing but {_FRAMEWORK} reads without a training; {quote(name)} does not"
+            problems.add(f"{here}/frameworks/{index}", message)
+    if problems.below(here):
+        return None
+    return _benchmark(raw, tuple(map(_metric, reading.METRICS)))
+
+
+def restate(
+    raw: Raw, here: str, cases: tuple[Case, ...], metrics: tuple[Metric, ...], problems: Problems
+) -> Benchmark | None:
+    """As `read`, with the metrics that a plan has.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        cases: As the plan has them.
+        metrics: Likewise.
+        problems: Collects where the two contradict each other.
+    """
+    made = _benchmark(raw, metrics)
+    if made.cases != cases:
+        problems.add(f"{here}/formats", "the plan has other cases")
+        return None
+    return made
+
+
+def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
+    """Note formats in which an entry's dataset is not written, and a batch larger than it.
+
+    Args:
+        raw: The entry.
+        dataset: What the manifest says of the one that it names.
+        here: The entry's JSON pointer.
+        problems: Collects what is wrong.
+    """
+    from capsule.levels.data import generators
+    from capsule.levels.data.formats import writers
+
+    generator = dataset.get("generator")
+    if generator not in reading.DECODED:
+        message = (
+            "is read in several formats, and so has to be made in them: take a dataset with one of"
+            f" the generators {', '.join(reading.DECODED)}"
+        )
+        problems.add(f"{here}/datasets/0", message)
+        return
+    known = (*writers.WRITERS[generator], reading.ARRAYS)
+    for index, form in enumerate(raw["formats"]):
+        if form not in known:
+            message = f"{generator} is not written as {quote(form)}; {instead(form, known)}"
+            problems.add(f"{here}/formats/{index}", message)
+    (samples,) = (
+        dataset.get(one.name, one.default)
+        for one in generators.GENERATORS[generator].parameters
+        if one.name == "samples"
+    )
+    if raw["batch"] > samples:
+        message = f"a batch of {raw['batch']} is more than the {samples} samples"
+        problems.add(f"{here}/batch", message)
+
+
+def to_json(subject: Reading, case: Case) -> dict[str, Any]:
+    """As a job has it, but for the generator."""
+    return {
+        "format": case.parameters["format"],
+        "cache": case.parameters["cache"],
+        "batch": subject.batch,
+        "epochs": subject.epochs,
+        "sampler": subject.sampler,
+    }
+
+
+def _benchmark(raw: Raw, metrics: tuple[Metric, ...]) -> Benchmark:
+    points = product(raw["formats"], raw.get("cache", reading.CACHES))
+    return Benchmark(
+        id=raw["id"],
+        subject=Reading(
+            batch=int(raw["batch"]),
+            epochs=int(raw.get("epochs", 1)),
+            sampler=raw.get("sampler", "shuffled"),
+        ),
+        cases=tuple(
+            Case(name=f"{form}-{cache}", parameters={"format": form, "cache": cache})
+            for form, cache in points
+        ),
+        frameworks=tuple(raw["frameworks"]),
+        datasets=tuple(raw["datasets"]),
+        metrics=metrics,
+        lacking={name: frozenset() for name in raw["frameworks"]},
+    )
+
+
+def _metric(facts: MetricFacts) -> Metric:
+    return Metric(
+        name=facts.name,
+        unit=facts.unit,
+        direction=facts.direction,
+        kind=facts.kind,
+        resolution=facts.resolution,
+        per=facts.per,
+    )
