@@ -42,12 +42,6 @@ def read(
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
         problems.add(f"{here}/dtype", message)
-    if network.module and "checkpoint_epochs" in raw:
-        message = "a module of one's own may draw from generators that no checkpoint keeps"
-        problems.add(f"{here}/checkpoint_epochs", f"{message}; leave it out")
-    if raw["optimizer"].get("name") == "lbfgs" and "checkpoint_epochs" in raw:
-        message = "no checkpoint keeps the history of lbfgs; leave it out"
-        problems.add(f"{here}/checkpoint_epochs", message)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
     check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)

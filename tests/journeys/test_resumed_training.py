@@ -55,8 +55,12 @@ SMALL: dict[str, Any] = {
 }
 SUBJECT = "digits/default/numpy"
 CURVES = ("train_loss", "loss", "accuracy", "mean_absolute_error", "mean_iou")
-DROPOUT = ("universe", {"side": 8}, "cosmoflow", {"side": 8, "width": 2, "dropout": 50})
-BATCH_NORM = (
+EVERYTHING = (
+    *("glyphs", {"side": 12, "classes": 3, "channels": 3}),
+    *("resnet9", {"side": 12, "width": 2, "classes": 3, "dropout": 30}),
+)
+"""Dropout and normalization by batch, to train with micro-batches and workers."""
+DEEP = (
     *("storms", {"height": 16, "width": 16}),
     *("deepcam", {"height": 16, "width": 16, "divisor": 32, "middle": 0}),
 )
@@ -249,8 +253,8 @@ def test_a_checkpoint_that_is_no_file_is_left_where_it_lies(
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(DROPOUT, id="dropout"),
-        pytest.param(BATCH_NORM, id="batch norm", marks=pytest.mark.long),
+        pytest.param(EVERYTHING, id="everything"),
+        pytest.param(DEEP, id="deep", marks=pytest.mark.long),
     ],
 )
 def test_engines_agree_in_every_bit_though_a_kill_came_between(
@@ -265,6 +269,7 @@ def test_engines_agree_in_every_bit_though_a_kill_came_between(
         "datasets": [generator],
         "batch": 4,
         "epochs": 40,
+        **{"accumulate": 2, "workers": 2},
         "cases": [{"name": "default", **sizes}],
     }
     del benchmark["target"]

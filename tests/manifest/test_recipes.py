@@ -188,11 +188,6 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"target": {"metric": "accuracy"}}, "/target", "exactly one of at_least and at_most"),
         ({"batch": 0}, "/batch", "0"),
         ({"epochs": 1.5}, "/epochs", "1.5"),
-        (
-            {"optimizer": {"name": "lbfgs", "lr": 1}, "checkpoint_epochs": 1},
-            "/checkpoint_epochs",
-            "no checkpoint keeps the history of lbfgs",
-        ),
         ({"accumulate": 3}, "", "accumulate is 3, which does not divide 20, the batch"),
         ({"accumulate": 0}, "/accumulate", "0"),
         ({"workers": 65}, "/workers", "65"),

@@ -212,8 +212,8 @@ class StartTraining(Protocol):
         """
 
 
-class ModuleTrainer(Trainer, Protocol):
-    """A user's module in training."""
+class ModuleTrainer(Resumable, Protocol):
+    """A user's module in training; its state has what it draws from."""
 
     def differentiate(
         self, values: Mapping[str, NativeTensor], inputs: Mapping[str, NativeTensor]

@@ -114,7 +114,7 @@ def _measure_training(trial: Trial, framework: Framework, report: Report) -> Non
 
 def _find_checkpoint(trial: Trial, recipe: Recipe, report: Report) -> Path | None:
     """Where checkpoints are put; None for nowhere."""
-    if not recipe.checkpoint_epochs or report.folder is None or trial.source:
+    if not recipe.checkpoint_epochs or report.folder is None:
         return None
     return report.folder / checkpoints.path(trial.benchmark, trial.case)
 
@@ -210,8 +210,10 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
     watch.reset_peak()
     trainer, so_far = _begin(trial, resumed)
     if trial.source is not None:
-        value = modules.fingerprint(trial.fetch(trainer.parameters()))
-        report.samples("initial_fingerprint", [value])
+        if so_far.initial_fingerprint is None:
+            initial = trial.fetch(trainer.parameters())
+            so_far.initial_fingerprint = modules.fingerprint(initial)
+        report.samples("initial_fingerprint", [so_far.initial_fingerprint])
     for epoch in range(so_far.epochs + 1, recipe.epochs + 1):
         result = _epoch(trial, trainer, epoch)
         _follow(trial, so_far, epoch, result)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..catalog import training
-from ..frameworks.base import Trainer
+from ..frameworks.base import Resumable, Trainer
 from ..graphs import passes, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
@@ -21,13 +21,52 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
     batches, rates = _take_first(trial, trial.recipe.batch)
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
+    placed = [trial.place(inputs, training.EXACT) for inputs in batches]
+    if trial.checkpoint is not None:
+        hold_to_kept(trial, source, placed, rates)
     if not has_formula(trial.optimizer):
         return
-    placed = [trial.place(inputs, training.EXACT) for inputs in batches]
     how = trial.optimizer, trial.recipe.numbers, trial.seed
     errors = modules.follow(trial.framework, source, placed, rates, *how)
     for step, error in enumerate(errors, 1):
         trial.report.point("update_error", step, error)
+
+
+def hold_to_kept(
+    trial: Prepared, source: Path, placed: Sequence[Mapping[str, Any]], rates: Sequence[float]
+) -> None:
+    """The last of the first steps of a module beside that of a copy which takes over from it.
+
+    Args:
+        trial: With a module.
+        source: Its file.
+        placed: What each step is given, on the device and in float64.
+        rates: The learning rate of each.
+
+    Raises:
+        ValueError: They differ, so a checkpoint would not keep all that the steps go by.
+    """
+    framework, graph = trial.framework, trial.graph(trial.recipe.batch)
+    *first, last = zip(placed, rates)
+    with framework.arithmetic(training.EXACT):
+        one, other = (trial.start(graph, training.EXACT) for _ in range(2))
+        assert isinstance(one, Resumable)
+        assert isinstance(other, Resumable)
+        for inputs, rate in first:
+            one.step(inputs, rate)
+        before = modules.copy(framework, one.parameters())
+        kept = modules.copy(framework, one.state())
+        one.step(*last)
+        # with it the generators are where they were
+        other.restore({name: framework.from_numpy(array) for name, array in kept.items()})
+        other.step(*last)
+        due, reached = (modules.copy(framework, each.parameters()) for each in (one, other))
+    if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
+        raise ValueError(
+            f"{source.name} does not train on from a checkpoint as it would have: its steps go by"
+            " more than parameters, buffers, the optimizer's state and the generators of torch,"
+            " numpy and Python; make what they go by a buffer, or leave out checkpoint_epochs"
+        )
 
 
 def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:

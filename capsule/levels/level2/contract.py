@@ -14,9 +14,6 @@ from ..optimizers import Chosen, user
 from . import trajectory
 from .prepared import Prepared
 
-_ROUNDING = 1e-9
-"""Parts of a step's way that two steps in double precision may be apart and still be the same."""
-
 
 def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
     """The optimizer of a recipe, a user's file imported.
@@ -62,12 +59,13 @@ def hold(
             trainer.step(placed[0], rate)
         far, near = (_pick(trial, trainer.parameters(), trained) for trainer in (one, other))
         moves = any((far[key] != before[key]).any() for key in far)
-        if moves and trajectory.distance(near, far, before, far) <= _ROUNDING:
+        if moves and trajectory.distance(near, far, before, far) <= trajectory.ROUNDING:
             raise ValueError(
                 f"{name} steps alike at any rate: it does not go by lr of its param_groups, which a"
                 " recipe's schedule sets"
             )
-        if trial.checkpoint is not None:
+        # a module draws as it likes: see `checks.hold_to_kept`
+        if trial.checkpoint is not None and trial.source is None:
             assert isinstance(one, Resumable)
             assert isinstance(other, Resumable)
             _resume(trial, (one, other), placed[1:], rates[1:])
@@ -90,7 +88,7 @@ def _resume(
         trial.framework.seed(trial.seed + (trainer is other))
         trainer.step(placed[1], rates[1])
     due, reached = (_copy(trial, trainer.parameters()) for trainer in trainers)
-    if trajectory.distance(reached, due, before, before) > _ROUNDING:
+    if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
             f"{trial.optimizer.name} goes on from a checkpoint by other steps: what these depend on"
             " has to stand in its state_dict(), or in the formula's state; else leave"

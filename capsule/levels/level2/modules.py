@@ -100,22 +100,22 @@ def follow(
     optimizer, how = Optimizer(chosen, numbers), (training.EXACT, seed, chosen, numbers)
     with framework.arithmetic(training.EXACT):
         trainer, loop = (start(framework, source, *how) for _ in range(2))
-        present = before = _copy(framework, trainer.parameters())
+        present = before = copy(framework, trainer.parameters())
         for inputs, rate in zip(batches, rates):
             # so that both draw the same
             framework.seed(seed)
             trainer.step(inputs, rate)
             framework.seed(seed)
             at = {name: framework.from_numpy(array) for name, array in present.items()}
-            gradients = _copy(framework, loop.differentiate(at, inputs))
+            gradients = copy(framework, loop.differentiate(at, inputs))
             # what numpy adds up to a single number is no array
             moved = optimizer.step(present, gradients, rate)
             present = {name: numpy.asarray(array) for name, array in moved.items()}
-            reached = _copy(framework, trainer.parameters())
+            reached = copy(framework, trainer.parameters())
             yield trajectory.distance(reached, present, before, before)
 
 
-def _copy(framework: Framework, tensors: Mapping[str, Any]) -> dict[str, Any]:
+def copy(framework: Framework, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Tensors as arrays of their own: those of torch change where the parameters do."""
     import numpy
 

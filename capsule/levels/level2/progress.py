@@ -30,6 +30,7 @@ class Progress:
         order: Numbers of the samples as they were taken in the first epochs.
         order_fingerprint: Of those, once it is known.
         test_fingerprint: Of what the first evaluation was made with.
+        initial_fingerprint: Of a module's parameters before the first step.
         evaluations: What was due and what was predicted in the last ones, None where that is much.
         reached: Epoch at which the target was first met.
         untrained: Loss of the first step.
@@ -42,6 +43,7 @@ class Progress:
     order: list[Any] = field(default_factory=list)
     order_fingerprint: int | None = None
     test_fingerprint: int | None = None
+    initial_fingerprint: int | None = None
     evaluations: deque[Rows | None] = field(default_factory=lambda: deque(maxlen=training.LAST))
     reached: int | None = None
     untrained: float | None = None
@@ -100,6 +102,7 @@ def save(place: Path, identity: str, progress: Progress, state: Mapping[str, Any
         "order": len(progress.order),
         "order_fingerprint": progress.order_fingerprint,
         "test_fingerprint": progress.test_fingerprint,
+        "initial_fingerprint": progress.initial_fingerprint,
         "evaluations": [rows is not None for rows in progress.evaluations],
         "reached": progress.reached,
         "untrained": progress.untrained,
@@ -143,6 +146,7 @@ def _parse(
             order=[arrays[f"order/{number}"] for number in range(facts["order"])],
             order_fingerprint=facts["order_fingerprint"],
             test_fingerprint=facts["test_fingerprint"],
+            initial_fingerprint=facts["initial_fingerprint"],
             reached=facts["reached"],
             untrained=facts["untrained"],
             class_counts=list(map(int, facts["class_counts"])),

@@ -11,6 +11,9 @@ from ..graphs import passes, reference, statistics
 from ..graphs.graph import Graph
 from ..optimizers import Chosen, start
 
+ROUNDING = 1e-9
+"""Parts of a step's way that two steps in double precision may be apart and still be the same."""
+
 MOST_SAMPLES = 4
 """Of a step that is held to the reference, so that a large batch can be afforded."""
 

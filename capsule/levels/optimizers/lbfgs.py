@@ -103,6 +103,25 @@ class Lbfgs:
                 break
         return line.parameters()
 
+    def state(self) -> dict[str, Any]:
+        """Its history and the last move, arrays by name."""
+        import numpy
+
+        kept = {"scale": numpy.array(self._scale), "way": numpy.array(self._way)}
+        if self._before is not None and self._direction is not None:
+            kept.update(before=self._before, direction=self._direction)
+        for place, (moved, bend) in enumerate(self._pairs):
+            kept.update({f"{place}/moved": moved, f"{place}/bend": bend})
+        return kept
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on as the optimizer would whose `state` this was."""
+        self._scale, self._way = float(state["scale"]), float(state["way"])
+        self._before, self._direction = state.get("before"), state.get("direction")
+        self._pairs.clear()
+        while (place := f"{len(self._pairs)}/") + "moved" in state:
+            self._pairs.append((state[place + "moved"], state[place + "bend"]))
+
     def _turn(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """The direction of the next move, by the moves before."""
         if self._before is None or self._direction is None:

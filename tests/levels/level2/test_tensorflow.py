@@ -65,6 +65,30 @@ def test_every_optimizer_goes_the_way_of_the_reference(
             assert seen[metric] == pytest.approx(reference[metric][-1:], rel=1e-3), optimizer
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_micro_batches_that_drop_and_normalize_go_the_way_of_the_reference(
+    program: Program, tmp_path: Path
+) -> None:
+    folder = tmp_path / "glyphs"
+    folder.mkdir()
+    generators.write(generators.generate("glyphs", {**SMALL, "channels": 3}), folder)
+    recipe: dict[str, Any] = {
+        **{"batch": 18, "accumulate": 3, "epochs": 1, "workers": 2},
+        **{"optimizer": {"name": "adam", "lr": 0.001}, "schedule": {"name": "constant"}},
+    }
+    network = "resnet9"
+    sizes = {"side": 12, "width": 2, "classes": 3, "dropout": 30}
+    entry = {"id": "0", "level": 2, "network": network, "parameters": sizes, "recipe": recipe}
+    work = [{**entry, "datasets": ["glyphs"]}]
+    values, _ = run(program, tmp_path, "tensorflow", work, data={"glyphs": "glyphs"})
+    alone = frameworks.load("numpy", "cpu", 1, "default")
+    reference = measure(alone, folder, network=network, parameters=sizes, **recipe)
+    for metric in ("train_loss", "loss"):
+        assert values["0"][metric] == pytest.approx(reference[metric], rel=1e-3)
+    assert values["0"]["exact_trajectory_error"][0] < 1e-9
+    assert values["0"]["evaluation_error"][0] < 1e-9
+
+
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_statistics_of_batches_go_the_way_of_the_reference(

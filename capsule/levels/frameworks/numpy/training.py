@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...catalog.training import Numbers
 from ...graphs import passes, reference, statistics
 from ...graphs.graph import Graph
-from ...optimizers import Chosen, Optimizer, start
+from ...optimizers import Chosen, start
 from ..base import require_shape
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ class NumpyTrainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays, and those of the optimizer."""
-        assert isinstance(self._optimizer, Optimizer)  # see `manifest.recipes`: no checkpoints
         kept = {f"optimizer/{name}": array for name, array in self._optimizer.state().items()}
         return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
@@ -68,7 +67,6 @@ class NumpyTrainer:
             require_shape(name, state[f"parameter/{name}"].shape, array.shape)
             self._values[name] = state[f"parameter/{name}"]
         prefix = "optimizer/"
-        assert isinstance(self._optimizer, Optimizer)
         self._optimizer.restore(
             {name[len(prefix) :]: one for name, one in state.items() if name.startswith(prefix)}
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy
 import torch
 from torch.nn import functional
 from torch.nn.parameter import is_lazy
@@ -17,7 +20,7 @@ from ...optimizers import Chosen
 from ...sources import import_file
 from ..base import NativeTensor
 from .networks import Compile
-from .training import start
+from .training import fill, keep, start, take_up
 
 Values = Mapping[str, NativeTensor]
 
@@ -93,6 +96,24 @@ class ModuleTrainer:
         """The trained ones."""
         return self._leaves_to_train()
 
+    def state(self) -> dict[str, NativeTensor]:
+        """Parameters and buffers, what the optimizer keeps, and the generators."""
+        return {
+            **{f"module/{name}": one for name, one in self._tensors().items()},
+            **keep(self._optimizer, tuple(self._leaves_to_train())),
+            **_read_generators(self._like),
+        }
+
+    def restore(self, state: Values) -> None:
+        """Into the tensors that are there, and the generators of this process."""
+        fill(self._tensors(), state, "module/")
+        take_up(self._optimizer, tuple(self._leaves_to_train()), state)
+        _set_generators(state, self._like)
+
+    def _tensors(self) -> dict[str, NativeTensor]:
+        """Those that no `state_dict` has, too."""
+        return dict((*self._network.named_parameters(), *self._network.named_buffers()))
+
     def _make(self, make: Any, like: NativeTensor) -> torch.nn.Module:
         network = make()
         if not isinstance(network, torch.nn.Module):
@@ -162,3 +183,24 @@ class ModuleTrainer:
                     f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
                     f" {leaf.device}; it is trained in {dtype} on {device}"
                 )
+
+
+def _read_generators(like: NativeTensor) -> dict[str, NativeTensor]:
+    """The states of those that `Framework.seed` seeds, of the device of a tensor."""
+    # as a tuple, which it takes back
+    name, keys, *rest = numpy.random.get_state(legacy=True)
+    text = json.dumps([random.getstate(), [name, numpy.asarray(keys).tolist(), *rest]])
+    states = {"generator/torch": torch.get_rng_state()}
+    if like.is_cuda:
+        states["generator/device"] = torch.cuda.get_rng_state(like.device)
+    states["generator/others"] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    return states
+
+
+def _set_generators(state: Values, like: NativeTensor) -> None:
+    (version, words, gauss), others = json.loads(bytes(state["generator/others"].tolist()))
+    torch.set_rng_state(state["generator/torch"].cpu())
+    if like.is_cuda:
+        torch.cuda.set_rng_state(state["generator/device"].cpu(), like.device)
+    random.setstate((version, tuple(words), gauss))
+    numpy.random.set_state(tuple(others))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable
 
@@ -87,38 +87,89 @@ class TorchTrainer:
 
     def state(self) -> dict[str, NativeTensor]:
         """The parameters, and what the optimizer's own `state_dict` has of each."""
-        return {
-            **{f"parameter/{name}": one for name, one in self.parameters().items()},
-            **{f"{_KEPT}{name}": one for name, one in self._keep().items()},
-        }
-
-    def _keep(self) -> dict[str, NativeTensor]:
-        if isinstance(self._optimizer, UserTorchOptimizer):
-            return self._optimizer.state()
-        names = tuple(self._leaves)
-        return {
-            f"{names[place]}/{key}": value
-            for place, entry in self._optimizer.state_dict()["state"].items()
-            for key, value in entry.items()
-            if value is not None
-        }
+        kept = keep(self._optimizer, tuple(self._leaves))
+        return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
     def restore(self, state: Values) -> None:
         """Into the tensors that are there, and by `load_state_dict`."""
-        with torch.no_grad():
-            for name, one in self.parameters().items():
-                require_shape(name, state[f"parameter/{name}"].shape, one.shape)
-                one.copy_(state[f"parameter/{name}"])
-        own = {name[len(_KEPT) :]: one for name, one in state.items() if name.startswith(_KEPT)}
-        if isinstance(self._optimizer, UserTorchOptimizer):
-            self._optimizer.restore(own)
-            return
-        places = {name: place for place, name in enumerate(self._leaves)}
-        kept: dict[int, dict[str, NativeTensor]] = {}
-        for name, tensor in own.items():
-            owner, _, key = name.rpartition("/")
-            kept.setdefault(places[owner], {})[key] = tensor
-        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": kept})
+        fill(self.parameters(), state, "parameter/")
+        take_up(self._optimizer, tuple(self._leaves), state)
+
+
+def keep(optimizer: Any, names: Sequence[str]) -> dict[str, NativeTensor]:
+    """What an optimizer keeps, by `optimizer/`, the parameter and its own word.
+
+    What is no tensor, as L-BFGS has it: numbers by their word and `:number`, lists of tensors
+    stacked, by their word and `:list`.
+
+    Args:
+        optimizer: What `start` gave, after a step.
+        names: Of its parameters, in their order.
+
+    Raises:
+        ValueError: See `UserTorchOptimizer.state`.
+    """
+    if isinstance(optimizer, UserTorchOptimizer):
+        return {f"{_KEPT}{name}": tensor for name, tensor in optimizer.state().items()}
+    kept = {}
+    for place, entry in optimizer.state_dict()["state"].items():
+        for key, value in entry.items():
+            name = f"{_KEPT}{names[place]}/{key}"
+            if isinstance(value, torch.Tensor):
+                kept[name] = value
+            elif isinstance(value, (int, float)):
+                exact = torch.int64 if isinstance(value, int) else torch.float64
+                kept[f"{name}:number"] = torch.tensor(value, dtype=exact)
+            # a list with holes is room to reckon in, which each step fills anew
+            elif value is not None and all(isinstance(one, torch.Tensor) for one in value):
+                kept[f"{name}:list"] = torch.stack(value) if value else torch.empty(0)
+    return kept
+
+
+def take_up(optimizer: Any, names: Sequence[str], state: Values) -> None:
+    """Let an optimizer go on with what `keep` gave of another one.
+
+    Raises:
+        LookupError: It is not of an optimizer of these parameters.
+        ValueError: Likewise.
+    """
+    own = {name[len(_KEPT) :]: one for name, one in state.items() if name.startswith(_KEPT)}
+    if isinstance(optimizer, UserTorchOptimizer):
+        optimizer.restore(own)
+        return
+    places = {name: place for place, name in enumerate(names)}
+    kept: dict[int, dict[str, Any]] = {}
+    for name, tensor in own.items():
+        owner, _, key = name.rpartition("/")
+        key, _, kind = key.partition(":")
+        kept.setdefault(places[owner], {})[key] = _BACK[kind](tensor)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
+
+
+_BACK: dict[str, Callable[[NativeTensor], Any]] = {
+    # copies, since products of vectors may be summed by how torch lays them in memory
+    "": torch.Tensor.clone,
+    "number": torch.Tensor.item,
+    "list": lambda stacked: [one.clone() for one in stacked.unbind()],
+}
+
+
+def fill(tensors: Values, state: Values, prefix: str) -> None:
+    """Put what was kept into the tensors that are there.
+
+    Args:
+        tensors: By name.
+        state: By prefix and name.
+        prefix: Of these.
+
+    Raises:
+        KeyError: One is not there.
+        ValueError: One has another shape.
+    """
+    with torch.no_grad():
+        for name, one in tensors.items():
+            require_shape(name, state[prefix + name].shape, one.shape)
+            one.copy_(state[prefix + name])
 
 
 def start(optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers) -> Any:
