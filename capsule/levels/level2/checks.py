@@ -23,7 +23,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
         contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
     placed = [trial.place(inputs, training.EXACT) for inputs in batches]
     if trial.checkpoint is not None:
-        hold_to_kept(trial, source, placed, rates)
+        hold_to_checkpoint(trial, source, placed, rates)
     if not has_formula(trial.optimizer):
         return
     how = trial.optimizer, trial.recipe.numbers, trial.seed
@@ -32,7 +32,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
         trial.report.point("update_error", step, error)
 
 
-def hold_to_kept(
+def hold_to_checkpoint(
     trial: Prepared, source: Path, placed: Sequence[Mapping[str, Any]], rates: Sequence[float]
 ) -> None:
     """The last of the first steps of a module beside that of a copy which takes over from it.
@@ -60,7 +60,7 @@ def hold_to_kept(
         # with it the generators are where they were
         other.restore({name: framework.from_numpy(array) for name, array in kept.items()})
         other.step(*last)
-        due, reached = (modules.copy(framework, each.parameters()) for each in (one, other))
+        due, reached = (modules.copy(framework, trainer.parameters()) for trainer in (one, other))
     if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
             f"{source.name} does not train on from a checkpoint as it would have: its steps go by"

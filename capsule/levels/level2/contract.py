@@ -64,7 +64,7 @@ def hold(
                 f"{name} steps alike at any rate: it does not go by lr of its param_groups, which a"
                 " recipe's schedule sets"
             )
-        # a module draws as it likes: see `checks.hold_to_kept`
+        # a module draws as it likes: see `checks.hold_to_checkpoint`
         if trial.checkpoint is not None and trial.source is None:
             assert isinstance(one, Resumable)
             assert isinstance(other, Resumable)
