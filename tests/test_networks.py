@@ -64,7 +64,7 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cosmo"], "no network 'cosmo'; did you mean cosmoflow?"),
+        (["cosmoflo"], "no network 'cosmoflo'; did you mean cosmoflow?"),
         (["../lenet"], "there are lenet, alexnet"),
         (["cosmoflow", "side=33"], "the side of cosmoflow is 33, not 4 times a power of two"),
         (["transformer", "heads=3"], "3 heads do not divide the width 64"),

@@ -206,7 +206,8 @@ ROWS = (
          "journeys/test_set::test_another_recipe_is_held_to_thresholds_and_bounds_alone",
          "journeys/test_set::test_a_capsule_that_claims_another_setting_than_it_made_is_refused")),
     Row("2", "shipped recipes", "CIFAR-10 ResNet-44 at 93 %, ImageNet ResNet-50 at 75 %",
-        "both, CosmoFlow and DeepCAM of MLPerf HPC by its closed division, and a language model, "
+        "both, CosmoFlow and DeepCAM of MLPerf HPC by its closed division, CosmoGAN, and a "
+        "language model, "
         "as manifests for machines that have the data (`manifests/full`, which says what they "
         "leave out), and minis that two cores train on generated data; of MLPerf HPC, OpenCatalyst "
         "and OpenFold are left out",

@@ -64,8 +64,8 @@ FAULTS = {
         name="evaluation on training data",
         mini="lenet",
         file="level2/__init__.py",
-        right="        inputs = trial.test.take(indices)\n        *outputs",
-        wrong="        inputs = trial.train.take(indices)\n        *outputs",
+        right="inputs, graph = trial.test.take(indices)",
+        wrong="inputs, graph = trial.train.take(indices)",
     ),
     "order": Fault(
         name="shuffling left out",

@@ -245,7 +245,7 @@ def _divergence_faults(one: Training) -> Iterator[str]:
         (
             epoch
             for epoch, loss in enumerate(curve.values, 1)
-            if training.diverges(epoch, epochs, loss, first)
+            if training.diverges(epoch, epochs, loss, first, one.quality)
         ),
         None,
     )

@@ -128,7 +128,7 @@ def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, 
 
 
 def refusals(raw: Raw, trained: Trained, dtype: str, here: str) -> Iterator[tuple[str, str]]:
-    """JSON pointers of frameworks that cannot train so, and why.
+    """JSON pointers of frameworks, or of an optimizer, that cannot train so, and why.
 
     Args:
         raw: The entry.
@@ -147,6 +147,8 @@ def refusals(raw: Raw, trained: Trained, dtype: str, here: str) -> Iterator[tupl
                 reason = optimizers.refusal(name, _facts(own))
         if reason:
             yield f"{here}/frameworks/{index}", reason
+    if mismatch := optimizers.mismatch(trained.quality, chosen):
+        yield f"{here}/optimizer/name", mismatch
 
 
 def check_name(name: str, here: str, problems: Problems) -> bool:

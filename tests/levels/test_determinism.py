@@ -181,7 +181,7 @@ def test_initial_values_agree_across_ranks_whatever_share_of_the_batch_each_has(
 def test_masks_of_a_share_of_the_batch_are_rows_of_the_whole_one() -> None:
     sizes = {"side": 8, "width": 1, "dropout": 30}
     whole, share = (networks.build("cosmoflow", {"batch": n, **sizes}) for n in (8, 2))
-    ones, others = (values.masks(one, 17, 5) for one in (whole, share))
+    ones, others = (values.noise(one, 17, 5) for one in (whole, share))
     for name, mask in others.items():
         assert (ones[name][:2] == mask).all()
         # so that ranks differ, each takes rows of its own

@@ -93,6 +93,16 @@ GOLDEN: list[tuple[str, dict[str, int], str]] = [
         "sha256:d5164c044c7dd00a0b2eb926dbd31d757e03c091f5728fb35b6fa5931ac0c683",
     ),
     (
+        "mass-maps",
+        {},
+        "sha256:56074d29414209912667c9cdfc83b651a5aeb9e9f4d4ecfb74841b04488ec620",
+    ),
+    (
+        "mass-maps",
+        {"samples": 9, "test_samples": 5, "side": 17, "seed": 4294967295},
+        "sha256:d3d42c933a6151c7d81b9b9f677b54b4d918c93c4378edec3f3690ee6ddbbfc7",
+    ),
+    (
         "markov",
         {},
         "sha256:b295db8c255b8b00a41b87c34205440662de5f75df579d67f84ee42ef027edfd",
@@ -215,7 +225,7 @@ def test_another_seed_makes_other_data(name: str) -> None:
             "blobs",
             {},
             "no generator 'blobs'; there are gaussian-blobs, glyphs, scenes, jets, universe,"
-            " storms, markov, regression",
+            " storms, mass-maps, markov, regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
         ("regression", {"samples": 0}, "samples of regression is 0, not a whole number from 1"),

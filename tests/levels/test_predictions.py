@@ -21,6 +21,7 @@ def evaluate(quality: str, outputs: Any, due: Any, samples: int, batch: int) -> 
     evaluation = Evaluation(quality)
     rows = len(outputs) // samples
     name = "label" if quality in ("accuracy", "mean_iou", "auc") else "target"
+    name = "map" if quality == "spectrum_distance" else name
     per = len(due) // samples
     for start in range(0, samples, batch):
         end = min(start + batch, samples)
@@ -41,6 +42,9 @@ def make(quality: str, samples: int, seed: int, classes: int) -> tuple[Any, Any]
         due = random.integers(0, 2, (samples, 4))
         due[0, 0] = 1
         return scores.astype("float32"), due.astype("float32")
+    if quality == "spectrum_distance":
+        maps, due = random.normal(size=(2, samples, 1, 6, 6))
+        return maps.astype("float32"), due.astype("float32")
     if quality == "auc":
         scores = random.integers(0, 5, (samples, 2)) / 2
         return scores.astype("float32"), numpy.arange(samples) % 2
@@ -50,7 +54,10 @@ def make(quality: str, samples: int, seed: int, classes: int) -> tuple[Any, Any]
 
 @given(
     st.sampled_from(
-        ["accuracy", "mean_absolute_error", "mean_iou", "auc", "mean_average_precision"]
+        [
+            *("accuracy", "mean_absolute_error", "mean_iou", "auc", "mean_average_precision"),
+            "spectrum_distance",
+        ]
     ),
     st.integers(2, 6),
     SIZES,
@@ -72,7 +79,8 @@ def test_its_qualities_are_those_that_were_reported(
     array = decode(data)
     width = {"mean_absolute_error": 4, "mean_average_precision": 4, "auc": 1}.get(quality, 3)
     assert array.shape == (1 + count, samples, width)
-    assert (array[0].reshape(-1) == due.reshape(-1)).all()
+    if quality != "spectrum_distance":
+        assert (array[0].reshape(-1) == due.reshape(-1)).all()
     assert qualities(quality, array) == pytest.approx([one.value() for one in evaluations])
 
 
@@ -182,3 +190,28 @@ def test_what_was_due_of_ranks_is_0_or_1() -> None:
     array[0] = 0.5
     with pytest.raises(ValueError, match="not 0 or 1"):
         qualities("auc", array)
+
+
+@pytest.mark.parametrize("wrong", [-1e-9, numpy.nan, numpy.inf])
+def test_what_was_due_of_spectra_is_powers(wrong: float) -> None:
+    maps, due = make("spectrum_distance", 3, 5, 0)
+    data = encode([evaluate("spectrum_distance", maps, due, 3, 2).rows()])
+    assert data is not None
+    array = decode(data).copy()
+    (value,) = qualities("spectrum_distance", array)
+    assert 0 < value < 2
+    array[0, 1, 2] = wrong
+    with pytest.raises(ValueError, match="what was due is no spectrum"):
+        qualities("spectrum_distance", array)
+    with pytest.raises(ValueError, match="and no spectrum_distance is made of that"):
+        qualities("spectrum_distance", numpy.ones((2, 3, 3), "uint8"))
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 1e308, numpy.inf, -numpy.inf])
+def test_spectra_that_nothing_has_are_far_off(wrong: float) -> None:
+    array = numpy.full((2, 3, 4), 0.5)
+    array[1, :, 2] = wrong
+    (value,) = qualities("spectrum_distance", array)
+    assert value > 10
+    array[1, 0] = numpy.nan
+    assert numpy.isnan(qualities("spectrum_distance", array)).all()

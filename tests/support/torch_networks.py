@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from capsule.levels.graphs.graph import Graph
+from tests.support import adversarial
 
 Sizes = Mapping[str, int]
 
@@ -365,11 +366,10 @@ def results(
     dtype: torch.dtype = torch.float64,
 ) -> tuple[NDArray[Any], float, dict[str, NDArray[Any]]]:
     """Outputs of inference, the loss, and gradients by the graph's names, as numpy arrays."""
+    if graph.name == "cosmogan":
+        return adversarial.results(graph, sizes, values, dtype)
     model = MODELS[graph.name](sizes).to(dtype)
-    with torch.no_grad():
-        for name, parameter in zip(graph.trainable, model.parameters(), strict=True):
-            assert tuple(parameter.shape) == graph.parameters[name].shape, name
-            parameter.copy_(torch.from_numpy(values[name]))
+    adversarial.fill(model, graph, values)
     first, labels = (torch.from_numpy(values[name]) for name in graph.inputs)
     first = first.to(dtype) if first.is_floating_point() else first
     model.eval()

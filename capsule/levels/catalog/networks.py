@@ -128,6 +128,13 @@ _NETWORKS = (
         paper={"batch": 1},
     ),
     _network(
+        "cosmogan",
+        "cosmogan",
+        {"side": (256, 4), "width": (64, 1), "layers": (4, 1), "latent": (64, 1)},
+        quick={"batch": 4, "side": 16, "width": 4, "layers": 2, "latent": 8},
+        paper={"batch": 64},
+    ),
+    _network(
         "transformer",
         "transformer",
         {

@@ -33,7 +33,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .frameworks import FRAMEWORKS
-from .training import RATE, SCHEDULES, Number
+from .training import GENERATES, OPTIMIZERS, RATE, SCHEDULES, Number
+
+TOGETHER = ("lamb-nvidia", "accelegrad", "lbfgs")
+"""Those of the catalogue whose step of one parameter depends on gradients by others."""
 
 NEEDED = ("numbers", "torch")
 """What an optimizer's file defines at its top level."""
@@ -125,3 +128,19 @@ def refusal(framework: str, optimizer: Optimizer) -> str | None:
     if optimizer.has_formula:
         return None
     return f"{framework} trains by an optimizer's formula, and the file defines none; take {able}"
+
+
+def mismatch(quality: str, optimizer: str) -> str | None:
+    """Why an optimizer of the catalogue cannot train what has a quality; None where it can.
+
+    Args:
+        quality: Value of `training.QUALITY`.
+        optimizer: Key of `training.OPTIMIZERS`.
+    """
+    if quality in GENERATES and optimizer in TOGETHER:
+        able = ", ".join(name for name in OPTIMIZERS if name not in TOGETHER)
+        return (
+            f"{optimizer} goes by all parameters together, and two networks are trained against"
+            f" each other; there are {able}"
+        )
+    return None

@@ -96,11 +96,13 @@ QUALITY = {
     "deepcam": "mean_iou",
     "multilabel": "mean_average_precision",
     "hepcnn": "auc",
+    "cosmogan": "spectrum_distance",
 }
 """By network what says how good it is on data that it was not trained on."""
 
 _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
     "cosmoflow": lambda _: 4,
+    "cosmogan": lambda sizes: sizes["side"] // 2,
     "multilabel": lambda sizes: sizes["classes"],
     "deepcam": lambda sizes: sizes["height"] * sizes["width"],
     "transformer": lambda sizes: sizes["length"],
@@ -109,6 +111,10 @@ _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
 
 CLASSIFIES = ("accuracy", "mean_iou")
 """Qualities of networks that choose classes."""
+
+GENERATES = ("spectrum_distance",)
+"""Qualities of networks that generate samples, and train against one that judges these: losses of
+one network grow as the other one learns."""
 
 GROWN = 2.0
 """How many times its untrained loss a training has to lose to have diverged."""
@@ -263,10 +269,10 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
 
 def is_error(quality: str) -> bool:
     """Whether less of a quality is better."""
-    return quality == "mean_absolute_error"
+    return quality in ("mean_absolute_error", "spectrum_distance")
 
 
-def diverges(epoch: int, epochs: int, loss: float, untrained: float) -> bool:
+def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: str = "") -> bool:
     """Whether a training has left the way: its loss is not finite, or `GROWN` times the first one.
 
     The first of several epochs may lose that much on its way down, and only has to be finite.
@@ -276,12 +282,15 @@ def diverges(epoch: int, epochs: int, loss: float, untrained: float) -> bool:
         epochs: Of the whole training.
         loss: Mean loss of the epoch's steps.
         untrained: Loss of the first step, before any parameter has moved.
+        quality: Name of the metric; with one of `GENERATES` losses only have to be finite.
 
     >>> [diverges(1, 5, 9.0, 2.3), diverges(2, 5, 9.0, 2.3), diverges(1, 5, math.nan, 2.3)]
     [False, True, True]
     """
     if not math.isfinite(loss):
         return True
+    if quality in GENERATES:
+        return False
     return min(2, epochs) <= epoch and 0 < GROWN * untrained < loss
 
 
@@ -361,7 +370,7 @@ def metrics(
 
 def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = False) -> str | None:
     """Why a framework cannot train the networks of the catalogue, or a user's module; None where
-    it can.
+    it can. See `optimizers.mismatch` too.
 
     Args:
         framework: Its name.

@@ -300,6 +300,18 @@ GENERATORS: dict[str, Generator] = {
             tasks.storms,
         ),
         Generator(
+            "mass-maps",
+            "smooth random maps of a known power spectrum, skewed as weak lensing maps mass: map"
+            " float32 (samples, 1, side, side), and test_map",
+            (
+                Parameter("samples", 1_000, 1, 2**24),
+                Parameter("test_samples", 200, 1, 2**24),
+                Parameter("side", 32, 16, 2**10),
+                _SEED,
+            ),
+            tasks.mass_maps,
+        ),
+        Generator(
             "markov",
             "sequences of tokens: token int64 (samples * length) and label, the next one of each,"
             " the same as test_token and test_label",

@@ -21,6 +21,8 @@ MOST_BYTES = 8 * MOST_VALUES + 128
 _MAP_CLASSES = 3
 """Background, cyclone, atmospheric river (MLPerf HPC, DeepCAM)."""
 
+_LEAST_POWER = 1e-30
+
 _HEADER_BYTES = 10
 _HEADER = re.compile(
     rb"\{'descr': '(\|u1|<u2|<u4|<f4|<f8)', 'fortran_order': False,"
@@ -52,8 +54,11 @@ class Evaluation:
             inputs: Arrays that the graph was given, with what it should have said.
             samples: How many there are in it.
         """
+        due = inputs[_DUE[self._quality]]
+        if self._quality == "spectrum_distance":
+            outputs, due = _find_spectra(outputs), _find_spectra(due)
         chosen = _choose(self._quality, outputs).reshape(samples, -1)
-        due = inputs[_DUE[self._quality]].reshape(samples, -1).astype(chosen.dtype)
+        due = due.reshape(samples, -1).astype(chosen.dtype)
         if not self._ranks:
             self._sums = self._sums + _COUNTS[self._quality](chosen, due)
         self._values += chosen.size
@@ -140,9 +145,13 @@ def qualities(quality: str, array: Any) -> list[float]:
     """
     if (array.dtype.kind == "f") != (quality in _OF_REALS):
         raise ValueError(f"it holds {array.dtype}, and no {quality} is made of that")
+    import numpy
+
     due, *chosen = array
+    if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
+        raise ValueError(f"what was due is no spectrum, and {quality} is made of those")
     if quality in _RANKED:
-        if not ((due == 0) | (due == 1)).all():
+        if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
             raise ValueError(f"what was due is not 0 or 1, and {quality} is made of that")
         return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
@@ -242,8 +251,41 @@ def _mean_average_precision(scores: Any, due: Any) -> float:
     return sum(values) / len(values)
 
 
-_OF_REALS = ("mean_absolute_error", "auc", "mean_average_precision")
-"""Qualities that are made of outputs or scores, and not of classes."""
+def _find_spectra(maps: Any) -> Any:
+    """How strong waves of each length are in each map, float32 (samples, side // 2): the mean of
+    |c|**2 over the coefficients c of its discrete Fourier transform, divided by its pixels, whose
+    wave number, rounded to a whole one, is 1, 2, ... side // 2 per side.
+
+    Args:
+        maps: (samples, 1, side, side).
+    """
+    import numpy
+
+    side = maps.shape[-1]
+    power = numpy.abs(numpy.fft.fft2(maps.astype("float64")) / side**2) ** 2
+    along = numpy.minimum(numpy.arange(side), side - numpy.arange(side))
+    wave = numpy.rint(numpy.sqrt(along[:, None] ** 2 + along**2))
+    means = [power[:, 0, wave == number].mean(axis=1) for number in range(1, side // 2 + 1)]
+    return numpy.stack(means, axis=1).astype("float32")
+
+
+def _spectrum_distance(spectra: Any, due: Any) -> float:
+    """The mean over wave lengths of |log a/b|, where a and b are the mean spectra of generated maps
+    and of real ones. NaN where a map is.
+    """
+    import numpy
+
+    if numpy.isnan(spectra).any():
+        return float("nan")
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        means = [one.mean(axis=0, dtype="float64") for one in (spectra, due)]
+        # maps without any wave would be infinitely far off
+        logs = [numpy.log(numpy.maximum(mean, _LEAST_POWER)) for mean in means]
+        return float(numpy.abs(logs[0] - logs[1]).mean())
+
+
+_OF_REALS = ("mean_absolute_error", "auc", "mean_average_precision", "spectrum_distance")
+"""Qualities that are made of outputs, scores or spectra, and not of classes."""
 
 _DUE = {
     "accuracy": "label",
@@ -251,6 +293,7 @@ _DUE = {
     "mean_iou": "label",
     "auc": "label",
     "mean_average_precision": "target",
+    "spectrum_distance": "map",
 }
 """Input of the graph that says what is due."""
 
@@ -264,5 +307,6 @@ _COUNTS: dict[str, Callable[[Any, Any], Any]] = {
 _RANKED: dict[str, Callable[[Any, Any], float]] = {
     "auc": _area,
     "mean_average_precision": _mean_average_precision,
+    "spectrum_distance": _spectrum_distance,
 }
 """Qualities of all samples together."""

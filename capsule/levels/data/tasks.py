@@ -6,6 +6,7 @@ it is judged by with `TEST` before them. What may be computed is said in `genera
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -262,6 +263,68 @@ def draw_storms(
                 strength = ((channel * kind) % 5 - 2) / 2
                 field[channel] = field[channel] + strength * (chosen == kind)
         yield field.astype(numpy.float32), chosen
+
+
+def mass_maps(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
+    """All of `draw_mass_maps`: map, float32 (samples, 1, side, side)."""
+    import numpy
+
+    arrays: Arrays = {}
+    for prefix, count in (("", samples), (TEST, test_samples)):
+        maps = numpy.empty((count, 1, side, side), numpy.float32)
+        for index, drawn in enumerate(draw_mass_maps(prefix, count, side, seed)):
+            maps[index, 0] = drawn
+        arrays[f"{prefix}map"] = maps
+    return arrays
+
+
+def draw_mass_maps(prefix: str, count: int, side: int, seed: int) -> Iterator[Any]:
+    """Smooth maps with few places far above their mean and none far below, as those of mass are in
+    weak lensing, with nothing of its physics. A pixel is the sixth part of y, but at most 1, where
+    y = g + (g**2 - 1) / 4 and g is a periodic random field, nearly Gaussian, of variance 1.
+
+    The amplitude of a wave with numbers j and k in g is proportional to 1 / 4 plus the sum of 2**n
+    times the product, over all m from 0 to n, of what averages over (1, 2, 1) / 4 at a distance of
+    2**m pixels leave of it, (cos(2**m pi j / side) cos(2**m pi k / side))**2; n goes from 0 on as
+    long as 2**n is no more than an eighth of the side. With c the correlation of g that follows,
+    that of y is c + c**2 / 8.
+
+    Args:
+        prefix: "" for the samples to train on, `TEST` for the others.
+        count: How many samples.
+        side: Of a map, in pixels.
+        seed: Of everything.
+
+    Yields:
+        map, float32 (side, side), of the next sample.
+    """
+    import numpy
+
+    point = numpy.full((side, side), 0.0)
+    point[0, 0] = 1.0
+    kernel = _blend(point)
+    # exactly rounded, whatever the order
+    deviation = math.sqrt(math.fsum((kernel * kernel).reshape(-1).tolist()))
+    label = f"capsule-mass-maps-1\n{seed}\n{prefix}"
+    for index in range(count):
+        noise = normals(f"{label}noise", side * side, index * side * side).reshape(side, side)
+        field = _blend(noise) / deviation
+        field = field + (field * field - 1) / 4
+        yield numpy.minimum(field / 6, 1).astype(numpy.float32)
+
+
+def _blend(field: Any) -> Any:
+    """A field with averages over wider and wider surroundings, in a ring: see `draw_mass_maps`."""
+    import numpy
+
+    total = field / 4
+    for level in range(field.shape[0].bit_length() - 3):
+        step = 1 << level
+        for axis in (0, 1):
+            around = numpy.roll(field, step, axis) + numpy.roll(field, -step, axis)
+            field = (2 * field + around) / 4
+        total = total + step * field
+    return total
 
 
 def markov(samples: int, test_samples: int, length: int, vocabulary: int, seed: int) -> Arrays:

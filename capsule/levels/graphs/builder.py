@@ -90,11 +90,17 @@ class Builder(Draft):
         how = {"stride": stride, "padding": padding, "output_padding": output_padding}
         return self.node("conv_transpose2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
-    def batch_norm(self, x: str) -> str:
-        """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones."""
+    def batch_norm(self, x: str, affine: tuple[str, str] | None = None) -> str:
+        """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones.
+
+        Args:
+            x: The values.
+            affine: Weight and bias to share, (c,) each; None for some of its own. The kept
+                statistics are always its own.
+        """
         name = self._name("batch_norm")
         sizes = dict(zip("nchw", self.shape(x)))
-        w, b = self._affine(name, sizes["c"])
+        w, b = affine or self._affine(name, sizes["c"])
         kept = (
             self.parameter(f"{name}.mean", (sizes["c"],), "zeros", trainable=False),
             self.parameter(f"{name}.variance", (sizes["c"],), "ones", trainable=False),
@@ -239,6 +245,10 @@ class Builder(Draft):
     def scale(self, x: str, factor: float) -> str:
         """The values times a constant."""
         return self.node("scale", (x,), {"of": self.shape(x), "factor": factor})
+
+    def detach(self, x: str) -> str:
+        """The values, through which no gradient passes."""
+        return self.node("detach", (x,), {"of": self.shape(x)})
 
     def softmax_cross_entropy(self, x: str, labels: str, weights: str | None = None) -> str:
         """The mean loss of (rows, classes) logits, each times the weight of its label; a scalar."""

@@ -53,6 +53,11 @@ class Draft:
         self._inputs[self._new(name)] = Input(shape, percent=percent)
         return name
 
+    def latent(self, name: str, shape: Iterable[int]) -> str:
+        """What a generator makes its samples of, the batch first; see `graph.Input`."""
+        self._inputs[self._new(name)] = Input(tuple(shape), is_latent=True)
+        return name
+
     def labels(self, name: str, rows: int, classes: int) -> str:
         """The right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)

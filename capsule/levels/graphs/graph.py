@@ -7,7 +7,7 @@ ONNX.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,12 +20,15 @@ class Input:
         shape: Lengths of its axes, the batch first.
         below: For whole numbers (tokens, class labels), from 0 to `below - 1`; None for reals.
         percent: Of a mask that dropout multiplies by, how many of a hundred elements are 0, the
-            others 1; `values.masks` draws it anew for each step. None for what is no mask.
+            others 1; `values.noise` draws it anew for each step. None for what is no mask.
+        is_latent: Whether it is what a generator makes its samples of, nearly normal numbers that
+            `values.noise` draws likewise.
     """
 
     shape: tuple[int, ...]
     below: int | None = None
     percent: int | None = None
+    is_latent: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,14 +95,18 @@ class Graph:
         return tuple(name for name, parameter in self.parameters.items() if parameter.trainable)
 
     @property
-    def masks(self) -> dict[str, Input]:
-        """The inputs that no data has, by name."""
-        return {name: one for name, one in self.inputs.items() if one.percent is not None}
+    def noise(self) -> dict[str, Input]:
+        """The inputs that no data has, by name: masks and what is latent."""
+        return {
+            name: one
+            for name, one in self.inputs.items()
+            if one.is_latent or one.percent is not None
+        }
 
     @property
     def inference(self) -> tuple[Node, ...]:
         """The nodes that the outputs depend on, in order."""
-        return self._nodes_for(self.outputs)
+        return self.nodes_for(self.outputs)
 
     @property
     def training(self) -> tuple[Node, ...]:
@@ -108,7 +115,7 @@ class Graph:
         Raises:
             ValueError: It has no loss.
         """
-        return self._nodes_for((self.require_loss(),))
+        return self.nodes_for((self.require_loss(),))
 
     def require_loss(self) -> str:
         """Name of the loss.
@@ -120,7 +127,8 @@ class Graph:
             raise ValueError(f"{self.name} has no loss")
         return self.loss
 
-    def _nodes_for(self, values: tuple[str, ...]) -> tuple[Node, ...]:
+    def nodes_for(self, values: Iterable[str]) -> tuple[Node, ...]:
+        """The nodes that some values depend on, in order."""
         needed = set(values)
         nodes = []
         for node in reversed(self.nodes):
@@ -131,16 +139,22 @@ class Graph:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without what neither its outputs nor its loss depend on."""
-    kept = {node.name: node for node in graph.inference}
+    """The graph without what its outputs, its loss and inference of its loss do not depend on."""
+    kept = {node.name for node in graph.inference}
     if graph.loss is not None:
-        kept.update({node.name: node for node in graph.training})
-    read = {name for node in kept.values() for name in node.inputs} | set(graph.outputs)
+        kept |= {node.name for node in graph.training}
+        # the other form of what normalizes by batch, though no output depends on it
+        twins = (
+            f"{node.name}.inference" for node in graph.training if node.operator == "batch_norm"
+        )
+        kept |= {node.name for node in graph.nodes_for(twins)}
+    nodes = tuple(node for node in graph.nodes if node.name in kept)
+    read = {name for node in nodes for name in node.inputs} | set(graph.outputs)
     return Graph(
         graph.name,
         {name: tensor for name, tensor in graph.inputs.items() if name in read},
         {name: parameter for name, parameter in graph.parameters.items() if name in read},
-        tuple(node for node in graph.nodes if node.name in kept),
+        nodes,
         graph.outputs,
         graph.loss,
     )

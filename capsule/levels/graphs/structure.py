@@ -206,6 +206,35 @@ class Scale(Operator):
         return prod(sizes["of"])
 
 
+class Detach(Operator):
+    """x, through which no gradient passes.
+
+    Sizes: `of`, the shape of x.
+    """
+
+    name = "detach"
+
+    def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
+        """Values x."""
+        return {"x": Tensor(sizes["of"], gradient=False)}
+
+    def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+        """`of`."""
+        return (tuple(sizes["of"]),)
+
+    def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
+        """The same elements."""
+        return inputs[0]
+
+    def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """None."""
+        return ()
+
+    def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
 def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
     import numpy
 
@@ -228,5 +257,5 @@ def load(name: str) -> Operator:
 
 
 OPERATORS: dict[str, Operator] = {
-    kind.name: kind for kind in (View(), Transpose(), Concat(), Expand(), Scale())
+    kind.name: kind for kind in (View(), Transpose(), Concat(), Expand(), Scale(), Detach())
 }

@@ -6,7 +6,7 @@ from math import frexp, prod
 from typing import Any
 
 from ..operators import ARITHMETIC
-from ..streams import spread, words
+from ..streams import normals, spread, words
 from .graph import Graph, Parameter
 
 
@@ -20,14 +20,14 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
 
     Returns:
         C-ordered numpy arrays by name: whole numbers spread evenly, int64; reals spread evenly over
-        (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly; masks those
-        of a training's first step.
+        (-2, 2), in `ARITHMETIC[dtype].stored` with values that the dtype holds exactly; masks and
+        what is latent those of a training's first step.
     """
     arithmetic = ARITHMETIC[dtype]
-    arrays = masks(graph, seed, 0)
+    arrays = noise(graph, seed, 0)
     for name, tensor in graph.inputs.items():
         if name in arrays:
-            arrays[name] = arrays[name].astype(arithmetic.stored)
+            arrays[name] = round_to(arrays[name], dtype)
             continue
         label = _label("input", graph, name, tensor.shape, dtype, seed)
         if tensor.below is None:
@@ -39,11 +39,12 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
     return arrays
 
 
-def masks(graph: Graph, seed: int, step: int) -> dict[str, Any]:
-    """The masks of dropout, by name: what each is follows from seed, step, name and shape alone.
+def noise(graph: Graph, seed: int, step: int) -> dict[str, Any]:
+    """What a step takes beside data, by name: what each is follows from seed, step, name and shape
+    alone.
 
-    So it is the same in every framework. An element is 0 where 16 bits of its own are below
-    `percent` parts in a hundred of 2**16.
+    So it is the same in every framework. An element of a mask of dropout is 0 where 16 bits of its
+    own are below `percent` parts in a hundred of 2**16. What is latent is `streams.normals`.
 
     Args:
         graph: The network.
@@ -51,18 +52,43 @@ def masks(graph: Graph, seed: int, step: int) -> dict[str, Any]:
         step: Of the training, from 0.
 
     Returns:
-        float32 arrays of zeros and ones.
+        float32 arrays.
     """
     import numpy
 
-    arrays = {}
-    for name, mask in graph.masks.items():
-        assert mask.percent is not None
+    arrays = _latents(graph, f"{step}\n{seed}", 0)
+    for name, mask in graph.noise.items():
+        if mask.percent is None:
+            continue
         count = prod(mask.shape)
         # the stream of 64-bit words as 16-bit ones, least significant first on any machine
         drawn = words(f"capsule-dropout-1\n{name}\n{step}\n{seed}\n", -(-count // 4))
         kept = drawn.astype("<u8").view("<u2")[:count] >= mask.percent * 2**16 // 100
         arrays[name] = kept.astype(numpy.float32).reshape(mask.shape)
+    return arrays
+
+
+def evaluation_noise(graph: Graph, seed: int, first: int) -> dict[str, Any]:
+    """What an evaluation takes beside data, the same in every epoch and in batches of any size.
+
+    Args:
+        graph: The network, for a batch.
+        seed: The trial's seed.
+        first: Number of the batch's first sample, from 0.
+
+    Returns:
+        float32 arrays by name; no masks, as nothing drops out.
+    """
+    return _latents(graph, f"evaluation\n{seed}", first)
+
+
+def _latents(graph: Graph, stream: str, first: int) -> dict[str, Any]:
+    arrays = {}
+    for name, one in graph.noise.items():
+        if one.is_latent:
+            start = first * prod(one.shape[1:])
+            drawn = normals(f"capsule-latent-1\n{name}\n{stream}\n", prod(one.shape), start)
+            arrays[name] = drawn.astype("float32").reshape(one.shape)
     return arrays
 
 

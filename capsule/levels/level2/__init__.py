@@ -256,7 +256,8 @@ def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> Non
         so_far.untrained = result.first_loss
         report.samples("untrained_loss", [result.first_loss])
     report.point("train_loss", epoch, result.loss)
-    if training.diverges(epoch, trial.recipe.epochs, result.loss, so_far.untrained):
+    losses = result.loss, so_far.untrained
+    if training.diverges(epoch, trial.recipe.epochs, *losses, trial.quality):
         raise DivergedError(
             f"the loss is {result.loss:.6g} in epoch {epoch}, and was {so_far.untrained:.6g}"
             " before the first step"
@@ -340,7 +341,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
             place = epoch - 1, (number - first) * batch
             how = trial.recipe.augmentation
             arrays["image"] = augmentation.augment(arrays["image"], how, trial.seed, *place)
-        return {**arrays, **values.masks(graph, trial.seed, number)}
+        return {**arrays, **values.noise(graph, trial.seed, number)}
 
     began = perf_counter()
     shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch), first))
@@ -379,8 +380,9 @@ def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[floa
     evaluation, fingerprint = predictions.Evaluation(trial.quality), samplers.Fingerprint()
     total = 0.0
     for indices in batches(trial.test.count, trial.recipe.batch):
-        inputs = trial.test.take(indices)
-        *outputs, loss = trainer.evaluate(trial.evaluation(len(indices)), trial.place(inputs))
+        inputs, graph = trial.test.take(indices), trial.evaluation(len(indices))
+        noise = values.evaluation_noise(graph, trial.seed, int(indices[0]))
+        *outputs, loss = trainer.evaluate(graph, trial.place({**inputs, **noise}))
         total += float(trial.framework.to_numpy(loss)) * len(indices)
         evaluation.add(trial.framework.to_numpy(outputs[0]), inputs, len(indices))
         if so_far.test_fingerprint is None:

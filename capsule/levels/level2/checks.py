@@ -75,7 +75,7 @@ def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list
     batches = [
         {
             **trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap")),
-            **values.masks(trial.graph(batch), trial.seed, step),
+            **values.noise(trial.graph(batch), trial.seed, step),
         }
         for step in range(training.JUDGED_STEPS)
     ]
@@ -157,7 +157,10 @@ def _hold_evaluation(
 ) -> None:
     """An evaluation in float64 beside that of the reference with its parameters."""
     graph = trial.evaluation(batch)
-    inputs = trial.test.take([index % trial.test.count for index in range(batch)])
+    inputs = {
+        **trial.test.take([index % trial.test.count for index in range(batch)]),
+        **values.evaluation_noise(graph, trial.seed, 0),
+    }
     results = trainer.evaluate(graph, trial.place(inputs, training.EXACT))
     due = trajectory.evaluate(graph, parameters, inputs)
     error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)

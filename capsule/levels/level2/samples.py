@@ -86,7 +86,7 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
     if form is not None and form not in layouts.FORMATS:
         raise ValueError(f"no format {form!r}; there are {', '.join(layouts.FORMATS)}")
     reader = layouts.FORMATS[form] if form else layouts.read_arrays
-    shapes = {name: one.shape for name, one in graph.inputs.items() if name not in graph.masks}
+    shapes = {name: one.shape for name, one in graph.inputs.items() if name not in graph.noise}
     train, test = reader(folder, shapes)
     return _choose(train, "", graph), _choose(test, TEST, graph)
 
@@ -145,7 +145,7 @@ def _read_measure(folder: Path, sampler: str, count: int) -> Any:
 def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
     rows, counts = {}, {}
     for name, wanted in graph.inputs.items():
-        if name in graph.masks:
+        if name in graph.noise:
             continue
         column = source.columns.get(name)
         if column is None:

@@ -64,7 +64,7 @@ def test_micro_batches_drop_what_their_batch_drops(
 def test_the_masks_of_micro_batches_are_the_rows_of_that_of_the_batch() -> None:
     for network, rows in (("cosmoflow", 1), ("transformer", 32)):
         whole, part = (networks.build(network, {"batch": n, "dropout": 50}) for n in (6, 2))
-        drawn = values.masks(whole, 17, 5)
+        drawn = values.noise(whole, 17, 5)
         inputs = {name: numpy.zeros(one.shape) for name, one in whole.inputs.items()}
         every = list(passes.split(part, {**inputs, **drawn}))
         assert len(every) == 3

@@ -49,7 +49,7 @@ def alone(name: str = "numpy") -> Framework:
 
 def masks(seed: int = 17, step: int = 0, **sizes: int) -> dict[str, Any]:
     graph = networks.build("cosmoflow", {"batch": 50, **SIZES, **sizes})
-    return values.masks(graph, seed, step)
+    return values.noise(graph, seed, step)
 
 
 def test_a_mask_follows_from_seed_step_and_name_alone() -> None:
@@ -102,8 +102,8 @@ def test_evaluation_and_inference_are_those_without_it() -> None:
     for name, sizes in (("cosmoflow", SIZES), ("transformer", {"dropout": 10})):
         with_it = networks.build(name, {"batch": 2, **sizes})
         without = networks.build(name, {"batch": 2, **sizes, "dropout": 0})
-        assert with_it.masks
-        assert not without.masks
+        assert with_it.noise
+        assert not without.noise
         assert "dropout" not in {node.operator for node in with_it.inference}
         judged = statistics.evaluation(with_it)
         assert "dropout" not in {node.operator for node in judged.training}
@@ -176,7 +176,7 @@ def test_dropout_in_an_evaluation_is_seen(universe: Path, monkeypatch: pytest.Mo
             nodes = {node.name: node for node in trained.training}
             last = next(one for one in graph.outputs)
             outputs = (last.removesuffix(".inference"),)
-            drawn = values.masks(trained, 17, 0)
+            drawn = values.noise(trained, 17, 0)
             judged = replace(trained, nodes=tuple(nodes.values()), outputs=outputs)
             return super().evaluate(judged, {**inputs, **drawn})
 

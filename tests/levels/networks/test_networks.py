@@ -53,6 +53,8 @@ def count_trained(graph: Graph) -> int:
         ("hepcnn", {}, 594_178),
         ("unet", {}, 31_030_658),
         ("cosmoflow", {}, 8_907_556),
+        # no number is published: the generator's and the discriminator's by hand
+        ("cosmogan", {}, 12_692_929 + 4_435_329),
         ("deepcam", {}, 56_454_720),
         ("transformer", dict(catalog.NETWORKS["transformer"].cases["paper"][0][1]), 124_439_808),
     ],

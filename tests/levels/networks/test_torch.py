@@ -29,6 +29,7 @@ SMALL = {
     "hepcnn": {"batch": 2, "side": 32, "width": 4},
     "unet": {"batch": 2, "side": 32, "width": 8},
     "cosmoflow": {"batch": 2, "side": 16, "width": 4},
+    "cosmogan": {"batch": 3, "side": 16, "width": 3, "layers": 3, "latent": 5},
     "deepcam": {"batch": 2, "height": 48, "width": 32, "divisor": 16, "middle": 2},
     "transformer": {"batch": 2},
 }

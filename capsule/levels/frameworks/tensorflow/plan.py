@@ -156,6 +156,8 @@ class Plan:
         elif node.operator == "scale":
             factor = node.sizes["factor"]
             self._call(lambda x: x * factor, node, [axes], axes)
+        elif node.operator == "detach":
+            self._call(tensorflow.stop_gradient, node, [axes], axes)
         else:
             order = _between(axes, tuple(node.sizes["axes"]))
             self._call(lambda x: _transpose(x, order), node, [axes], None)
@@ -201,7 +203,7 @@ class Plan:
             living.update(step.inputs)
 
 
-_STRUCTURE = ("view", "transpose", "concat", "expand", "scale")
+_STRUCTURE = ("view", "transpose", "concat", "expand", "scale", "detach")
 
 
 def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:

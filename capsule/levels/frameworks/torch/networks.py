@@ -163,6 +163,10 @@ def _scale(sizes: Sizes, x: Any) -> Call:
     return torch.mul, (x, sizes["factor"])
 
 
+def _detach(sizes: Sizes, x: Any) -> Call:  # noqa: ARG001
+    return torch.detach, (x,)
+
+
 OPERATIONS: dict[str, Callable[..., Call]] = {
     **operators.OPERATIONS,
     "gemm": _gemm,
@@ -171,4 +175,5 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "concat": _concat,
     "expand": _expand,
     "scale": _scale,
+    "detach": _detach,
 }

@@ -93,10 +93,15 @@ def _scale(sizes: Sizes) -> operators.Graph:
     return operators.Graph((node("Mul", ["i0", "factor"], ["o0"]),), factor)
 
 
+def _detach(sizes: Sizes) -> operators.Graph:  # noqa: ARG001
+    return operators.Graph((node("Identity", ["i0"], ["o0"]),))
+
+
 _STRUCTURE = {
     "view": _view,
     "transpose": _transpose,
     "concat": _concat,
     "expand": _expand,
     "scale": _scale,
+    "detach": _detach,
 }
