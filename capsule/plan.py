@@ -74,7 +74,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """One process start: the trials of one framework, seed and world size, in their order.
+    """The trials of one framework, seed and world size, in their order; see `starts`.
 
     Attributes:
         id: Fit for a file name; starts with the group's place in the plan, from 0001.
@@ -95,7 +95,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every process start in its order.
+    """Every trial, in the order of process starts.
 
     Attributes:
         verifies: Id of the capsule that is verified, None for a run of its own.

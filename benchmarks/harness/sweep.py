@@ -119,7 +119,7 @@ def run(folder: Path, manifest: Path, kill: int) -> tuple[float, float, Path]:
 
 def count_ended(journal: Path) -> int:
     """How many trials a journal says ended."""
-    return journal.read_bytes().count(b'{"event": "end"') if journal.exists() else 0
+    return journal.read_bytes().count(b'"event":"end"') if journal.exists() else 0
 
 
 def end_all(leader: int) -> None:

@@ -58,9 +58,14 @@ def parse_line(data: bytes, *, where: str) -> Any:
     Raises:
         DamagedError: Says what is wrong.
     """
-    few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
-    value = _fast(data, _is_line) if few else None
+    value = parse_canonical_line(data)
     return _slowly(data, where) if value is None else value
+
+
+def parse_canonical_line(data: bytes) -> Any:
+    """The value of a line that is byte for byte what it is written as; None for any other."""
+    few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
+    return _fast(data, _is_line) if few else None
 
 
 def _fast(

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capsule import leavings
+from capsule.archive import strict
 from capsule.errors import DamagedError
 from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, writable
 from capsule.jsons import Json, JsonObject
@@ -140,7 +141,10 @@ class _Reader:
         name = event.get("metric")
         if not isinstance(name, str) or name not in self._due:
             raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
-        self._series.setdefault(name, OpenSeries(name, self._rank)).take(event)
+        series = self._series.get(name)
+        if series is None:
+            series = self._series[name] = OpenSeries(name, self._rank)
+        series.take(event)
 
     def close(self) -> None:
         """Keep what the trial under way has reported so far."""
@@ -196,7 +200,8 @@ class OpenSeries:
         if not isinstance(numbers, list) or len(numbers) != count:
             raise Defect(f"{self._metric} has not as many {name} as values")
         one = "step" if name == "steps" else f"{name} time"
-        own = self._places.get(name, [])[-1:]
+        before = self._places.get(name)
+        own = before[-1:] if before else []
         for number in map(read_number, numbers):
             if not math.isfinite(number):
                 raise Defect(f"{self._metric} has the {one} {number}")
@@ -251,7 +256,10 @@ def parse_foreign(data: bytes, *, where: str) -> Json:
     Raises:
         DamagedError: It is not strict JSON.
     """
-    value: Json = parse(data, where=where)
+    value: Json = strict.parse_canonical_line(data.removesuffix(b"\n"))
+    if value is not None:
+        return value
+    value = parse(data, where=where)
     return _writable(value) if _SURROGATE.search(data) else value
 
 
@@ -289,6 +297,8 @@ def read_number(value: Json) -> float:
     Raises:
         Defect: It is none.
     """
+    if type(value) is float:
+        return value
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):

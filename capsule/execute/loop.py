@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from capsule.launch.base import Launched
 from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt
 from capsule.runtimes.base import Ended, Invocation
+from capsule.starts import MOST_TRIALS
 
 _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2000
@@ -102,11 +104,11 @@ def finish(
         ExecutionError: As for `run`.
     """
     tries = 0
-    while trials := _open_trials(workspace, group):
+    while trials := _next_trials(workspace, group):
         before = workspace.log.last.get(trials[0].id)
         _run_group(workspace, replace(group, trials=trials), setting, watch, room)
         room.require()
-        stuck = _open_trials(workspace, group)
+        stuck = _next_trials(workspace, group)
         if stuck == trials:
             last = workspace.log.last.get(stuck[0].id)
             tries = 1 if last and goes_further(before, last.resumed_after) else tries + 1
@@ -139,8 +141,10 @@ def part_of(group: Group, begun: Begun) -> Group:
     return replace(group, trials=tuple(trial for trial in group.trials if trial.id in names))
 
 
-def _open_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
-    return tuple(trial for trial in group.trials if not workspace.log.is_settled(trial.id))
+def _next_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
+    """Those for the next process start, of all without a final outcome."""
+    remaining = (trial for trial in group.trials if not workspace.log.is_settled(trial.id))
+    return tuple(islice(remaining, MOST_TRIALS))
 
 
 def _hint(workspace: Workspace, attempt: Attempt, groups: Sequence[Group]) -> list[str]:

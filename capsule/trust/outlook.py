@@ -16,6 +16,7 @@ from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.record import Record
 from capsule.resolve import Choice, Request
+from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
 _SHOWN_DATASETS = 12
@@ -105,7 +106,7 @@ def describe(manifest: Manifest) -> str:
 
 def describe_extent(outlook: Outlook) -> str:
     """How many processes would be started, and how long that takes as far as anything tells."""
-    starts = count(len(outlook.plan.groups), "process start")
+    starts = count(count_starts(outlook.plan), "process start")
     extent = f"{starts} of {count(outlook.trials, 'trial')}"
     if outlook.original is None or outlook.seconds is None:
         return extent

@@ -207,7 +207,7 @@ def wait_for_trials(
         return [
             path
             for path in author.folder.glob(f"*.run/starts/{start:04}/out/journal.jsonl")
-            if path.read_bytes().count(b'{"event": "end"') >= trials
+            if path.read_bytes().count(b'"event":"end"') >= trials
         ]
 
     until(lambda: bool(journals()), f"{trials} trials of start {start}")
@@ -223,7 +223,7 @@ def is_stopped_in_a_trial(pid: int, journal: Path) -> bool:
     os.kill(pid, signal.SIGSTOP)
     until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it")
     events = journal.read_bytes()
-    if events.count(b'{"event": "begin"') > events.count(b'{"event": "end"'):
+    if events.count(b'"event":"begin"') > events.count(b'"event":"end"'):
         return True
     os.kill(pid, signal.SIGCONT)
     return False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from capsule.durations import duration
 from capsule.execute.limits import size
 from capsule.report.terminal.style import grid, text
+from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     if preview.left_out is not None:
         yield "quick", preview.left_out.sentence
     trials = sum(len(group.trials) for group in plan.groups)
-    starts = count(len(plan.groups), "process start")
+    starts = count(count_starts(plan), "process start")
     yield "starts", f"{starts}, {count(trials, 'trial')}; the first is {plan.groups[0].id}"
     if (seconds := preview.prospect.seconds) is not None:
         yield "time", f"about {duration(seconds)} at the original's speed"
