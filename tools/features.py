@@ -162,6 +162,15 @@ ROWS = (
          "levels/level2/test_optimizers::test_lbfgs_is_that_of_torch",
          "levels/level2/test_optimizers::test_lamb_is_that_of_another_library",
          "levels/level2/test_optimizers::test_accelegrad_is_the_algorithm_of_its_paper")),
+    Row("2", "user's optimizer", "a Python class of three steps", "a Python file with "
+        "an optimizer of torch and, where its author has one, a formula that trains in numpy and "
+        "holds the first steps; the example it ships with is that of another library",
+        ("journeys/test_own_optimizer::"
+         "test_it_is_sealed_checked_and_verified_by_the_sealed_file",
+         "journeys/test_own_optimizer::test_a_step_that_is_not_its_formulas_breaks_the_bound",
+         "levels/level2/test_own_optimizers::test_the_example_is_that_of_another_library",
+         "levels/level2/test_own_optimizers::"
+         "test_it_goes_on_from_a_checkpoint_to_the_same_values")),
     Row("2", "optimizer check", "fails on every call with a metric", "the first steps of every "
         "training beside a reference in double precision, in the trial's precision "
         "(`trajectory_error`) and in double (`exact_trajectory_error`), and node by node, the "

@@ -70,14 +70,15 @@ def test_the_verbs_named_are_the_verbs_there_are() -> None:
 
 def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
-    assert len(shown) == 9
+    assert len(shown) == 10
     network = find(r"^    parameters = .*?^\n(?=A training)", re.M | re.S).group()
     (tmp_path / "net.py").write_text(textwrap.dedent(network))
     (tmp_path / "net.onnx").write_bytes(b"")
     module = find(r"^    from torch import nn .*?^\n(?=Its loss)", re.M | re.S).group()
     (tmp_path / "own-network").mkdir()
     (tmp_path / "own-network" / "net.py").write_text(textwrap.dedent(module))
-    shutil.copytree(ROOT / "manifests" / "own-operator", tmp_path / "own-operator")
+    for name in ("own-operator", "own-optimizer"):
+        shutil.copytree(ROOT / "manifests" / name, tmp_path / name)
     whole = {
         "name": "shown",
         "title": "Shown",
@@ -100,4 +101,8 @@ def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
         "net.py",
         "net.onnx",
         "own-network/net.py",
+        None,
     ]
+    trained = subjects[-1]
+    assert isinstance(trained, manifest.Recipe)
+    assert trained.settings["default"].optimizer == "own-optimizer/adabelief.py"
