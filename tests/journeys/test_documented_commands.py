@@ -47,7 +47,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_training.py"
         "::test_the_shipped_training_is_reproduced_under_another_engine"
     ),
-    "capsule run manifests/io.json --runtime host": Here(says="sealed io-"),
+    "capsule run manifests/io.json --runtime host": Here(says="sealed io-", needs=("long",)),
     "capsule verify operators-….capsule.zip --runtime docker": Here(
         command="capsule verify operators-*.capsule.zip --runtime docker",
         before=(OPERATORS,),
