@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..graphs.bounds import Bounds, bounds
+from ..graphs.graph import Graph, Node
 from ..graphs.reference import backward, evaluate, forward
 from ..instruments import errors
 from ..operators import ARITHMETIC
@@ -95,6 +96,8 @@ def gradient_check(
 ) -> float:
     """`errors.derivatives` of the loss by the trained parameters.
 
+    What no gradient passes stays as it is while these are moved.
+
     Args:
         parts: In which the loss is to be computed.
         parameters: Numpy arrays by name.
@@ -104,13 +107,14 @@ def gradient_check(
     """
     graph = parts[0].graph
     doubles = _doubles(parameters)
-    inputs = [_doubles(part.inputs) for part in parts]
+    inputs = [_freeze(part.graph, _doubles(part.inputs), doubles) for part in parts]
+    nodes = [_moving(part.graph) for part in parts]
 
     def scalar(moved: list[Any]) -> tuple[float, float]:
         parameters = {**doubles, **dict(zip(graph.trainable, moved))}
         loss, size = 0.0, 0.0
-        for part, arrays in zip(parts, inputs):
-            results = evaluate(part.graph.training, {**arrays, **parameters})
+        for part, arrays, moving in zip(parts, inputs, nodes):
+            results = evaluate(moving, {**arrays, **parameters})
             loss += part.share * float(results[part.graph.require_loss()])
             # the loss is a difference of numbers as large as what its node reads
             last = part.graph.training[-1]
@@ -120,6 +124,21 @@ def gradient_check(
     label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
     by = [doubles[name] for name in graph.trainable]
     return errors.derivatives(scalar, by, gradients, limits, _step, label)
+
+
+def _moving(graph: Graph) -> list[Node]:
+    return [node for node in graph.training if node.operator != "detach"]
+
+
+def _freeze(
+    graph: Graph, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The inputs, and the values that no gradient passes."""
+    stops = [node.name for node in graph.training if node.operator == "detach"]
+    if not stops:
+        return dict(inputs)
+    results = evaluate(graph.training, {**inputs, **parameters})
+    return {**inputs, **{name: results[name] for name in stops}}
 
 
 def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:

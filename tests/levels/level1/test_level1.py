@@ -147,6 +147,12 @@ def test_a_users_network_is_judged_like_ours(mine: str, dtype: str) -> None:
         assert 0 < reported[metric][0] < 1
 
 
+def test_what_no_gradient_passes_stays_where_parameters_are_moved() -> None:
+    reported = values("cosmogan", batch=3, side=8, width=3, layers=2, latent=4)
+    for metric in RATIOS:
+        assert 0 < reported[metric][0] < 1
+
+
 def test_training_without_a_loss_says_what_is_missing(mine: str) -> None:
     with pytest.raises(ValueError, match="mine has no loss"):
         values("mine", source=mine, batch=3, loss=0)

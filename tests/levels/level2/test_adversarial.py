@@ -1,6 +1,8 @@
 """Two networks in training against each other, of which the one makes maps for the other."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from capsule.levels.graphs import reference, statistics, values
 from capsule.levels.journal import Samples
 from capsule.levels.report import Report
 from tests.support import trainings
+from tests.support.jobs import needs_torch
 
 SMALL = {"side": 16, "width": 2, "layers": 2, "latent": 3}
 MAPS = {"samples": 20, "test_samples": 7, "side": 16}
@@ -29,13 +32,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def train(folder: Path, kept: Path | None = None, seed: int = 17, **recipe: Any) -> dict[str, Any]:
+def train(
+    folder: Path, kept: Path | None = None, seed: int = 17, framework: str = "numpy", **recipe: Any
+) -> dict[str, Any]:
     whole = {"batch": 6, "epochs": 2, "optimizer": ADAM, **recipe}
-    wanted = trainings.trial("numpy", folder, seed, network="cosmogan", **whole)
+    wanted = trainings.trial(framework, folder, seed, network="cosmogan", **whole)
     wanted = replace(wanted, parameters=SMALL)
     lines: list[Samples] = []
-    framework = frameworks.load("numpy", "cpu", 1, "default")
-    run.load_level(2)(wanted, framework, Report(lines.append, folder=kept))
+    loaded = frameworks.load(framework, "cpu", 1, "default")
+    run.load_level(2)(wanted, loaded, Report(lines.append, folder=kept))
     told: dict[str, Any] = {}
     for line in lines:
         told.setdefault(line.metric, []).extend(line.values)
@@ -117,6 +122,33 @@ def test_each_network_is_moved_by_its_own_loss_alone() -> None:
             assert not fake.any()
             assert fooled.any()
         numpy.testing.assert_allclose(gradient, real + fake + fooled, rtol=1e-12, atol=1e-15)
+
+
+FAULTS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "the generator's loss moves the discriminator": ("detach", lambda torch, x: torch.clone(x)),
+    "a slope of 0.01": (
+        "leaky_relu",
+        lambda torch, x: torch.nn.functional.leaky_relu(x, 0.01),
+    ),
+    "smaller maps": ("tanh", lambda torch, x: 0.99 * torch.tanh(x)),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_framework_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch.networks import OPERATIONS
+
+    operator, wrong = FAULTS[fault]
+    right = train(folder, framework="torch", epochs=1)
+    assert max(right["exact_trajectory_error"]) < 1e-9
+    monkeypatch.setitem(OPERATIONS, operator, lambda _, x: (partial(wrong, torch), (x,)))
+    reported = train(folder, framework="torch", epochs=1)
+    assert max(reported["exact_trajectory_error"]) > 1e-4
 
 
 def test_statistics_of_real_and_generated_maps_are_kept_apart() -> None:

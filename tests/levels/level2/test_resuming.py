@@ -16,11 +16,12 @@ from tests.support.trainings import SGD, SMALL
 from tests.support.trials import JOB
 
 ROOT = Path(__file__).parents[3]
-CURVES = ("train_loss", "loss", "accuracy", "mean_absolute_error")
+CURVES = ("train_loss", "loss", "accuracy", "mean_absolute_error", "spectrum_distance")
 EPOCHS = 5
 Event = dict[str, Any]
 
 GLYPHS = ("glyphs", {**SMALL, "channels": 3})
+MAPS = ("mass-maps", {"samples": 90, "test_samples": 25, "side": 16})
 Kind = tuple[str, str, dict[str, int], dict[str, Any], tuple[str, dict[str, int]]]
 """Framework, network, its sizes, optimizer, and the data with a generator's numbers."""
 
@@ -32,6 +33,10 @@ KINDS: dict[str, Kind] = {
     "plain": ("numpy", "lenet", {"side": 12, "classes": 3}, SGD, ("glyphs", SMALL)),
     "all in torch": ("torch", *ALL),
     "all in numpy": ("numpy", *ALL),
+    "adversarial": (
+        *("numpy", "cosmogan", {"side": 16, "width": 2, "layers": 2, "latent": 3}),
+        *({"name": "adam", "lr": 0.01, "beta1": 0.5}, MAPS),
+    ),
 }
 EVERYTHING = {"accumulate": 2, "workers": 2}
 """Besides normalization by batch, dropout and checkpoints."""
@@ -148,7 +153,7 @@ def test_a_kill_changes_no_value_wherever_it_strikes(tmp_path: Path) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("kind", ["all in numpy", "all in torch"])
+@pytest.mark.parametrize("kind", ["all in numpy", "all in torch", "adversarial"])
 def test_nor_do_kills_with_everything_on_and_without_workers(kind: str, tmp_path: Path) -> None:
     whole, due = make_whole(tmp_path, kind, **{**EVERYTHING, "workers": 0})
     training = Training(tmp_path, kind, **EVERYTHING)
