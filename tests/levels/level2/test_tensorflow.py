@@ -65,28 +65,79 @@ def test_every_optimizer_goes_the_way_of_the_reference(
             assert seen[metric] == pytest.approx(reference[metric][-1:], rel=1e-3), optimizer
 
 
+SIZES = {"side": 12, "width": 2, "classes": 3, "dropout": 30}
+RECIPE: dict[str, Any] = {
+    **{"batch": 18, "accumulate": 3, "epochs": 1, "workers": 2},
+    **{"optimizer": {"name": "adam", "lr": 0.001}, "schedule": {"name": "constant"}},
+}
+
+
+def write_pictures(folder: Path) -> Path:
+    pictures = folder / "glyphs"
+    pictures.mkdir(parents=True)
+    generators.write(generators.generate("glyphs", {**SMALL, "channels": 3}), pictures)
+    return pictures
+
+
+def everything(**recipe: Any) -> list[dict[str, Any]]:
+    """Dropout and normalization by batch in micro-batches, with workers."""
+    entry = {"id": "0", "level": 2, "network": "resnet9", "parameters": SIZES}
+    return [{**entry, "datasets": ["glyphs"], "recipe": {**RECIPE, **recipe}}]
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_micro_batches_that_drop_and_normalize_go_the_way_of_the_reference(
     program: Program, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "glyphs"
-    folder.mkdir()
-    generators.write(generators.generate("glyphs", {**SMALL, "channels": 3}), folder)
-    recipe: dict[str, Any] = {
-        **{"batch": 18, "accumulate": 3, "epochs": 1, "workers": 2},
-        **{"optimizer": {"name": "adam", "lr": 0.001}, "schedule": {"name": "constant"}},
-    }
-    network = "resnet9"
-    sizes = {"side": 12, "width": 2, "classes": 3, "dropout": 30}
-    entry = {"id": "0", "level": 2, "network": network, "parameters": sizes, "recipe": recipe}
-    work = [{**entry, "datasets": ["glyphs"]}]
-    values, _ = run(program, tmp_path, "tensorflow", work, data={"glyphs": "glyphs"})
+    folder = write_pictures(tmp_path)
+    values, _ = run(program, tmp_path, "tensorflow", everything(), data={"glyphs": "glyphs"})
     alone = frameworks.load("numpy", "cpu", 1, "default")
-    reference = measure(alone, folder, network=network, parameters=sizes, **recipe)
+    reference = measure(alone, folder, network="resnet9", parameters=SIZES, **RECIPE)
     for metric in ("train_loss", "loss"):
         assert values["0"][metric] == pytest.approx(reference[metric], rel=1e-3)
     assert values["0"]["exact_trajectory_error"][0] < 1e-9
     assert values["0"]["evaluation_error"][0] < 1e-9
+
+
+EXIT = """
+import os
+import pathlib
+
+right = pathlib.Path.replace
+
+def replace(source, target):
+    done = right(source, target)
+    if target.suffix == ".npz":
+        os._exit(9)
+    return done
+
+pathlib.Path.replace = replace
+"""
+"""Ends the program behind its first checkpoint, before anything else is done."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_training_that_was_cut_off_goes_on_to_the_same_values(
+    program: Program, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"data": {"glyphs": "glyphs"}, "determinism": "strict"}
+    work = everything(epochs=3, checkpoint_epochs=1)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for folder in (whole, cut):
+        write_pictures(folder)
+    due, _ = run(program, whole, "tensorflow", work, **how)
+    with pytest.raises(AssertionError):
+        run(program, cut, "tensorflow", work, EXIT, **how)
+    (cut / "sitecustomize.py").unlink()
+    journal = cut / "journal.jsonl"
+    assert '"train_loss"' in journal.read_text()
+    journal.unlink()
+    seen, _ = run(program, cut, "tensorflow", work, **how)
+    assert '"event": "resume"' in journal.read_text().replace('":"', '": "')
+    # of the last epoch, which follows from all before it
+    for metric in ("train_loss", "loss", "accuracy"):
+        assert seen["0"][metric] == due["0"][metric]
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
