@@ -90,6 +90,14 @@ def test_one_with_a_formula_reports_what_any_other_does(train: Train, torch: Fra
 
 
 @needs_torch
+def test_mixed_precision_leaves_it_its_own(train: Train, torch: Framework) -> None:
+    values = train(torch, dtype=training.MIXED)
+    due = training.metrics("accuracy", has_target=False, stops=False, mixed=True)
+    assert set(values) == {facts.name for facts in due}
+    assert max(values["exact_trajectory_error"]) < 1e-9
+
+
+@needs_torch
 def test_one_without_a_formula_is_held_to_none(train: Train, torch: Framework) -> None:
     text = EXAMPLE.replace("slots = 2\n", "").replace("def formula", "def _formula")
     values = train(torch, text)
@@ -347,6 +355,18 @@ def test_what_no_checkpoint_keeps_is_refused_where_there_is_one(
     train(torch, text, {"lr": 0.1}, folder=tmp_path)
     with pytest.raises(ValueError, match=r"goes on from a checkpoint by other steps"):
         train(torch, text, {"lr": 0.1}, folder=tmp_path, checkpoint_epochs=1)
+
+
+@needs_torch
+def test_so_it_is_with_a_module(train: Train, torch: Framework, tmp_path: Path) -> None:
+    net = tmp_path / "net.py"
+    net.write_text(NET)
+    how = {"network": "net.py", "source": net, "parameters": {}, "checkpoint_epochs": 1}
+    assert max(train(torch, folder=tmp_path, **how)["update_error"]) < 1e-9
+    body = FORGETFUL["counts beside its state"].strip()
+    text = f"numbers = {{}}\ndef torch(parameters, numbers):\n    import torch\n    {body}\n"
+    with pytest.raises(ValueError, match=r"does not train on from a checkpoint"):
+        train(torch, text, {"lr": 0.1}, folder=tmp_path, **how)
 
 
 @needs_torch
