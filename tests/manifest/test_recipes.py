@@ -179,6 +179,20 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
             "takes no",
         ),
         (
+            {"network": "cosmogan", "optimizer": {"name": "lamb-nvidia", "lr": 1}},
+            "/optimizer/name",
+            "lamb-nvidia goes by all parameters together, and two networks are trained against each"
+            " other; there are sgd, adam, adamw",
+        ),
+        (
+            {
+                "network": "cosmogan",
+                "target": {"metric": "spectrum_distance", "at_least": 0.1},
+            },
+            "/target",
+            "spectrum_distance is better the lower it is: write at_most",
+        ),
+        (
             {"optimizer": {"name": "lbfgs", "lr": 1}, "frameworks": ["numpy", "tensorflow"]},
             "/frameworks/1",
             "a step of lbfgs takes the loss several times",
