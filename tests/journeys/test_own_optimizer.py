@@ -94,6 +94,7 @@ def test_what_goes_wrong_in_it_is_told_and_seals_nothing(
 
 
 @needs_torch
+@pytest.mark.long
 def test_a_step_that_is_not_its_formulas_breaks_the_bound(author: User) -> None:
     path = place(author, "torch", [17])
     change(author, 'rate = group["lr"] / (1 - one ** kept["step"])', 'rate = group["lr"]')
