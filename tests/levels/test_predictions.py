@@ -215,3 +215,8 @@ def test_spectra_that_nothing_has_are_far_off(wrong: float) -> None:
     assert value > 10
     array[1, 0] = numpy.nan
     assert numpy.isnan(qualities("spectrum_distance", array)).all()
+
+
+def test_the_distance_of_an_infinity_from_itself_is_no_number() -> None:
+    array = numpy.full((2, 5, 4), numpy.inf, "float32")
+    assert numpy.isnan(qualities("mean_absolute_error", array)).all()

@@ -183,7 +183,9 @@ def _sum_distances(chosen: Any, due: Any) -> Any:
     """Sum of the distances from the targets, in float64, and how many there are."""
     import numpy
 
-    distances = numpy.abs(chosen.astype("float64") - due.astype("float64"))
+    # of infinities none is a number, and such a quality is refused where it is compared
+    with numpy.errstate(invalid="ignore"):
+        distances = numpy.abs(chosen.astype("float64") - due.astype("float64"))
     return numpy.array([distances.sum(), due.size])
 
 
