@@ -188,6 +188,14 @@ def test_masks_of_a_share_of_the_batch_are_rows_of_the_whole_one() -> None:
         assert (ones[name][2:4] != mask).any()
 
 
+def test_vectors_of_a_share_of_the_batch_are_rows_of_all_of_them() -> None:
+    sizes = {"side": 4, "width": 1, "layers": 1, "latent": 3}
+    whole, share = (networks.build("cosmogan", {"batch": n, **sizes}) for n in (8, 2))
+    ones, others = (values.noise(one, 17, 5)["latent"] for one in (whole, share))
+    assert (ones[:2] == others).all()
+    assert (ones[2:4] != others).any()
+
+
 @needs_torch
 def test_a_training_draws_from_no_generator_of_a_framework(tmp_path: Path) -> None:
     import torch
