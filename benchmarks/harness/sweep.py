@@ -102,24 +102,29 @@ def run(folder: Path, manifest: Path, kill: int) -> tuple[float, float, Path]:
     if not kill:
         check(first.wait(), folder)
         return time.perf_counter() - began, 0.0, capsule
-    journal = work / "starts" / "0001" / "out" / "journal.jsonl"
-    while count_ended(journal) < kill:
+    while count_ended(work) < kill:
         if first.poll() is not None:
             check(first.returncode or 1, folder)
         time.sleep(20 * _POLL_SECONDS)
     end_all(first.pid)
     seconds, began = time.perf_counter() - began, time.perf_counter()
     second = start(folder, "--resume", str(work), "-o", str(capsule))
-    while not (work / "starts" / "0002" / "out").exists() and second.poll() is None:
+    following = work / "starts" / f"{1 + len(journals(work)):04}" / "out"
+    while not following.exists() and second.poll() is None:
         time.sleep(_POLL_SECONDS)
     opened = time.perf_counter() - began
     check(second.wait(), folder)
     return seconds + time.perf_counter() - began, opened, capsule
 
 
-def count_ended(journal: Path) -> int:
-    """How many trials a journal says ended."""
-    return journal.read_bytes().count(b'"event":"end"') if journal.exists() else 0
+def journals(work: Path) -> list[Path]:
+    """Those of all process starts of a run."""
+    return list(work.glob("starts/*/out/journal.jsonl"))
+
+
+def count_ended(work: Path) -> int:
+    """How many trials have ended by the journals of a run."""
+    return sum(one.read_bytes().count(b'"event":"end"') for one in journals(work))
 
 
 def end_all(leader: int) -> None:

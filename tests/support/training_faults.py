@@ -211,7 +211,7 @@ FAULTS = (
     Fault(
         "last samples not judged",
         "evaluation",
-        lambda: mock.patch.object(level2, "_batches", plants.leave_rest),
+        lambda: mock.patch.object(level2, "batches", plants.leave_rest),
     ),
     Fault(
         "relu leaks 0.00001",

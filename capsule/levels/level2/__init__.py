@@ -26,7 +26,7 @@ from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Recipe, Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, contract, modules, nodes, progress, reading, trajectory
+from . import ahead, checks, contract, modules, nodes, progress, reading
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
@@ -73,7 +73,7 @@ def _measure_training(trial: Trial, framework: Framework, report: Report) -> Non
     steps = train.count // recipe.batch
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
-    judged, parts = _choose_parts(recipe, graph(1))
+    judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         both = graph(recipe.batch // recipe.accumulate), graph(judged * parts)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
@@ -117,25 +117,6 @@ def _find_checkpoint(trial: Trial, recipe: Recipe, report: Report) -> Path | Non
     if not recipe.checkpoint_epochs or report.folder is None:
         return None
     return report.folder / checkpoints.path(trial.benchmark, trial.case)
-
-
-def _choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
-    """Samples of a micro-batch that is held to the reference, and how many of these.
-
-    Args:
-        recipe: Says how many samples and micro-batches a step has.
-        graph: The network for a batch of 1.
-
-    Raises:
-        ValueError: The batch has no equal parts.
-    """
-    if recipe.batch % recipe.accumulate:
-        raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
-    whole = recipe.batch // recipe.accumulate
-    # a channel of one sample may have one value, which has no variance
-    least = min(whole, 2) if graph.loss and statistics.find(graph) else 1
-    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES // least)
-    return min(whole, trajectory.MOST_SAMPLES // parts), parts
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
@@ -376,10 +357,13 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
 
 def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[float, float]:
-    """Loss and quality over all test data; a rest that fills no batch counts as what it is."""
+    """Loss and quality over all test data; a rest that fills no batch counts as what it is.
+
+    What has to be trained in parts to fit memory is evaluated in parts.
+    """
     evaluation, fingerprint = predictions.Evaluation(trial.quality), samplers.Fingerprint()
     total = 0.0
-    for indices in batches(trial.test.count, trial.recipe.batch):
+    for indices in batches(trial.test.count, trial.recipe.batch // trial.recipe.accumulate):
         inputs, graph = trial.test.take(indices), trial.evaluation(len(indices))
         noise = values.evaluation_noise(graph, trial.seed, int(indices[0]))
         *outputs, loss = trainer.evaluate(graph, trial.place({**inputs, **noise}))

@@ -11,6 +11,7 @@ from ..frameworks.base import Resumable, Trainer
 from ..graphs import passes, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
+from ..job import Recipe
 from ..optimizers import has_formula
 from . import contract, modules, nodes, trajectory
 from .prepared import Prepared
@@ -165,3 +166,22 @@ def _hold_evaluation(
     due = trajectory.evaluate(graph, parameters, inputs)
     error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)
     trial.report.samples("evaluation_error", [error])
+
+
+def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
+    """Samples of a micro-batch that is held to the reference, and how many of these.
+
+    Args:
+        recipe: Says how many samples and micro-batches a step has.
+        graph: The network for a batch of 1.
+
+    Raises:
+        ValueError: The batch has no equal parts.
+    """
+    if recipe.batch % recipe.accumulate:
+        raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
+    whole = recipe.batch // recipe.accumulate
+    # a channel of one sample may have one value, which has no variance
+    least = min(whole, 2) if graph.loss and find(graph) else 1
+    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES // least)
+    return min(whole, trajectory.MOST_SAMPLES // parts), parts
