@@ -40,7 +40,10 @@ def main() -> None:
     words = _parse()
     if words.verb == "run":
         for name in words.names or page.names():
-            page.keep("minis", name, run(name, words.image, words.folder))
+            before = page.read()["minis"].get(name, {"verdicts": []})
+            # none is forgotten that an earlier capsule of it was given
+            row = run(name, words.image, words.folder) | {"verdicts": before["verdicts"]}
+            page.keep("minis", name, row)
     elif words.verb == "verify":
         for _ in range(words.times):
             for name in words.names or page.names():
@@ -109,7 +112,6 @@ def run(name: str, image: str, folder: Path) -> Document:
         "reached": [len(reached), len(trials)],
         "seconds": round(seconds / len(trials), 1),
         "others": round((_busy_elsewhere() - others) / seconds, 1),
-        "verdicts": [],
     }
 
 

@@ -40,7 +40,10 @@ def bases() -> tuple[dict[str, Any], ...]:
     own = [manifest_document(asked=_CLAIMS), manifest_document(image=False)]
     shipped = [
         json.loads((ROOT / "manifests" / f"{name}.json").read_bytes())
-        for name in ("quickstart", "level1", "level2", "operators", "own-operator", "training")
+        for name in (
+            *("quickstart", "level1", "level2", "operators", "own-operator", "training", "io"),
+            *("search", "full/resnet44", "minis/cosmogan"),
+        )
     ]
     return (*own, *shipped)
 

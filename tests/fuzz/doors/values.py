@@ -10,7 +10,7 @@ from random import Random
 from typing import get_args
 
 from capsule import reading
-from capsule.manifest import Metric, Recipe
+from capsule.manifest import Metric, Reading, Recipe
 from capsule.plan import Trial
 from capsule.record import Attempt, Reason
 from tests.fuzz.campaign import Door
@@ -37,8 +37,9 @@ def send(data: bytes, folder: Path) -> None:
     """Seal a run of it and its verification; every command reads both."""
     sent = json.loads(data)
     manifest = bulk.read_manifest(_without_texts(sent["manifest"]))
-    if any(isinstance(one.subject, Recipe) for one in manifest.benchmarks):
-        # what a training says follows from its curves, and `run` fails one that says otherwise
+    if any(isinstance(one.subject, Recipe | Reading) for one in manifest.benchmarks):
+        # what a training says follows from its curves, what a reading says from its latencies,
+        # and `run` fails one that says otherwise
         return
     points = sum(len(one.cases) * len(one.frameworks) for one in manifest.benchmarks)
     if points * len(manifest.seeds) > _MOST_TRIALS:
