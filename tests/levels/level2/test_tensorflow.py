@@ -25,14 +25,26 @@ OPTIMIZERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_every_optimizer_goes_the_way_of_the_reference(
-    program: Program, framework: str, tmp_path: Path
-) -> None:
+def test_all_optimizers_are_those_that_it_trains_by(framework: str) -> None:
     trained = {
         name for name in training.OPTIMIZERS if not training.refusal(framework, name, "float32")
     }
     assert {one["name"] for one in OPTIMIZERS} == trained
+
+
+@pytest.mark.parametrize(
+    ("framework", "optimizers"),
+    [
+        pytest.param("tensorflow", OPTIMIZERS, id="tensorflow"),
+        # each of them is compiled, for some ten seconds
+        pytest.param("tensorflow-xla", OPTIMIZERS[::4], id="tensorflow-xla"),
+        pytest.param("tensorflow-xla", OPTIMIZERS, id="xla-all", marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_optimizer_goes_the_way_of_the_reference(
+    program: Program, framework: str, optimizers: list[dict[str, Any]], tmp_path: Path
+) -> None:
     folder = tmp_path / "glyphs"
     folder.mkdir()
     generators.write(generators.generate("glyphs", SMALL), folder)
@@ -46,13 +58,13 @@ def test_every_optimizer_goes_the_way_of_the_reference(
             "datasets": ["glyphs"],
             "recipe": {**recipe, "optimizer": optimizer},
         }
-        for index, optimizer in enumerate(OPTIMIZERS)
+        for index, optimizer in enumerate(optimizers)
     ]
     in_parts = {**work[0]["recipe"], "accumulate": 4}
     work.append({**work[0], "id": str(len(work)), "recipe": in_parts})
     values, _ = run(program, tmp_path, framework, work, data={"glyphs": "glyphs"})
     alone = frameworks.load("numpy", "cpu", 1, "default")
-    for index, optimizer in enumerate([*OPTIMIZERS, OPTIMIZERS[0]]):
+    for index, optimizer in enumerate([*optimizers, optimizers[0]]):
         seen = values[str(index)]
         assert seen["trajectory_error"][0] < 1e-3, optimizer
         assert seen["exact_trajectory_error"][0] < 1e-9, optimizer
