@@ -142,7 +142,8 @@ def plant(fault: faults.Fault, image: str) -> Document:
         _seal(package.parent, document, image, sealed)
         checked = _call(ROOT, "check", str(sealed), codes=(0, 4))
         if checked.returncode:
-            return {"check": " ".join(checked.stderr.split()), "verdict": "", "claims": []}
+            said = " ".join(checked.stderr.replace(f"{folder}/", "").split())
+            return {"check": said, "verdict": "", "claims": []}
         words = ("--levels", "own", "--runs", str(faults.SEEDS), "--runtime", "docker", "--trust")
         judged = _judge(sealed, *words, "-o", str(folder / "again.zip"))
     # an original that breaks its own bound leaves nothing to reproduce

@@ -6,6 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from capsule import __version__
+
 ROOT = Path(__file__).parents[1]
 
 SEEDS = 2
@@ -78,7 +80,9 @@ FAULTS = {
 
 
 def copy_package(fault: Fault, folder: Path) -> Path:
-    """A copy of the package, with the fault.
+    """A copy of the package, with the fault, which calls itself another release.
+
+    One that called itself this one would be refused at once, because its program is another.
 
     Raises:
         ValueError: The line is not there, once.
@@ -87,6 +91,9 @@ def copy_package(fault: Fault, folder: Path) -> Path:
     text = plant(fault)
     shutil.copytree(ROOT / "capsule", package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "levels" / fault.file).write_text(text, encoding="utf-8")
+    release = package / "__init__.py"
+    named = release.read_text(encoding="utf-8").replace(__version__, f"{__version__}+fork")
+    release.write_text(named, encoding="utf-8")
     return package
 
 

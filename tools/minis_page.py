@@ -54,9 +54,10 @@ _FAULTS = """
 ## Faults
 
 Each is one wrong line in a copy of this package, which seals a capsule of two seeds, as any author
-would. Then this package is asked: what `check` says of that capsule, and what `verify --levels own`
-says, which measures it again without the fault. **claims** are those that differ, or whose bound
-the capsule itself breaks, so that there is nothing to reproduce.
+would. The copy calls itself another release: one of this name is refused at once, because its
+program is another. Then this package is asked: what `check` says of that capsule, and what
+`verify --levels own` says, which measures it again without the fault. **claims** are those that
+differ, or whose bound the capsule itself breaks, so that there is nothing to reproduce.
 
 """
 
@@ -164,7 +165,8 @@ def _count(minis: Mapping[str, Document]) -> str:
 
 def _caught(outcome: Document) -> list[str]:
     claims = [f"`{name}`" for name in outcome["claims"]]
-    return [outcome["check"] or "whole", outcome["verdict"] or "-", ", ".join(claims) or "-"]
+    nothing = "-" if outcome["check"] else "none: not caught"
+    return [outcome["check"] or "whole", outcome["verdict"] or "-", ", ".join(claims) or nothing]
 
 
 def _compared(name: str, row: Document) -> list[str]:
