@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
 from capsule.manifest import commands, filenames, readings, search, subjects
+from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, quote
@@ -289,12 +290,7 @@ def _metrics(subject: catalog.Subject, frameworks: tuple[str, ...], device: str)
         name: frozenset(every) - {facts.name for facts in facts_due}
         for name, facts_due in due.items()
     }
-    return {"metrics": tuple(map(_metric_of_facts, every.values())), "lacking": lacking}
-
-
-def _metric_of_facts(facts: catalog.MetricFacts) -> Metric:
-    raw = {key: getattr(facts, key) for key in ("unit", "direction", "kind", "resolution", "per")}
-    return _metric(facts.name, raw)
+    return {"metrics": tuple(map(metric_of, every.values())), "lacking": lacking}
 
 
 def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) -> tuple[Case, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
-from capsule.levels.catalog import MetricFacts, reading
+from capsule.levels.catalog import reading
+from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Reading
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems, instead, quote
@@ -34,7 +35,7 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
         return None
-    return _benchmark(raw, tuple(map(_metric, reading.METRICS)))
+    return _benchmark(raw, tuple(map(metric_of, reading.METRICS)))
 
 
 def restate(
@@ -119,15 +120,4 @@ def _benchmark(raw: Raw, metrics: tuple[Metric, ...]) -> Benchmark:
         datasets=tuple(raw["datasets"]),
         metrics=metrics,
         lacking={name: frozenset() for name in raw["frameworks"]},
-    )
-
-
-def _metric(facts: MetricFacts) -> Metric:
-    return Metric(
-        name=facts.name,
-        unit=facts.unit,
-        direction=facts.direction,
-        kind=facts.kind,
-        resolution=facts.resolution,
-        per=facts.per,
     )

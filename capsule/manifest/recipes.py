@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.levels.catalog import MetricFacts, training
+from capsule.levels.catalog import training
 from capsule.manifest import closed, commands, search, subjects, trained
+from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Recipe, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.numbers import CONSTANT, check_names, read_augmentation, require_count
@@ -67,7 +68,7 @@ def read(
         )
         for name in raw["frameworks"]
     }
-    metrics = tuple(map(_metric, facts))
+    metrics = tuple(map(metric_of, facts))
     searched = search.read(raw, metrics, here, problems)
     return _benchmark(raw, network, cases, settings, metrics, lacking, searched)
 
@@ -189,17 +190,6 @@ def _benchmark(
         # thousands of trials that last a second each would wait for imports most of their time
         isolation=raw.get("isolation", "group" if searched else "trial"),
         search=searched,
-    )
-
-
-def _metric(facts: MetricFacts) -> Metric:
-    return Metric(
-        name=facts.name,
-        unit=facts.unit,
-        direction=facts.direction,
-        kind=facts.kind,
-        resolution=facts.resolution,
-        per=facts.per,
     )
 
 

@@ -1,0 +1,18 @@
+"""From a metric of the catalogue to one of a manifest."""
+
+from __future__ import annotations
+
+from capsule.levels.catalog import MetricFacts
+from capsule.manifest.model import Metric
+
+
+def metric_of(facts: MetricFacts) -> Metric:
+    """What a manifest knows of a metric that `levels` reports."""
+    return Metric(
+        name=facts.name,
+        unit=facts.unit,
+        direction=facts.direction,
+        kind=facts.kind,
+        resolution=facts.resolution,
+        per=facts.per,
+    )
