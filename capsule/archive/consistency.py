@@ -229,7 +229,7 @@ def _resumption_faults(record: Record) -> Iterator[str]:
             yield f"{name} went on from a checkpoint, of which its benchmark has none"
         elif attempt.attempt == 1:
             yield f"{name} went on from a checkpoint, and there was none before it"
-        elif attempt.resumed_after % every:
+        elif not recipes.has_checkpoint(benchmarks[benchmark], case, attempt.resumed_after):
             yield f"{name} went on after {attempt.resumed_after} epochs, which have no checkpoint"
 
 

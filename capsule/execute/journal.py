@@ -134,6 +134,9 @@ class _Reader:
             raise Defect(f"resumes {trial.id} out of order")
         if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
             raise Defect(f"resumes {trial.id} after {str(epochs)[:40]!r} epochs")
+        # each attempt that gets further may be followed by another one
+        if not recipes.has_checkpoint(trial.benchmark, trial.case.name, epochs):
+            raise Defect(f"resumes {trial.id} after {epochs} epochs, which have no checkpoint")
         self.reports[trial.id] = replace(report, resumed_after=epochs)
 
     def _append(self, event: JsonObject) -> None:

@@ -163,6 +163,13 @@ def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
     return settings[case].checkpoint_epochs if case in settings else None
 
 
+def has_checkpoint(benchmark: Benchmark, case: str, epochs: int) -> bool:
+    """Whether a trial can be taken up after so many epochs; after the last one there is no need."""
+    settings = benchmark.subject.settings if isinstance(benchmark.subject, Recipe) else {}
+    every = checkpoint_epochs(benchmark, case)
+    return every is not None and not epochs % every and epochs < settings[case].epochs
+
+
 def _benchmark(
     raw: Raw,
     network: Trained,

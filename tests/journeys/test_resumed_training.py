@@ -217,7 +217,7 @@ FORGED: list[tuple[Callable[[Record], Record], str]] = [
     (with_attempt(1, resumed_after=None), "completed without samples of"),
     (with_attempt(0, resumed_after=1), "from a checkpoint, and there was none before it"),
     (with_attempt(1, resumed_after=EPOCHS - 1), "epoch_time is not of its own epochs alone"),
-    (with_attempt(1, resumed_after=EPOCHS + 1), "fewer than the 121 epochs"),
+    (with_attempt(1, resumed_after=EPOCHS), "after 120 epochs, which have no checkpoint"),
     (with_another_first_loss, "train_loss of epoch 1 is not that of the attempt"),
     (with_a_time, "the attempt was resumed, and none has seen all of the trial"),
 ]
