@@ -10,20 +10,12 @@ from hypothesis import strategies as st
 
 from capsule.levels import frameworks
 from capsule.levels.catalog.training import Augmentation
-from capsule.levels.data import generators
 from capsule.levels.data.augmentation import augment
 from tests.support import trainings
 from tests.support.properties import examples
-from tests.support.trainings import SMALL, Values, numpy_alone
+from tests.support.trainings import Values, numpy_alone
 
 HOW = {"crop": 2, "flip": True, "cutout": 3}
-
-
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
 
 
 def number(count: int, height: int = 5, width: int = 7) -> Any:

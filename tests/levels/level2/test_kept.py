@@ -7,25 +7,18 @@ from typing import Any
 import pytest
 
 from capsule.levels import frameworks, run
-from capsule.levels.data import checkpoints, generators
+from capsule.levels.data import checkpoints
 from capsule.levels.journal import Samples
 from capsule.levels.report import Report
 from tests.levels.level2.test_modules import HEAD, NET
 from tests.support.jobs import needs_torch
-from tests.support.trainings import SMALL, Values, trial
+from tests.support.trainings import Values, trial
 
 CHECKPOINT = checkpoints.path("benchmark", "default")
 
 
 class CutError(Exception):
     """Where a training was cut off."""
-
-
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
 
 
 def train(

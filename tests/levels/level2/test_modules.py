@@ -13,7 +13,7 @@ from capsule.levels.catalog import modules, training
 from capsule.levels.data import generators
 from capsule.levels.frameworks import Framework
 from tests.support.compiler import needs_compiler
-from tests.support.trainings import SMALL, measure
+from tests.support.trainings import measure
 
 pytestmark = [
     pytest.mark.torch,
@@ -42,13 +42,6 @@ def network():
 @pytest.fixture(scope="module")
 def torch() -> Framework:
     return frameworks.load("torch", "cpu", 1, "strict")
-
-
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
 
 
 @pytest.fixture

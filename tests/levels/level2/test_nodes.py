@@ -25,13 +25,6 @@ def colored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
-
-
 def test_a_network_taken_apart_has_the_values_and_gradients_of_the_whole() -> None:
     graph = build("lenet", LENET)
     given = reference.widen(

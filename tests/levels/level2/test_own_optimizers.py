@@ -8,14 +8,13 @@ import pytest
 
 from capsule.levels import frameworks, run
 from capsule.levels.catalog import optimizers, training
-from capsule.levels.data import generators
 from capsule.levels.frameworks import Framework
 from capsule.levels.journal import Samples
 from capsule.levels.report import Report
 from tests.support import trainings
 from tests.support.documented import ROOT
 from tests.support.jobs import needs_torch
-from tests.support.trainings import SMALL, numpy_alone
+from tests.support.trainings import numpy_alone
 
 EXAMPLE = (ROOT / "manifests" / "own-optimizer" / "adabelief.py").read_text()
 NUMBERS = {"lr": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
@@ -41,13 +40,6 @@ BALL = {"lr": 0.1, "momentum": 0.5}
 @pytest.fixture(scope="module")
 def torch() -> Framework:
     return frameworks.load("torch", "cpu", 1, "strict")
-
-
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ from tests.support.jobs import needs_torch
 from tests.support.trainings import SGD, SMALL, measure, numpy_alone
 
 
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
-
-
 def test_a_training_reports_what_is_due(glyphs: Path) -> None:
     values = measure(numpy_alone(), glyphs, epochs=4)
     due = training.metrics("accuracy", has_target=False, stops=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from capsule.levels import level2
-from capsule.levels.data import generators, samplers
+from capsule.levels.data import samplers
 from capsule.levels.data.formats import writers
 from capsule.levels.data.formats.files import FormatError
 from capsule.levels.frameworks.numpy.training import NumpyTrainer
@@ -21,13 +21,6 @@ SAME = (
     *("untrained_loss", "train_loss", "learning_rate", "loss", "accuracy", "final_accuracy"),
     *("order_fingerprint", "test_fingerprint", "class_counts", "exact_trajectory_error"),
 )
-
-
-@pytest.fixture(scope="module")
-def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("glyphs")
-    generators.write(generators.generate("glyphs", SMALL), folder)
-    return folder
 
 
 def workers() -> list[str]:
