@@ -248,11 +248,12 @@ def _resolve(
 ) -> Resolved:
     """What a run would use, as far as it is known before anything is fetched."""
     manifest, resources = request.manifest, request.manifest.resources
+    shown = Prepared(handle="", python=_python(runtime))
     return Resolved(
         runtime=runtime,
         image=None,
         override=None,
-        prepared=Prepared(handle="", python=_python(runtime)),
+        prepared=launch.share_network(shown, runtime, resources),
         datasets=(),
         data={one.name: one.path or Path("...") for one in data},
         inputs=carried,
@@ -261,7 +262,7 @@ def _resolve(
         levels=payload.OWN_LEVELS,
         threads=resolving.threads(manifest),
         devices=gpus.by_rank(resources.gpus_per_rank, resources.ranks),
-        launcher=launch.choose(resources.ranks),
+        launcher=launch.choose(resources),
         notes=(),
     )
 

@@ -23,6 +23,7 @@ from capsule.manifest.sources import OUT
 from capsule.origin import JUDGE_RULE, Rereading
 from capsule.predecessor import Predecessor
 from capsule.record import Attempt, FrozenClaim, Reason, Record, Samples, sample_order
+from capsule.starts import world_fault
 
 Load = Callable[[str], Iterable[bytes]]
 
@@ -291,7 +292,8 @@ class _Outcome:
             return cls(reason="no-result", message=message)
         for metric in due:
             for line in by_name[metric.name]:
-                if fault := _misfit(metric, line, len(by_name[metric.name])):
+                fault = _misfit(metric, line, len(by_name[metric.name]))
+                if fault := fault or world_fault(metric.name, line.values, ranks):
                     return cls(reason="bad-result", message=fault)
                 bad = [value for value in line.values if not math.isfinite(value)]
                 if bad:

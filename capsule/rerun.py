@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from capsule import earlier, quick, verdict
 from capsule import manifest as manifests
 from capsule import plan as plans
+from capsule import resolve as resolving
 from capsule import session as sessions
 from capsule.archive import Capsule
 from capsule.diff import inability
@@ -223,14 +223,14 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
     measured = Measured.of(record, planned)
     share = measured.seconds / max(1, measured.trials)
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
-    threads = planned.manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+    ranks = planned.manifest.resources.ranks
     usual = Limits(
         walltime=min(
             _TIMES * trials * share + _START_SECONDS * len(planned.groups) + _SPARE_SECONDS,
             _MOST_SECONDS,
         ),
         disk=_TIMES * max(logs, default=0) + _SPARE_BYTES,
-        pids=_SPARE_TASKS + _TASKS_PER_THREAD * threads,
+        pids=ranks * (_SPARE_TASKS + _TASKS_PER_THREAD * resolving.threads(planned.manifest)),
     )
     return Limits(
         walltime=usual.walltime if asked_for.walltime is None else asked_for.walltime,

@@ -58,7 +58,6 @@ class Request:
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
         data: Folder of the datasets that an earlier run carries.
-        launcher: What starts the ranks, None for what suits their number.
     """
 
     manifest: Manifest
@@ -69,7 +68,6 @@ class Request:
     levels: Path = payload.OWN_LEVELS
     inputs: Path | None
     data: Path | None = None
-    launcher: Launcher | None = None
 
     @classmethod
     def of(cls, manifest: Manifest, runtime: str, image: str | None) -> Request:
@@ -204,7 +202,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         levels=request.levels,
         threads=threads(manifest),
         devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
-        launcher=request.launcher or launch.choose(manifest.resources.ranks),
+        launcher=launch.choose(manifest.resources),
         notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
 
@@ -320,7 +318,7 @@ def _prepare(choice: Choice, request: Request, site: Site, watch: Watch) -> Prep
     if count:
         runtime.check_gpus(count, prepared, image)
     if runtime.contained:
-        return binds.show(prepared, shown)
+        return binds.show(launch.share_network(prepared, runtime, resources), shown)
     return programs.choose(prepared, request.manifest, site)
 
 
@@ -356,8 +354,10 @@ def _inputs(request: Request) -> Inputs:
 
 
 def threads(manifest: Manifest) -> int:
-    """How many threads a workload may use here."""
-    return manifest.resources.cpus_per_rank or len(os.sched_getaffinity(0))
+    """How many threads each rank may use here: those of a node share its CPUs."""
+    resources = manifest.resources
+    share = len(os.sched_getaffinity(0)) // resources.ranks_per_node
+    return resources.cpus_per_rank or max(1, share)
 
 
 def _notes(
@@ -387,7 +387,8 @@ def _notes(
     if prepared.open_network is not None:
         sentence = f"workloads could reach the network: {prepared.open_network}"
         yield Note(code="online", sentence=sentence)
-    wanted, cpus = threads(manifest), len(os.sched_getaffinity(0))
-    if wanted > cpus:
-        sentence = f"{wanted} threads were asked for on {cpus} CPUs"
+    ranks, cpus = manifest.resources.ranks_per_node, len(os.sched_getaffinity(0))
+    if (wanted := threads(manifest) * ranks) > cpus:
+        of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
+        sentence = f"{wanted} threads were asked for{of_ranks} on {cpus} CPUs"
         yield Note(code="oversubscribed", sentence=sentence)

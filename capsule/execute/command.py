@@ -10,6 +10,7 @@ from capsule.execute import reports, results, seeding, texts
 from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
+    RENDEZVOUS,
     Setting,
     data_mounts,
     data_variables,
@@ -19,6 +20,7 @@ from capsule.execute.workload import (
     python_path,
     rank_environment,
     seeding_mount,
+    shared_mounts,
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import JsonObject
@@ -55,6 +57,10 @@ class CommandWorkload:
         if not subject.setup:
             return None
         surroundings = _surroundings(workspace, group, start, setting, rank)
+        # what one meeting leaves there would mislead the next
+        variables = {**surroundings.environment}
+        variables.pop(RENDEZVOUS, None)
+        surroundings = replace(surroundings, environment=variables)
         return _invocation(subject.setup, surroundings, start.rank(rank).setup)
 
     def invocation(
@@ -145,7 +151,7 @@ def _surroundings(
         values=values,
         environment={
             **{name: templates.fill(text, values) for name, text in subject.environment.items()},
-            **rank_environment(group, files, setting, rank),
+            **rank_environment(group, start, setting, rank),
             "CAPSULE_TRIAL": trial.id,
             "CAPSULE_SEED": str(trial.seed),
             "CAPSULE_OUT": inside(out),
@@ -154,7 +160,7 @@ def _surroundings(
             "PYTHONPATH": python_path((), library, setting),
             **data_variables(data, setting),
         },
-        mounts=(out, inputs, *library, *data.values()),
+        mounts=(out, inputs, *library, *data.values(), *shared_mounts(start)),
         cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
         inputs=inside(inputs),
     )

@@ -21,6 +21,7 @@ from capsule.execute.workload import (
     levels_mount,
     out_mount,
     rank_environment,
+    shared_mounts,
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
@@ -81,7 +82,7 @@ class LevelsWorkload:
         out, levels = out_mount(files), levels_mount(workspace)
         job = Mount(source=start.job, target="/capsule/job.json")
         data = data_mounts(group, setting)
-        mounts = (out, levels, job, *data.values())
+        mounts = (out, levels, job, *data.values(), *shared_mounts(start))
         if any(trial.benchmark.inputs for trial in group.trials):
             mounts += (inputs_mount(workspace),)
         return Invocation(
@@ -93,7 +94,7 @@ class LevelsWorkload:
                 f"{inside(out)}/journal.jsonl",
             ),
             environment={
-                **rank_environment(group, files, setting, rank),
+                **rank_environment(group, start, setting, rank),
                 **data_variables(data, setting),
             },
             mounts=mounts,

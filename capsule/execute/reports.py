@@ -12,6 +12,7 @@ from capsule.jsons import JsonObject
 from capsule.manifest import Metric
 from capsule.plan import Trial
 from capsule.record import Reason
+from capsule.starts import world_fault
 
 MAX_MESSAGE = 2000
 
@@ -175,7 +176,8 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
         return replace(report, outcome="failed", reason="no-result", message=message)
     by_name = {metric.name: metric for metric in due}
     for series in report.series:
-        if fault := _misfit(series, by_name[series.metric], report.series):
+        fault = _misfit(series, by_name[series.metric], report.series)
+        if fault := fault or world_fault(series.metric, series.values, ranks):
             return replace(report, outcome="failed", reason="bad-result", message=fault)
         bad = [value for value in series.values if not math.isfinite(value)]
         if bad:

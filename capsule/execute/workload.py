@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from capsule.errors import CannotRunError
 from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
@@ -20,6 +21,9 @@ from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
 INPUTS = "/capsule/inputs"
+RENDEZVOUS = "CAPSULE_RENDEZVOUS"
+"""Variable that says where the ranks of a start meet, as torch's `init_method` reads it."""
+_RENDEZVOUS = "rendezvous"
 _UNBUFFERED = "PYTHONUNBUFFERED"
 
 
@@ -120,15 +124,42 @@ def environment(setting: Setting) -> dict[str, str]:
     }
 
 
-def rank_environment(group: Group, files: RankFiles, setting: Setting, rank: int) -> dict[str, str]:
+def rank_environment(group: Group, start: Start, setting: Setting, rank: int) -> dict[str, str]:
     """`environment`, and what is one rank's own."""
     return {
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
-        "HOME": setting.runtime.inside(out_mount(files)),
+        "HOME": setting.runtime.inside(out_mount(start.rank(rank))),
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(group.ranks),
+        **(_meeting(start, setting, rank) if group.ranks > 1 else {}),
     }
+
+
+def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
+    """How a rank finds the others.
+
+    Raises:
+        CannotRunError: The run lies where no address of a file can lead, as torch reads it.
+    """
+    (shared,) = shared_mounts(start)
+    address = f"file://{setting.runtime.inside(shared)}/{_RENDEZVOUS}"
+    if set(address) & set("?#;"):
+        raise CannotRunError(
+            "ranks cannot meet in a folder with ?, # or ; in its path",
+            where=str(start.folder),
+            advice="run in a folder without them, or in a container",
+        )
+    return {
+        "CAPSULE_LOCAL_RANK": str(setting.nodes[:rank].count(setting.nodes[rank])),
+        RENDEZVOUS: address,
+    }
+
+
+def shared_mounts(start: Start) -> tuple[Mount, ...]:
+    """The folder that several ranks may all write; none for one that is alone."""
+    shared = Mount(source=start.meeting_folder, target="/capsule/shared", writable=True)
+    return (shared,) if start.ranks > 1 else ()
 
 
 def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:

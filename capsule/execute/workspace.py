@@ -10,7 +10,7 @@
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
                       setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
-                      of several ranks each has all but the first in a folder rank-RRRR/
+                      of several ranks each has all but the first in rank-RRRR/; all share shared/
 
 It has no bagit.txt and is never a capsule: a capsule appears whole, by one rename, at the end.
 """
@@ -97,6 +97,11 @@ class Start:
     def job(self) -> Path:
         """What `levels` is asked to do."""
         return self.folder / "job.json"
+
+    @property
+    def meeting_folder(self) -> Path:
+        """The folder that several ranks may all write; one that is alone has none."""
+        return self.folder / "shared"
 
     def rank(self, rank: int) -> RankFiles:
         """Those of one rank; a rank that is alone has them in the start's own folder."""
@@ -299,6 +304,8 @@ class Workspace:
                 leavings.remove(start.folder)
             for files in start.rank_files():
                 files.out.mkdir(parents=True)
+            if group.ranks > 1:
+                start.meeting_folder.mkdir()
         except OSError as error:
             raise cannot_write(start.folder, error) from None
         self.log.begin(

@@ -230,7 +230,7 @@ class ContainerEngine(ABC):
             # the output goes to our files as it comes: no second copy in the engine's folder
             *("--log-driver", "none"),
             *(() if invocation.stdin is None else ("--interactive",)),
-            *(() if invocation.network else ("--network", "none")),
+            *_network_words(prepared, invocation),
             *self.create_words(invocation),
             *(self.device_words(invocation.devices) if invocation.devices else ()),
             *(word for mount in mounts for word in ("--mount", bind(mount))),
@@ -241,6 +241,12 @@ class ContainerEngine(ABC):
             prepared.handle,
             *invocation.command[1:],
         )
+
+
+def _network_words(prepared: Prepared, invocation: Invocation) -> tuple[str, ...]:
+    if prepared.open_network is not None:
+        return ("--network", "host")
+    return () if invocation.network else ("--network", "none")
 
 
 def bind(mount: Mount) -> str:

@@ -7,6 +7,7 @@ import pytest
 from capsule import launch
 from capsule.execute.workload import Setting, environment
 from capsule.image import Image
+from capsule.manifest.model import Resources
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.docker import Docker
 from tests.support.records import make_image
@@ -16,7 +17,7 @@ def variables(image: Image | None) -> dict[str, str]:
     setting = Setting(
         runtime=Docker(),
         prepared=Prepared(handle=""),
-        launcher=launch.choose(1),
+        launcher=launch.choose(Resources()),
         data={},
         formats={},
         generators={},

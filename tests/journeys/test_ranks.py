@@ -1,5 +1,8 @@
 """Two ranks of one process start, through every stage from the manifest to a verdict."""
 
+import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,8 @@ from capsule.sealing import Sealed
 from capsule.session import Terms
 from capsule.watch import Watch
 from tests.support.command import REPORT, User, write_manifest, write_script
-from tests.support.engines import engine_cache, engine_state, small_image
-from tests.support.launchers import NodeLauncher
+from tests.support.engines import engine_cache, engine_state, small_image, torch_image
+from tests.support.patience import until
 
 BOTH = (
     REPORT
@@ -54,10 +57,10 @@ def two_ranks(user: User, script: str, **changes: object) -> Path:
 def run(
     path: Path, target: Path, runtime: str, image: str | None, of: Sealed | None = None
 ) -> Sealed:
-    """What `api.run` does, with a launcher that starts two ranks."""
+    """What `api.run` does, without its judgement."""
     loaded = manifest.load(path)
     planned = plan.make(loaded, verifies=of.id if of else None)
-    assert [group.ranks for group in planned.groups] == [2, 2, 2]
+    assert {group.ranks for group in planned.groups} == {2}
     used = resolve.Used(image=of.record.image, datasets=()) if of else None
     image = None if used else image
     resolved = resolve.resolve(
@@ -67,7 +70,6 @@ def run(
             runtime=runtime,
             image=image,
             inputs=path.parent,
-            launcher=NodeLauncher(),
         )
     )
     terms = Terms(image=image)
@@ -172,12 +174,150 @@ def test_what_only_one_rank_reports_is_missed(author: User) -> None:
     assert "rate from rank 1" in sealed.record.attempts[0].message
 
 
-def test_a_world_that_nothing_here_can_start_is_told_before_anything_is_made(author: User) -> None:
-    path = two_ranks(author, BOTH)
-    ended = author.run("run", path)
-    assert ended.returncode == 6, ended.stderr
-    assert "2 ranks are asked for" in ended.stderr
+MEETING = """
+import json, os, socket, time, urllib.parse
+rank, ranks = int(os.environ["CAPSULE_RANK"]), int(os.environ["CAPSULE_RANKS"])
+assert os.environ["CAPSULE_LOCAL_RANK"] == str(rank)
+place = urllib.parse.urlparse(os.environ["CAPSULE_RENDEZVOUS"])
+assert place.scheme == "file" and (rank or not os.path.exists(place.path))
+if rank == 0:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with open(place.path + ".part", "w") as file:
+            file.write(str(server.getsockname()[1]))
+        os.rename(file.name, place.path)
+        said = server.accept()[0].recv(100)
+else:
+    while not os.path.exists(place.path):
+        time.sleep(0.01)
+    with socket.create_connection(("127.0.0.1", int(open(place.path).read()))) as peer:
+        peer.sendall(os.environ["CAPSULE_SEED"].encode())
+    said = os.environ["CAPSULE_SEED"].encode()
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    for name, value in (("loss", float(said)), ("world_size", WORLD)):
+        results.write(json.dumps({"metric": name, "value": value}) + "\\n")
+"""
+ENGINES = [
+    "host",
+    *(pytest.param(one, marks=pytest.mark.engines) for one in ("apptainer", "docker", "podman")),
+]
+
+
+def meeting(user: User, world: str = "ranks") -> Path:
+    """A manifest of one run whose ranks talk to each other."""
+    write_script(user.folder, MEETING.replace("WORLD", world))
+    metrics = {"loss": {"per": "rank"}, "world_size": {"per": "rank"}}
+    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    return write_manifest(
+        user.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
+    )
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_ranks_reach_each_other(
+    author: User, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = []
+    if name != "host":
+        monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+        words = ["--image", small_image()]
+    ended = author.run("run", meeting(author), "--runtime", name, *words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    is_open = "its ranks share this machine's own" in " ".join(ended.stdout.split())
+    assert is_open == (name != "host")
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    shown = author.json("show", capsule)
+    sizes = shown["metrics"]["tiny/default/command/world_size"]
+    assert [run_["value"] for run_ in sizes["runs"]] == [2]
     assert not list(author.folder.glob("*.run"))
+    if name == "docker":
+        refused = author.run("verify", capsule, "--runtime", name, "--trust", HOME=str(tmp_path))
+        assert refused.returncode == 4
+        assert "cannot keep it off the network" in " ".join(refused.stderr.split())
+
+
+def test_ranks_that_do_not_all_meet_are_no_result(author: User) -> None:
+    sealed = run(meeting(author, world="1"), author.folder / "a.zip", "host", None)
+    (attempt,) = sealed.record.attempts
+    assert (attempt.outcome, attempt.reason) == ("failed", "bad-result")
+    assert "world_size is 1, and 2 ranks were started" in attempt.message
+
+
+STUCK = """
+import os, pathlib, time
+mark = pathlib.Path(FOLDER, os.environ["CAPSULE_RANK"])
+if not mark.exists():
+    pathlib.Path(os.environ["CAPSULE_RENDEZVOUS"].removeprefix("file://")).touch()
+    mark.with_suffix(".part").write_text(str(os.getpid()))
+    mark.with_suffix(".part").rename(mark)
+    time.sleep(600)
+"""
+
+
+def is_alive(pid: str) -> bool:
+    """Whether a process runs: one that ended and that nobody waited for has no command line."""
+    try:
+        return bool(Path("/proc", pid, "cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def test_a_run_that_is_killed_ends_its_ranks_and_goes_on(author: User) -> None:
+    path = meeting(author)
+    stuck = STUCK.replace("FOLDER", repr(str(author.folder)))
+    write_script(author.folder, stuck + MEETING.replace("WORLD", "ranks"))
+    marks = [author.folder / str(rank) for rank in (0, 1)]
+    process = author.start("run", path, "--runtime", "host")
+    until(lambda: all(mark.exists() for mark in marks), "both ranks run")
+    process.kill()
+    process.wait()
+    (work,) = author.folder.glob("*.run")
+    # nobody meets in what the first two left
+    ended = author.run("run", "--resume", work)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    for mark in marks:
+        assert not is_alive(mark.read_text())
+
+
+EXAMPLE = Path(__file__).parents[2] / "manifests" / "ranks"
+
+
+@pytest.mark.long
+@pytest.mark.engines
+def test_the_worked_example_is_reproduced_under_another_engine(
+    author: User, stranger: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    shutil.copytree(EXAMPLE, author.folder / EXAMPLE.name)
+    example = json.loads(EXAMPLE.with_suffix(".json").read_text())
+    manifest = author.folder / "ranks.json"
+    manifest.write_text(json.dumps({**example, "seeds": [17]}))
+    ended = author.run("run", manifest, "--image", torch_image(), "--runtime", "apptainer")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+
+    words = ("verify", capsule, "--trust", "--allow-host", "--runtime", "docker", "--runs", "1")
+    ended = stranger.run(*words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.startswith("REPRODUCED")
+
+
+def test_ranks_on_other_nodes_are_refused_before_anything_is_made(author: User) -> None:
+    path = meeting(author)
+    write_manifest(author.folder, seeds=[1], resources={**RANKS, "nodes": 2})
+    ended = author.run("run", path, "--runtime", "host")
+    assert ended.returncode == 6, ended.stderr
+    assert "2 nodes are asked for" in ended.stderr
+    assert "/resources/nodes" in ended.stderr
+    assert not list(author.folder.glob("*.run"))
+
+
+def test_a_folder_that_no_address_names_is_refused(author: User) -> None:
+    odd = author.folder / "a#b"
+    odd.mkdir()
+    elsewhere = replace(author, folder=odd)
+    ended = elsewhere.run("run", meeting(elsewhere), "--runtime", "host")
+    assert ended.returncode == 6, ended.stderr
+    assert "in a folder with ?, # or ;" in ended.stderr
 
 
 def test_operators_have_no_use_for_ranks(author: User) -> None:

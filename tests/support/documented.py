@@ -58,7 +58,8 @@ THIRD_PARTY = There(
     "::test_a_strangers_program_is_reproduced_under_the_other_engine"
 )
 _MINI = There(test="journeys/test_training.py::test_a_mini_is_reproduced_under_another_engine")
-TRAININGS = {
+TRAININGS: dict[str, Here | There] = {
+    "capsule run manifests/ranks.json --runtime host": Here(says="sealed ranks-", needs=("long",)),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "python tools/minis.py page": There(
@@ -68,7 +69,7 @@ TRAININGS = {
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),
 }
-"""Commands about minis and faults of trainings."""
+"""Commands about ranks, minis and faults of trainings."""
 _SEARCH = There(test="journeys/test_search.py::test_a_search_is_sealed_and_judged_by_its_score")
 _WINNER = There(test="journeys/test_search.py::test_a_winner_runs_under_seeds_that_nobody_chose")
 SEARCHES = {
