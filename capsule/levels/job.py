@@ -5,25 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from .catalog import reading, training
+from .catalog import reading, schemes, training
 from .fields import Fields, JobError, Scalar
 
-__all__ = ["Context", "Job", "JobError", "Recipe", "Target", "Trial", "parse", "read"]
+__all__ = ["Context", "Job", "JobError", "Recipe", "Scheme", "Target", "Trial", "parse", "read"]
 
 FORMAT = "capsule-job/1"
 
 RANK = "CAPSULE_RANK"
 """Variable that says which of a job's ranks this process is; 0 where it is not set."""
 
-SUBJECTS = {0: "operator", 1: "network", 2: "network"}
+RENDEZVOUS = "CAPSULE_RENDEZVOUS"
+"""Variable that says where the ranks of a training meet: a URL that torch takes."""
+
+SUBJECTS = {0: "operator", 1: "network", 2: "network", 3: "network"}
 """Field that names what a trial measures, by level."""
 
 TRAINING = 2
 """The level of which a trial has a recipe or a reading."""
+
+TOGETHER = 3
+"""The level of which a trial has a recipe with a scheme."""
 
 _SEEDS = 2**32
 _SHOWN = 80
@@ -44,6 +50,7 @@ class Context:
         data: Where each dataset lies, by name.
         formats: What the files of a dataset are, by name, a key of `data.formats.layouts.FORMATS`;
             one that is not here has an array in each file.
+        rendezvous: Where the ranks of a training meet; None where nothing says it.
     """
 
     framework: str
@@ -55,6 +62,20 @@ class Context:
     ranks: int
     data: Mapping[str, Path]
     formats: Mapping[str, str]
+    rendezvous: str | None = None
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How the ranks of a job train together.
+
+    Attributes:
+        name: Key of `catalog.schemes.SCHEMES`.
+        numbers: All that it takes.
+    """
+
+    name: str
+    numbers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,7 @@ class Recipe:
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
         has_own_optimizer: Whether the optimizer is that of a file.
+        scheme: How ranks train together; None for one process. The batch is that of all of them.
     """
 
     batch: int
@@ -105,6 +127,7 @@ class Recipe:
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
     has_own_optimizer: bool = False
+    scheme: Scheme | None = None
 
 
 @dataclass(frozen=True)
@@ -122,9 +145,9 @@ class Trial:
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
         parameters: Of the case, by name.
-        repetitions: Timed calls after the warm-up, at least 1; of Level 2 always 1.
+        repetitions: Timed calls after the warm-up, at least 1; of Levels 2 and 3 always 1.
         warmup: Calls before those.
-        recipe: Of a training of Level 2 alone.
+        recipe: Of a training of Level 2 or 3 alone.
         reading: Of a trial of Level 2 that only reads.
         datasets: Names of the datasets that it reads, keys of `context.data`.
     """
@@ -209,6 +232,7 @@ def _context(fields: Fields, variables: Mapping[str, str]) -> Context:
         ranks=ranks,
         data={name: Path(path) for name, path in fields.texts("data").items()},
         formats=fields.texts("formats") if fields.has("formats") else {},
+        rendezvous=variables.get(RENDEZVOUS),
     )
 
 
@@ -245,9 +269,21 @@ def _trial(fields: Fields, context: Context) -> Trial:
         repetitions=fields.whole("repetitions", 1) if level < TRAINING else 1,
         warmup=fields.whole("warmup", 0) if level < TRAINING else 0,
         datasets=datasets,
-        recipe=_recipe(fields.object("recipe")) if level == TRAINING and not reads else None,
+        recipe=_find_recipe(fields, context, level) if level >= TRAINING and not reads else None,
         reading=_reading(fields.object("reading")) if reads else None,
     )
+
+
+def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
+    chosen = fields.object("recipe")
+    recipe = _recipe(chosen)
+    if level != TOGETHER:
+        return recipe
+    if context.ranks > 1 and not context.rendezvous:
+        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to train together")
+    scheme = chosen.object("scheme")
+    name = scheme.choice("name", tuple(schemes.SCHEMES))
+    return replace(recipe, scheme=Scheme(name, scheme.complete(schemes.SCHEMES[name].numbers)))
 
 
 def _reading(fields: Fields) -> reading.Reading:

@@ -90,7 +90,7 @@ def test_a_field_of_the_wrong_type_is_named(fields: Mapping[str, Any], message: 
     ("fields", "message"),
     [
         ({"id": 1}, "trials[0].id is 1, expected a string"),
-        ({"level": 3}, "trials[0].level is 3, expected a whole number >= 0 and <= 2"),
+        ({"level": 4}, "trials[0].level is 4, expected a whole number >= 0 and <= 3"),
         ({"level": "0"}, 'trials[0].level is "0", expected'),
         ({"operator": ["relu"]}, 'trials[0].operator is ["relu"], expected a string'),
         ({"source": None}, "trials[0].source is null, expected a string"),

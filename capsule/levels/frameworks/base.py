@@ -192,6 +192,19 @@ class Resumable(Trainer, Protocol):
         """
 
 
+@runtime_checkable
+class Distributable(Trainer, Protocol):
+    """A trainer that can train together with those of other processes."""
+
+    def exchange_by(self, exchange: Callable[[Mapping[str, NativeTensor]], None]) -> None:
+        """Have a function called in each step, with gradients there and the optimizer to come.
+
+        Args:
+            exchange: Gets the trained parameters by name, tensors of torch, and may change their
+                `grad`: one that is None afterwards is not moved.
+        """
+
+
 class StartTraining(Protocol):
     """See `Networks.trainer`."""
 

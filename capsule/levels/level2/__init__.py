@@ -18,7 +18,7 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..catalog import training
-from ..data import augmentation, checkpoints, predictions, samplers
+from ..data import checkpoints, predictions, samplers
 from ..frameworks import Framework
 from ..frameworks.base import Resumable, Trainer
 from ..graphs import statistics, values
@@ -31,6 +31,7 @@ from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed
 from .samples import Samples, batches, make_order, read
+from .team import Team
 
 
 class TargetError(Exception):
@@ -56,11 +57,11 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     if trial.reading is not None:
         reading.measure(trial, report)
     else:
-        _measure_training(trial, framework, report)
+        train(trial, framework, report, Team())
 
 
-def _measure_training(trial: Trial, framework: Framework, report: Report) -> None:
-    """Report the metrics of `catalog.training.metrics` as soon as each is known."""
+def train(trial: Trial, framework: Framework, report: Report, team: Team) -> None:
+    """Report the metrics of `catalog.training.metrics` as soon as each is known; see `measure`."""
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
         raise ValueError("a training has a recipe and one dataset")
@@ -75,7 +76,9 @@ def _measure_training(trial: Trial, framework: Framework, report: Report) -> Non
         raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
-        both = graph(recipe.batch // recipe.accumulate), graph(judged * parts)
+        first, end = team.span(recipe.batch)
+        most = max(judged * parts, team.count_judged(recipe.batch))
+        both = graph((end - first) // recipe.accumulate), graph(most)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
         framework=framework,
@@ -98,6 +101,7 @@ def _measure_training(trial: Trial, framework: Framework, report: Report) -> Non
         source=source,
         identity=_identity(trial, train, test),
         checkpoint=_find_checkpoint(trial, recipe, report),
+        team=team,
     )
     with framework.arithmetic(dtype):
         resumed = _resume(prepared)
@@ -106,6 +110,7 @@ def _measure_training(trial: Trial, framework: Framework, report: Report) -> Non
             checks.hold_to_reference(prepared, judged, parts)
         else:
             checks.hold_to_formulas(prepared, source)
+        team.hold(prepared)
     with framework.arithmetic(dtype):
         _train(prepared, resumed)
     if prepared.checkpoint is not None:
@@ -161,7 +166,7 @@ def _resume(trial: Prepared) -> Resumed | None:
 
 
 def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
-    trainer = trial.start(trial.graph(trial.recipe.batch // trial.recipe.accumulate))
+    trainer = trial.start(trial.part)
     assert isinstance(trainer, Resumable)
     # in the dtypes that they were kept in
     trainer.restore({name: trial.framework.from_numpy(one) for name, one in resumed[1].items()})
@@ -171,9 +176,7 @@ def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
 def _begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
     """A trainer and what is known, where an earlier attempt was; tells again what that told."""
     if resumed is None:
-        return trial.start(trial.graph(trial.recipe.batch // trial.recipe.accumulate)), Progress(
-            trial.quality
-        )
+        return trial.start(trial.part), Progress(trial.quality)
     report, so_far = trial.report, resumed[0]
     for metric, curve in so_far.curves.items():
         for epoch, value in enumerate(curve, 1):
@@ -190,6 +193,7 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
     watch = memory.watch(trial.framework)
     watch.reset_peak()
     trainer, so_far = _begin(trial, resumed)
+    trial.team.join(trainer, recipe.batch)
     if trial.source is not None:
         if so_far.initial_fingerprint is None:
             initial = trial.fetch(trainer.parameters())
@@ -199,8 +203,10 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
         result = _epoch(trial, trainer, epoch)
         _follow(trial, so_far, epoch, result)
         with report.pause():
+            trial.team.close_epoch(trial, trainer, epoch)
             began = perf_counter()
-            test_loss, quality = _evaluate(trial, trainer, so_far)
+            with trial.team.evaluate(trainer):
+                test_loss, quality = trial.team.agree(*_evaluate(trial, trainer, so_far))
             evaluated = perf_counter() - began
         report.point("loss", epoch, test_loss)
         report.point(trial.quality, epoch, quality)
@@ -308,24 +314,15 @@ def _conclude(
 
 def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     """Train on every whole batch once, or until a loss is not finite."""
-    import numpy
-
     losses, waited, taken, size, rates = [], 0.0, [], 0, []
-    batch, framework = trial.recipe.batch, trial.framework
-    # of the whole batch, whatever micro-batches take of it
-    graph, first = trial.graph(batch), (epoch - 1) * trial.steps
+    batch, framework, team = trial.recipe.batch, trial.framework, trial.team
+    first, place = (epoch - 1) * trial.steps, {"rank": team.rank, "ranks": team.ranks}
 
     def make(item: tuple[int, Any]) -> dict[str, Any]:
-        number, indices = item
-        arrays = trial.train.take(indices)
-        if any(trial.recipe.augmentation):
-            place = epoch - 1, (number - first) * batch
-            how = trial.recipe.augmentation
-            arrays["image"] = augmentation.augment(arrays["image"], how, trial.seed, *place)
-        return {**arrays, **values.noise(graph, trial.seed, number)}
+        return trial.gather(epoch - 1, *item)
 
     began = perf_counter()
-    shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch), first))
+    shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch, **place), first))
     with ahead.gather(make, shares, trial.recipe.workers) as batches:
         for number, indices in shares:
             wait_began = perf_counter()
@@ -335,14 +332,16 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
             waited += perf_counter() - wait_began
             size += sum(array.nbytes for array in arrays.values())
             rates.append(trial.rate(number))
-            losses.append(trainer.step(inputs, rates[-1]))
+            losses.append(team.step(trainer, inputs, rates[-1]))
             is_watched = (number - first) % WATCHED == 0
-            if is_watched and not isfinite(float(framework.to_numpy(losses[-1]))):
-                break
+            if is_watched:
+                (watched,) = team.average([float(framework.to_numpy(losses[-1]))], batch)
+                if not isfinite(watched):
+                    break
     if framework.synchronize:
         framework.synchronize()
     seconds = perf_counter() - began
-    lost = [float(framework.to_numpy(loss)) for loss in losses]
+    lost = team.average([float(framework.to_numpy(loss)) for loss in losses], batch)
     return Epoch(
         loss=sum(lost) / len(lost),
         first_loss=lost[0],
@@ -352,7 +351,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
         seconds=seconds,
         waited=waited,
         size=size,
-        taken=numpy.concatenate(taken),
+        taken=team.gather_order(taken, batch),
     )
 
 

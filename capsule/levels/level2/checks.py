@@ -19,7 +19,7 @@ from .prepared import Prepared
 
 def hold_to_formulas(trial: Prepared, source: Path) -> None:
     """The first steps of a module in float64 beside the optimizer's formulas."""
-    batches, rates = _take_first(trial, trial.recipe.batch)
+    batches, rates = take_first(trial, trial.recipe.batch)
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
     placed = [trial.place(inputs, training.EXACT) for inputs in batches]
@@ -70,7 +70,7 @@ def hold_to_checkpoint(
         )
 
 
-def _take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:
+def take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:
     """The inputs of the first steps, so many samples each, and their rates."""
     order = trial.order(0)
     batches = [
@@ -92,7 +92,7 @@ def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
     """
     graph, batch, due = trial.graph(part), part * parts, None
     whole, record = graph if find(graph) else trial.graph(batch), nodes.Record(trial.dtype)
-    batches, rates = _take_first(trial, batch)
+    batches, rates = take_first(trial, batch)
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, graph, batches, rates)
     if has_formula(trial.optimizer):

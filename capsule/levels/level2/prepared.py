@@ -10,14 +10,17 @@ from typing import Any, Callable
 
 from ..catalog import training
 from ..catalog.schedules import Schedule
+from ..data import augmentation
 from ..frameworks import Framework
 from ..frameworks.base import Trainer, require
+from ..graphs import values
 from ..graphs.graph import Graph
 from ..job import Recipe
 from ..optimizers import Chosen
 from ..report import Report
 from . import modules
 from .samples import Samples
+from .team import Team
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Prepared:
             module have nothing but its inputs, and `parameters` is empty.
         identity: Says which training this is, of all that a checkpoint could be of.
         checkpoint: Where it is put, None for nowhere.
+        team: Who else trains it.
     """
 
     framework: Framework
@@ -60,6 +64,7 @@ class Prepared:
     source: Path | None
     identity: str
     checkpoint: Path | None
+    team: Team
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
         """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
@@ -67,6 +72,37 @@ class Prepared:
             name: self.framework.from_numpy(array, dtype or self.dtype)
             for name, array in arrays.items()
         }
+
+    def rows(self, arrays: Mapping[str, Any], batch: int) -> dict[str, Any]:
+        """What belongs to this process' samples in arrays of a whole batch."""
+        first, end = self.team.span(batch)
+        return {
+            name: array[len(array) // batch * first : len(array) // batch * end]
+            for name, array in arrays.items()
+        }
+
+    def gather(self, epoch: int, number: int, indices: Any) -> dict[str, Any]:
+        """The inputs of a step's samples of this process.
+
+        Args:
+            epoch: From 0.
+            number: Of the step, from 0 in the training.
+            indices: Numbers of its samples.
+        """
+        batch, arrays = self.recipe.batch, self.train.take(indices)
+        if any(self.recipe.augmentation):
+            place = (number - epoch * self.steps) * batch + self.team.span(batch)[0]
+            how = self.recipe.augmentation
+            arrays["image"] = augmentation.augment(arrays["image"], how, self.seed, epoch, place)
+        # of the whole batch, whatever ranks and micro-batches take of it
+        noise = values.noise(self.graph(batch), self.seed, number)
+        return {**arrays, **self.rows(noise, batch)}
+
+    @property
+    def part(self) -> Graph:
+        """The network for a micro-batch of this process."""
+        first, end = self.team.span(self.recipe.batch)
+        return self.graph((end - first) // self.recipe.accumulate)
 
     def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
         """A training that has taken no step, in the trial's dtype or another."""

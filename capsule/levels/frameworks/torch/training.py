@@ -47,8 +47,13 @@ class TorchTrainer:
         forward, self._taken = trace(graph, graph.training, (graph.require_loss(),), kept)
         self._forward = compiler(forward) if compiler else forward
         self._optimizer = start(optimizer, self._leaves.values(), numbers)
+        self._exchange: Callable[[Values], None] = lambda _: None
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
+
+    def exchange_by(self, exchange: Callable[[Values], None]) -> None:
+        """See `base.Distributable`."""
+        self._exchange = exchange
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
         """Forward, `backward` and the optimizer's `step`, which may ask for both again."""
@@ -67,6 +72,7 @@ class TorchTrainer:
                 share = loss / len(parts) if len(parts) > 1 else loss
                 share.backward()
                 total = total + share.detach()
+            self._exchange(self._leaves)
             return total
 
         return self._optimizer.step(differentiate)

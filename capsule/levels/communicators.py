@@ -1,0 +1,134 @@
+"""What ranks hand each other, counted at the call by a rule that is the same on every machine.
+
+An operation counts the bytes of the array that a rank contributes as sent, and those of the array
+that it obtains from others as received, however many parts and ways a library makes of them:
+
+    all_reduce      every rank sends its array and receives the result
+    reduce          every rank but the root sends its array; the root receives one of each
+    broadcast       the root sends its array once; every other rank receives it
+    swap            a rank sends its array to each peer, and receives one of each
+
+A rank that is alone exchanges nothing, and counts none.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous as meet
+
+Flat = Any
+"""A tensor of one axis, on the CPU."""
+
+
+@dataclass
+class Traffic:
+    """What a rank has exchanged.
+
+    Attributes:
+        sent: Bytes.
+        received: Bytes.
+        messages: Operations; of `swap` one for each peer.
+        seconds: Inside of operations, waiting for others included.
+    """
+
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+    seconds: float = 0.0
+
+
+class Communicator:
+    """Operations among all ranks of torch's default process group, in place where they can be."""
+
+    def __init__(self) -> None:
+        """With nothing counted yet."""
+        self.rank, self.ranks = int(dist.get_rank()), int(dist.get_world_size())
+        self._traffic = Traffic()
+
+    def take_traffic(self) -> Traffic:
+        """What was exchanged since the last time that this was asked."""
+        taken, self._traffic = self._traffic, Traffic()
+        return taken
+
+    def all_reduce(self, flat: Flat, *, largest: bool = False) -> None:
+        """Put the sums of all ranks' elements into the array, or the largest ones."""
+        with self._count(flat, sends=1, receives=1):
+            dist.all_reduce(flat, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
+
+    def reduce(self, flat: Flat) -> None:
+        """Put the sums into the array of rank 0; those of others are of no use then."""
+        is_root = self.rank == 0
+        with self._count(flat, sends=not is_root, receives=(self.ranks - 1) * is_root):
+            dist.reduce(flat, 0)
+
+    def broadcast(self, flat: Flat) -> None:
+        """Put what rank 0 has into the array."""
+        with self._count(flat, sends=self.rank == 0, receives=self.rank != 0):
+            dist.broadcast(flat, 0)
+
+    def swap(self, flat: Flat, peers: Sequence[int]) -> list[Flat]:
+        """Send the array to each of some other ranks, which do the same, and return theirs."""
+        obtained = [torch.empty_like(flat) for _ in peers]
+        with self._count(flat, sends=len(peers), receives=len(peers), messages=len(peers)):
+            under_way = [dist.irecv(one, peer) for one, peer in zip(obtained, peers)]
+            under_way += [dist.isend(flat, peer) for peer in peers]
+            for one in under_way:
+                one.wait()
+        return obtained
+
+    @contextmanager
+    def _count(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> Iterator[None]:
+        began = perf_counter()
+        yield
+        if self.ranks > 1:
+            size, traffic = flat.numel() * flat.element_size(), self._traffic
+            traffic.seconds += perf_counter() - began
+            traffic.sent += size * sends
+            traffic.received += size * receives
+            traffic.messages += messages
+
+
+@contextmanager
+def connect(rank: int, ranks: int, rendezvous: str | None, name: str) -> Iterator[None]:
+    """Make torch's default process group, of gloo, for the time of a trial.
+
+    A rank that leaves with an error closes its connections, so that the others end with one too.
+
+    Args:
+        rank: From 0.
+        ranks: How many come.
+        rendezvous: Where they meet: a URL that torch takes, of which a file is not there yet; None
+            for a rank that is alone.
+        name: Of the trial; ranks meet by it.
+
+    Raises:
+        RuntimeError: Not all of them came, or one has left.
+    """
+    store = dist.PrefixStore(f"capsule/{name}", _find_store(rank, ranks, rendezvous))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    try:
+        yield
+        # whoever leaves first closes connections that others still read from
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+        # connections are closed with the last reference
+        gc.collect()
+
+
+@cache
+def _find_store(rank: int, ranks: int, rendezvous: str | None) -> Any:
+    """That of all trials of a process: a second one at the same place would be another world."""
+    if rendezvous is None:
+        return dist.HashStore()
+    store, _, _ = next(meet(rendezvous, rank, ranks))
+    return store

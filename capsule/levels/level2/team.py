@@ -1,0 +1,67 @@
+"""Who else trains the same network; what one process alone does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..frameworks.base import NativeTensor, Trainer
+
+if TYPE_CHECKING:
+    from .prepared import Prepared
+
+
+class Team:
+    """A process that trains alone.
+
+    Attributes:
+        rank: Its place among the processes of the training, from 0.
+        ranks: How many these are.
+    """
+
+    rank = 0
+    ranks = 1
+
+    def span(self, batch: int) -> tuple[int, int]:
+        """Where its samples of a batch begin and end, as `samplers.share` has them."""
+        return batch * self.rank // self.ranks, batch * (self.rank + 1) // self.ranks
+
+    def count_judged(self, batch: int) -> int:
+        """Samples of a step that `hold` needs the reference for."""
+        return 0 * batch
+
+    def hold(self, trial: Prepared) -> None:
+        """See that the first steps together are right."""
+
+    def join(self, trainer: Trainer, batch: int) -> None:
+        """Let a trainer that has its samples of each batch train with those of others."""
+
+    def step(self, trainer: Trainer, inputs: Mapping[str, NativeTensor], rate: float) -> Any:
+        """`Trainer.step`, together."""
+        return trainer.step(inputs, rate)
+
+    def average(self, losses: Sequence[float], batch: int) -> list[float]:
+        """The losses of whole batches, of those of its own samples."""
+        del batch
+        return list(losses)
+
+    def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
+        """The numbers of all samples of some steps, as they were taken; of its own in each."""
+        import numpy
+
+        del batch
+        return numpy.concatenate(taken)
+
+    def agree(self, *values: float) -> tuple[float, ...]:
+        """What all go by where each has a value of its own."""
+        return values
+
+    def close_epoch(self, trial: Prepared, trainer: Trainer, epoch: int) -> None:
+        """Report what is known of an epoch from training together."""
+
+    @contextmanager
+    def evaluate(self, trainer: Trainer) -> Iterator[None]:
+        """Have the parameters that the network is judged by in a trainer, for a time."""
+        del trainer
+        yield

@@ -1,0 +1,54 @@
+"""One Level 3 trial: a training of Level 2 whose batches many ranks share.
+
+Every rank takes its samples of each batch, of the noise and of what is done to pictures, so that
+any number of ranks computes the same; what they exchange is the recipe's scheme. Each rank
+journals all metrics: curves and qualities, which are those of all, and its own bytes and times.
+"""
+
+from __future__ import annotations
+
+from ..catalog import schemes
+from ..frameworks import Framework
+from ..job import Recipe, Scheme, Trial
+from ..level2 import train
+from ..report import Report
+
+
+def measure(trial: Trial, framework: Framework, report: Report) -> None:
+    """Train by a recipe with a scheme.
+
+    Args:
+        trial: One with a recipe that has a scheme, and one dataset.
+        framework: Where it trains.
+        report: Where the values go.
+
+    Raises:
+        ValueError: It cannot be trained so.
+        RuntimeError: Not all ranks came, or one has left.
+    """
+    recipe = trial.recipe
+    if recipe is None or recipe.scheme is None:
+        raise ValueError("a training of many ranks has a recipe with a scheme")
+    _refuse(trial, recipe, recipe.scheme)
+    # with torch, which other frameworks' images lack
+    from ..communicators import connect
+    from .ranks import Ranks
+
+    context = trial.context
+    with connect(context.rank, context.ranks, context.rendezvous, trial.id):
+        train(trial, framework, report, Ranks(recipe.scheme))
+
+
+def _refuse(trial: Trial, recipe: Recipe, scheme: Scheme) -> None:
+    context, batch, ranks = trial.context, recipe.batch, trial.context.ranks
+    how = context.framework, context.device, recipe.optimizer, trial.dtype
+    if reason := schemes.refusal(*how, is_module=trial.source is not None):
+        raise ValueError(reason)
+    if batch < ranks:
+        raise ValueError(f"a batch of {batch} is too small for {ranks} ranks: each takes a sample")
+    if batch % (ranks * recipe.accumulate) and recipe.accumulate > 1:
+        raise ValueError(
+            f"a batch of {batch} has no {recipe.accumulate} equal parts on each of {ranks} ranks"
+        )
+    if recipe.checkpoint_epochs:
+        raise ValueError(f"a training by {scheme.name} writes no checkpoints: leave them out")
