@@ -204,7 +204,9 @@ FAULTS: dict[str, Callable[[int], None]] = {
 
 
 def _main(path: Path) -> None:
-    # what every rank imports, before they are forked
+    # what every rank imports, before they are forked; the first of torch's optimizers has the rest
+    import torch._dynamo
+
     from capsule.levels import run as program
     from capsule.levels.frameworks.torch import training  # noqa: F401
     from capsule.levels.level3 import ranks  # noqa: F401
