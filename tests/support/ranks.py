@@ -205,7 +205,7 @@ FAULTS: dict[str, Callable[[int], None]] = {
 
 def _main(path: Path) -> None:
     # what every rank imports, before they are forked; the first of torch's optimizers has the rest
-    import torch._dynamo
+    import torch._dynamo  # noqa: F401
 
     from capsule.levels import run as program
     from capsule.levels.frameworks.torch import training  # noqa: F401
