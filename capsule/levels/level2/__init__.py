@@ -77,7 +77,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         first, end = team.span(recipe.batch)
-        most = max(judged * parts, team.count_judged(recipe.batch))
+        most = max(judged * parts, team.judged_samples(recipe.batch))
         both = graph((end - first) // recipe.accumulate), graph(most)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(

@@ -27,7 +27,7 @@ class Team:
         """Where its samples of a batch begin and end, as `samplers.share` has them."""
         return batch * self.rank // self.ranks, batch * (self.rank + 1) // self.ranks
 
-    def count_judged(self, batch: int) -> int:
+    def judged_samples(self, batch: int) -> int:
         """Samples of a step that `hold` needs the reference for."""
         return 0 * batch
 

@@ -44,7 +44,7 @@ class Ranks(Team):
         self._traffic: list[Traffic] = []
         self._times: list[float] = []
 
-    def count_judged(self, batch: int) -> int:
+    def judged_samples(self, batch: int) -> int:
         """A few samples for each rank, and as many over as the whole batch has."""
         least = min(batch // self.ranks, max(1, trajectory.MOST_SAMPLES // self.ranks))
         return least * self.ranks + batch % self.ranks
@@ -159,7 +159,7 @@ class Ranks(Team):
         The bound is `trajectory.ROUNDING` of the way that the parameters have come: sums in another
         order are the same within it.
         """
-        batch = self.count_judged(trial.recipe.batch)
+        batch = self.judged_samples(trial.recipe.batch)
         first, end = self.span(batch)
         batches, rates = checks.take_first(trial, batch)
         reached = []
