@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from capsule.levels.catalog import FRAMEWORKS
-from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Reading, Recipe
+from capsule.manifest import (
+    LEVEL_OF_RANKS,
+    Benchmark,
+    Command,
+    Manifest,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+)
 
 _ALWAYS = ("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py")
 # the library of scripts, and what seeds them
@@ -20,6 +29,8 @@ _FOR_LEVELS = (
     "graphs/structure.py",
 )
 _FOR_GRAPHS = ("describe.py", "graphs/", "networks/")
+_FOR_TRAINING = ("level2/", "optimizers/", "data/", *_FOR_GRAPHS)
+_FOR_RANKS = ("level3/", "communicators.py")
 
 
 def parts(manifest: Manifest) -> tuple[str, ...]:
@@ -38,9 +49,11 @@ def _needs(benchmark: Benchmark) -> Iterator[str]:
         case Network():
             yield "level1/"
             yield from _FOR_GRAPHS
-        case Recipe() | Reading():
-            yield from ("level2/", "optimizers/", "data/")
-            yield from _FOR_GRAPHS
+        case Recipe(level=level):
+            yield from _FOR_TRAINING
+            yield from _FOR_RANKS if level == LEVEL_OF_RANKS else ()
+        case Reading():
+            yield from _FOR_TRAINING
     yield from _FOR_LEVELS
     yield from _of_frameworks(benchmark.frameworks)
 

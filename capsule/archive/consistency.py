@@ -233,6 +233,15 @@ def _resumption_faults(record: Record) -> Iterator[str]:
             yield f"{name} went on after {attempt.resumed_after} epochs, which have no checkpoint"
 
 
+def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | None:
+    """Why a rank has no such samples; `is_repeated` where another one has them, too."""
+    if line.rank >= attempt.ranks:
+        return f"there was no rank {line.rank}"
+    if is_repeated and line.per != "rank" and attempt.outcome == "completed":
+        return "several ranks have it, and it is not one per rank"
+    return None
+
+
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
         yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
@@ -248,15 +257,15 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
             attempt = attempts.get(key)
             if attempt is not None and key != before:
                 counts[key] += 1
-            before = key
+            is_repeated, before = key == before, key
             if metric is None or attempt is None:
                 fault = "no such metric or attempt"
             elif line.trial != f"{subject}/{line.seed}":
                 fault = "they belong to another trial"
             elif _meaning(line) != meaning:
                 fault = "unit, direction, kind, resolution or per differ from the metric's"
-            elif line.rank >= attempt.ranks:
-                fault = f"there was no rank {line.rank}"
+            elif wrong := _rank_fault(line, attempt, is_repeated=is_repeated):
+                fault = wrong
             elif line.steps is not None and line.per not in ("call", "step", "rank"):
                 fault = f"a metric per {line.per} has no steps"
             elif attempt.outcome == "completed" and not _usable(line):

@@ -86,9 +86,10 @@ def _text_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> Iter
 
 def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> Iterator[str]:
     if record.manifest.trains:
-        from capsule.archive import trainings
+        from capsule.archive import exchanges, trainings
 
         yield from trainings.faults(record, load)
+        yield from exchanges.faults(record)
     if record.manifest.reads_data:
         from capsule.archive import readings
 

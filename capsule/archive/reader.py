@@ -102,9 +102,10 @@ class Capsule:
                     f"{read} series of samples are what the texts give that they were read from"
                 )
         if record.manifest.trains:
-            from capsule.archive import trainings
+            from capsule.archive import exchanges, trainings
 
             facts.append(trainings.fact(record))
+            facts += exchanges.facts(record)
         if record.manifest.reads_data:
             from capsule.archive import readings
 

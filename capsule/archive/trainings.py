@@ -36,7 +36,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Training:
-    """One attempt at a trial of a recipe, as one rank told it.
+    """One attempt at a trial of a recipe.
 
     Attributes:
         trial: Id of the trial.
@@ -85,13 +85,13 @@ def read(
         one.id: (one, one.subject) for one in manifest.benchmarks if isinstance(one.subject, Recipe)
     }
     by_try = {(one.trial, one.attempt): one for one in attempts if one.reason != "bad-result"}
-    series: dict[tuple[str, int, int], dict[str, Samples]] = {}
+    series: dict[tuple[str, int], dict[str, Samples]] = {}
     for line in samples:
-        if (line.trial, line.attempt) in by_try and line.metric.partition("/")[0] in recipes:
-            key = line.trial, line.attempt, line.rank
+        key = line.trial, line.attempt  # of several ranks the first one tells how the training went
+        if not line.rank and key in by_try and line.metric.partition("/")[0] in recipes:
             series.setdefault(key, {})[line.metric.rpartition("/")[2]] = line
     made = {one.name: one for one in manifest.datasets}
-    for (trial, number, rank), lines in series.items():
+    for (trial, number), lines in series.items():
         attempt = by_try[trial, number]
         name, case, *_ = trial.split("/")
         benchmark, recipe = recipes[name]
@@ -112,7 +112,7 @@ def read(
             made=counts,
             choices=recipe.choices(case),
             resumed_after=attempt.resumed_after or 0,
-            earlier=series.get((trial, number - 1, rank), {}),
+            earlier=series.get((trial, number - 1), {}),
             series=lines,
             predictions=_find(attempt, predictions.path),
             measure=_find(attempt, samplers.path),

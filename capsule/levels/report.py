@@ -60,6 +60,12 @@ class Report:
         self._steps: dict[str, float | None] = {}
         self._non_finite: dict[str, None] = {}
         self._closed = False
+        self._only: frozenset[str] | None = None
+
+    def restrict(self, metrics: Iterable[str]) -> None:
+        """Hand on these metrics alone, and keep no file: another rank tells the rest."""
+        self._only = frozenset(metrics)
+        self.folder = None
 
     def samples(self, metric: str, values: Iterable[float], warmup: int = 0) -> None:
         """Report values of repetitions, which follow those that the metric has already.
@@ -165,5 +171,7 @@ class Report:
         self._steps[samples.metric] = step
         if not all(map(math.isfinite, samples.values)):
             self._non_finite[samples.metric] = None
+        if self._only is not None and samples.metric not in self._only:
+            return
         with self.pause():
             self._write(samples)

@@ -4,7 +4,15 @@ manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept
 """
 
-from capsule.manifest.kinds import Command, Network, Operator, Reading, Recipe, Subject
+from capsule.manifest.kinds import (
+    LEVEL_OF_RANKS,
+    Command,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+    Subject,
+)
 from capsule.manifest.model import (
     CURVE_SPREADS,
     PRESETS,
@@ -34,6 +42,7 @@ from capsule.manifest.settings import change
 
 __all__ = [
     "CURVE_SPREADS",
+    "LEVEL_OF_RANKS",
     "PRESETS",
     "SCORE",
     "SEARCH",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from capsule.manifest.sources import Source
 
 Raw = Mapping[str, Any]
-_TRAINING = 2
+_TRAININGS = (2, 3)
 
 
 def benchmark(
@@ -38,7 +38,7 @@ def benchmark(
         return _of_command(raw, here, problems)
     if readings.reads(raw):
         return readings.read(raw, here, problems)
-    if raw["level"] == _TRAINING:
+    if raw["level"] in _TRAININGS:
         # whoever reads operators and networks would wait for it
         from capsule.manifest import recipes
 
@@ -75,7 +75,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
     if readings.reads(raw):
         return readings.restate(raw, here, cases, metrics, problems)
-    if raw["level"] == _TRAINING:
+    if raw["level"] in _TRAININGS:
         from capsule.manifest import recipes
 
         own, planned = (subject.get("module"), subject.get("optimizer")), subject.get("recipes", {})

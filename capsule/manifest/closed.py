@@ -15,8 +15,8 @@ from capsule.manifest.kinds import Settings, Target
 from capsule.manifest.problems import Problems, instead, quote
 
 Raw = Mapping[str, Any]
-TRAINING = 2
-"""The level of recipes."""
+TRAININGS = 2, 3
+"""The levels of recipes."""
 
 
 @dataclass(frozen=True)

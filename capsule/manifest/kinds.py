@@ -8,6 +8,9 @@ from typing import ClassVar, NamedTuple
 
 from capsule.levels.catalog import NETWORKS, training
 
+LEVEL_OF_RANKS = 3
+"""The level of trainings that ranks share."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
@@ -58,6 +61,18 @@ class Target(NamedTuple):
     stop: bool
 
 
+class Scheme(NamedTuple):
+    """How ranks train one network together.
+
+    Attributes:
+        name: In the catalogue.
+        numbers: All that it takes.
+    """
+
+    name: str
+    numbers: Mapping[str, float]
+
+
 class Settings(NamedTuple):
     """How one case of a recipe trains, nothing left to a default.
 
@@ -76,6 +91,7 @@ class Settings(NamedTuple):
         sampler: In which order samples are taken, its name in the catalogue.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
+        scheme: How ranks share each batch; None for the training of one process.
     """
 
     sizes: Mapping[str, int]
@@ -92,6 +108,7 @@ class Settings(NamedTuple):
     sampler: str = "shuffled"
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
+    scheme: Scheme | None = None
 
 
 class Module(NamedTuple):
@@ -121,7 +138,7 @@ class OwnOptimizer(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """A Level 2 subject: a network in training, measured by `levels`.
+    """A subject of Level 2, or with ranks of Level 3: a network in training, measured by `levels`.
 
     Attributes:
         name: In the catalogue, or the path of the user's file below the inputs.
@@ -140,7 +157,7 @@ class Recipe(NamedTuple):
     @property
     def level(self) -> int:
         """Of Deep500."""
-        return 2
+        return LEVEL_OF_RANKS if any(one.scheme for one in self.settings.values()) else 2
 
     @property
     def source(self) -> str | None:

@@ -92,7 +92,7 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
     entry, field = entries[int(parts[1])], parts[_PLACE]
     if field in _NEVER:
         return f"it is fixed: {_NEVER[field]}"
-    if field not in RECIPE or entry.get("level") != closed.TRAINING:
+    if field not in RECIPE or entry.get("level") not in closed.TRAININGS:
         return f"it is fixed: of a benchmark, {', '.join(RECIPE)} of a training can be mutable"
     if (len(parts) > _INSIDE) != (field in _NUMBERED) or len(parts) > _INSIDE + 1:
         return "name one number, such as /benchmarks/0/optimizer/lr"

@@ -25,7 +25,7 @@ from capsule.manifest import (
     syntax,
 )
 from capsule.manifest.benchmarks import benchmark, restate, seconds
-from capsule.manifest.kinds import Command
+from capsule.manifest.kinds import LEVEL_OF_RANKS, Command, Recipe
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     SEED_RANGE,
@@ -273,13 +273,22 @@ def _benchmarks(
 
 
 def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems) -> None:
-    """Note operators and networks that are to run with several ranks: they have no use for them."""
-    if problems.below("/resources") or _resources(raw.get("resources", {})).ranks == 1:
+    """Note what several ranks have no use for, and batches that are too small to be shared."""
+    if problems.below("/resources"):
         return
-    for one in benchmarks:
-        if not isinstance(one.subject, Command):
-            message = f"{one.id} is measured in one process: only a command has several ranks"
-            problems.add("/resources", message)
+    ranks = _resources(raw.get("resources", {})).ranks
+    for index, one in enumerate(benchmarks):
+        match one.subject:
+            case Command():
+                continue
+            case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
+                least = min(how.batch for how in settings.values())
+                if least < ranks:
+                    message = f"a batch of {least} is too small for {ranks} ranks: each has a part"
+                    problems.add(f"/benchmarks/{index}/batch", message)
+            case _ if ranks > 1:
+                message = f"{one.id} is measured in one process: only a command and level 3"
+                problems.add("/resources", f"{message} have several ranks")
 
 
 def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.levels.catalog import training
+from capsule.levels.catalog import schemes, training
 from capsule.manifest import closed, commands, search, subjects, trained
 from capsule.manifest.facts import metric_of
-from capsule.manifest.kinds import Recipe, Search, Settings, Target
+from capsule.manifest.kinds import LEVEL_OF_RANKS, Recipe, Scheme, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.numbers import CONSTANT, check_names, read_augmentation, require_count
 from capsule.manifest.problems import Problems, instead, quote
@@ -43,6 +43,7 @@ def read(
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
         problems.add(f"{here}/dtype", message)
+    _check_scheme(raw, network, dtype, device, here, problems)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
     check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
@@ -60,6 +61,8 @@ def read(
         mixed=dtype == training.MIXED,
         has_formula=network.has_formula,
     )
+    if scheme := raw.get("scheme"):
+        facts += schemes.metrics(scheme["name"])
     lacking = {
         name: frozenset(
             one.name
@@ -149,6 +152,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
         **({"workers": settings.workers} if settings.workers else {}),
         **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
+        **({"scheme": {"name": one.name, **one.numbers}} if (one := settings.scheme) else {}),
     }
 
 
@@ -198,6 +202,42 @@ def _benchmark(
         isolation=raw.get("isolation", "group" if searched else "trial"),
         search=searched,
     )
+
+
+def _check_scheme(
+    raw: Raw, network: Trained, dtype: str, device: str, here: str, problems: Problems
+) -> None:
+    """Note a scheme that is none, or that what is trained cannot have."""
+    scheme = raw.get("scheme")
+    if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
+        message = (
+            "a training of level 2 has no scheme; write level 3"
+            if scheme
+            else 'level 3 needs a scheme, by which ranks train together: {"name": "allreduce"}'
+        )
+        problems.add(here, message)
+    elif scheme and scheme["name"] not in schemes.SCHEMES:
+        message = f"no scheme {quote(scheme['name'])}; {instead(scheme['name'], schemes.SCHEMES)}"
+        problems.add(f"{here}/scheme/name", message)
+    elif scheme:
+        known = ["name", *(one.name for one in schemes.SCHEMES[scheme["name"]].numbers)]
+        for name in set(scheme) - set(known):
+            message = f"{scheme['name']} takes no {quote(name)}; {instead(name, known)}"
+            problems.add(f"{here}/scheme" + pointer(name[:200]), message)
+        if "checkpoint_epochs" in raw:
+            message = "ranks that train together write no checkpoints; leave it out"
+            problems.add(f"{here}/checkpoint_epochs", message)
+        for index, framework in enumerate(raw["frameworks"]):
+            how = framework, device, raw["optimizer"].get("name", ""), dtype
+            if reason := schemes.refusal(*how, is_module=network.module is not None):
+                problems.add(f"{here}/frameworks/{index}", reason)
+
+
+def _read_scheme(raw: Raw | None) -> Scheme | None:
+    if raw is None:
+        return None
+    numbers = schemes.SCHEMES[raw["name"]].numbers
+    return Scheme(raw["name"], training.complete(numbers, raw))
 
 
 def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) -> Target | None:
@@ -297,6 +337,7 @@ def _settings(
             sampler=raw.get("sampler", "shuffled"),
             workers=int(whole["workers"]),
             augmentation=read_augmentation(raw.get("augmentation", {}), network.name),
+            scheme=_read_scheme(raw.get("scheme")),
         )
     except ValueError as error:
         problems.add(here, str(error))

@@ -60,6 +60,9 @@ THIRD_PARTY = There(
 _MINI = There(test="journeys/test_training.py::test_a_mini_is_reproduced_under_another_engine")
 TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/ranks.json --runtime host": Here(says="sealed ranks-", needs=("long",)),
+    "capsule run manifests/level3.json --runtime host": Here(
+        says="sealed level3-", needs=("long",)
+    ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "python tools/minis.py page": There(

@@ -11,6 +11,7 @@ Whatever is averaged is weighed by the samples of each rank, but for neighbours,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .metrics import MetricFacts
@@ -40,12 +41,12 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 _COMMON = (
-    MetricFacts("world_size", "1", "none", "portable", 1.0, "trial"),
-    MetricFacts("bytes_sent", "By", "none", "portable", 1.0, "call"),
-    MetricFacts("bytes_received", "By", "none", "portable", 1.0, "call"),
-    MetricFacts("messages", "1", "none", "portable", 1.0, "call"),
-    MetricFacts("communication_time", "s", "lower", "machine", 1e-9, "call"),
-    MetricFacts("step_time", "s", "lower", "machine", 1e-9, "call"),
+    MetricFacts("world_size", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("bytes_sent", "By", "none", "portable", 1.0, "rank"),
+    MetricFacts("bytes_received", "By", "none", "portable", 1.0, "rank"),
+    MetricFacts("messages", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("communication_time", "s", "lower", "machine", 1e-9, "rank"),
+    MetricFacts("step_time", "s", "lower", "machine", 1e-9, "rank"),
 )
 _CONSISTENT = (
     MetricFacts("reference_error_ratio", "1", "lower", "portable", 0.0, "trial"),
@@ -55,7 +56,7 @@ _OTHERS = (MetricFacts("consensus_distance", "1", "lower", "portable", 0.0, "ste
 
 
 def metrics(name: str) -> tuple[MetricFacts, ...]:
-    """What each rank of a trial yields beside the metrics of `training.metrics`.
+    """What a trial yields beside the metrics of `training.metrics`, each rank what is `rank`'s.
 
     Bytes, messages and times have a value for each step, and `rank_difference` or
     `consensus_distance` one for each epoch.
@@ -88,3 +89,38 @@ def refusal(
     if dtype not in ("float32", "float64"):
         return f"ranks train together in float32 or float64, not in {dtype}"
     return None
+
+
+TRAFFIC = ("bytes_sent", "bytes_received", "messages")
+"""Metrics that `traffic` gives."""
+
+
+def traffic(
+    name: str, numbers: Mapping[str, float], rank: int, ranks: int, size: int, step: int
+) -> tuple[int, int, int]:
+    """What one rank exchanges in a step by the definition of its scheme, as `communicators` counts.
+
+    Args:
+        name: Key of `SCHEMES`.
+        numbers: All that it takes.
+        rank: From 0.
+        ranks: How many there are.
+        size: Bytes of all trained parameters.
+        step: From 1.
+
+    Returns:
+        Bytes sent, bytes received, messages.
+
+    >>> traffic("parameter-server", {}, 0, 4, 100, 1)
+    (100, 300, 2)
+    >>> traffic("neighbour-averaging", {}, 3, 4, 100, 1)
+    (200, 200, 2)
+    """
+    if ranks == 1 or step % int(numbers.get("period", 1)):
+        return 0, 0, 0
+    if name == "parameter-server":
+        return (size, size * (ranks - 1), 2) if rank == 0 else (size, size, 2)
+    if name == "neighbour-averaging":
+        peers = min(2, ranks - 1)
+        return size * peers, size * peers, peers
+    return size, size, 1

@@ -1,8 +1,8 @@
 """One Level 3 trial: a training of Level 2 whose batches many ranks share.
 
 Every rank takes its samples of each batch, of the noise and of what is done to pictures, so that
-any number of ranks computes the same; what they exchange is the recipe's scheme. Each rank
-journals all metrics: curves and qualities, which are those of all, and its own bytes and times.
+any number of ranks computes the same; what they exchange is the recipe's scheme. The first rank
+journals what is that of all, curves and qualities; each one its own bytes and times.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     from .ranks import Ranks
 
     context = trial.context
+    if context.rank:
+        together = schemes.metrics(recipe.scheme.name)
+        report.restrict(one.name for one in together if one.per == "rank")
     with connect(context.rank, context.ranks, context.rendezvous, trial.id):
         train(trial, framework, report, Ranks(recipe.scheme))
 

@@ -1,0 +1,115 @@
+"""What ranks say that they exchanged, against what their scheme exchanges by its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from capsule.levels.catalog import schemes
+from capsule.manifest import LEVEL_OF_RANKS, Recipe
+from capsule.manifest.kinds import Scheme
+from capsule.record import Record, Samples
+
+_BYTES = {"float32": 4, "float64": 8}
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One attempt at a training that ranks shared.
+
+    Attributes:
+        where: For messages.
+        scheme: Of its recipe.
+        item_bytes: Of an element of a parameter.
+        ranks: Processes that were started for it together.
+        parameters: Trained numbers, None where nobody said.
+        series: What each rank reported, by rank and by the name of the metric.
+    """
+
+    where: str
+    scheme: Scheme
+    item_bytes: int
+    ranks: int
+    parameters: int | None
+    series: Mapping[int, Mapping[str, Samples]]
+
+
+def faults(record: Record) -> Iterator[str]:
+    """Where a record's ranks did not exchange what they must have, as sentences."""
+    for one in _read(record):
+        yield from (f"{one.where}: {fault}" for fault in _faults(one))
+
+
+def facts(record: Record) -> Iterator[str]:
+    """What reading has shown to hold of a record without faults; nothing without such trainings."""
+    if shared := sum(1 for _ in _read(record)):
+        yield (
+            f"what each rank of {shared} trainings sent and received in each step is what its"
+            " scheme exchanges"
+        )
+
+
+def _read(record: Record) -> Iterator[Shared]:
+    recipes = {
+        one.id: one.subject
+        for one in record.manifest.benchmarks
+        if isinstance(one.subject, Recipe) and one.subject.level == LEVEL_OF_RANKS
+    }
+    series: dict[tuple[str, int], dict[int, dict[str, Samples]]] = {}
+    for line in record.samples:
+        if line.metric.partition("/")[0] in recipes:
+            ranks = series.setdefault((line.trial, line.attempt), {})
+            ranks.setdefault(line.rank, {})[line.metric.rpartition("/")[2]] = line
+    for attempt in record.attempts:
+        name, case, *_ = attempt.trial.split("/")
+        # one that failed has told what it told
+        if name not in recipes or attempt.outcome != "completed":
+            continue
+        recipe = recipes[name]
+        scheme = recipe.settings[case].scheme
+        assert scheme is not None
+        ranks = series.get((attempt.trial, attempt.attempt), {})
+        counted = ranks.get(0, {}).get("parameters")
+        yield Shared(
+            where=f"{attempt.trial}, attempt {attempt.attempt}",
+            scheme=scheme,
+            item_bytes=_BYTES[recipe.dtype],
+            ranks=attempt.ranks,
+            parameters=int(counted.values[0]) if counted else None,
+            series=ranks,
+        )
+
+
+def _faults(one: Shared) -> Iterator[str]:
+    steps = set()
+    for rank in range(one.ranks):
+        series = one.series.get(rank, {})
+        lacking = [name for name in ("world_size", *schemes.TRAFFIC) if name not in series]
+        if lacking:
+            yield f"rank {rank} says nothing of {', '.join(lacking)}"
+            continue
+        steps |= {len(series[name].values) for name in schemes.TRAFFIC}
+        size = series["world_size"].values[0]
+        if size != one.ranks:
+            yield f"rank {rank} saw {size:g} ranks, and {one.ranks} were started"
+        if one.parameters is not None and len(steps) == 1:
+            yield from _traffic_faults(one, rank, series, one.parameters * one.item_bytes)
+    if len(steps) > 1:
+        yield "its ranks took different numbers of steps"
+
+
+def _traffic_faults(
+    one: Shared, rank: int, series: Mapping[str, Samples], size: int
+) -> Iterator[str]:
+    columns = [series[name].values for name in schemes.TRAFFIC]
+    wrong = 0
+    for step, values in enumerate(zip(*columns, strict=True), 1):
+        due = schemes.traffic(one.scheme.name, one.scheme.numbers, rank, one.ranks, size, step)
+        if tuple(values) != due:
+            pairs = zip(schemes.TRAFFIC, values, due, strict=True)
+            name, value, right = next(pair for pair in pairs if pair[1] != pair[2])
+            yield f"{name} of rank {rank} is {value:g} in step {step}, and {right} by its scheme"
+            wrong += 1
+            if wrong == _SHOWN:
+                return

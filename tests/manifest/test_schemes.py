@@ -1,0 +1,109 @@
+"""Level 3 in a manifest: a recipe with a scheme, and how many ranks train by it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from capsule import manifest, plan
+from capsule.errors import ManifestError
+from capsule.manifest import Manifest, Recipe
+from capsule.manifest.kinds import Scheme
+
+ENTRY: dict[str, Any] = {
+    "id": "together",
+    "level": 3,
+    "network": "lenet",
+    "datasets": ["glyphs"],
+    "frameworks": ["torch"],
+    "batch": 20,
+    "epochs": 3,
+    "optimizer": {"name": "sgd", "lr": 0.1},
+    "scheme": {"name": "local-sgd", "period": 4},
+}
+
+
+def read(subjects: list[dict[str, Any]] | None = None, ranks: int = 2, **fields: Any) -> Manifest:
+    entry = {name: value for name, value in {**ENTRY, **fields}.items() if value is not None}
+    document = {
+        "name": "together",
+        "title": "Together",
+        "authors": [{"name": "Ada Author"}],
+        "license": "CC0-1.0",
+        "resources": {"ranks_per_node": ranks},
+        "seeds": [1, 2],
+        "datasets": {"glyphs": {"generator": "glyphs", "samples": 90, "test_samples": 30}},
+        "benchmarks": [entry],
+    }
+    data = json.dumps(document, indent=1).encode()
+    return manifest.read(data, where="manifest.json", folder=None, subjects=subjects)
+
+
+def test_a_scheme_has_its_numbers_and_adds_what_each_rank_reports() -> None:
+    read_back = read()
+    (benchmark,) = read_back.benchmarks
+    assert isinstance(benchmark.subject, Recipe)
+    assert benchmark.subject.level == 3
+    assert benchmark.subject.settings["default"].scheme == Scheme("local-sgd", {"period": 4})
+    per_rank = {one.name for one in benchmark.metrics if one.per == "rank"}
+    assert {"world_size", "bytes_sent", "bytes_received", "step_time"} <= per_rank
+    assert {group.ranks for group in plan.make(read_back).groups} == {2}
+
+
+def test_a_plan_with_a_scheme_is_read_as_it_was_made() -> None:
+    subjects = plan.subjects_to_json(read())
+    assert read(subjects) == read()
+    subjects[0]["recipes"]["default"]["scheme"]["period"] = 5
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(subjects)
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({"scheme": None}, "/benchmarks/0", "level 3 needs a scheme"),
+        ({"level": 2}, "/benchmarks/0", "a training of level 2 has no scheme; write level 3"),
+        (
+            {"scheme": {"name": "all-reduce"}},
+            "/benchmarks/0/scheme/name",
+            'no scheme "all-reduce"; did you mean',
+        ),
+        (
+            {"scheme": {"name": "allreduce", "period": 3}},
+            "/benchmarks/0/scheme/period",
+            'allreduce takes no "period"',
+        ),
+        ({"scheme": {"name": "local-sgd"}}, "/benchmarks/0", "period is missing"),
+        (
+            {"scheme": {"name": "local-sgd", "period": 0}},
+            "/benchmarks/0",
+            "period is 0, not a whole number >= 1",
+        ),
+        (
+            {"frameworks": ["numpy"]},
+            "/benchmarks/0/frameworks/0",
+            "ranks train together in torch on cpu, not in numpy",
+        ),
+        (
+            {"checkpoint_epochs": 1},
+            "/benchmarks/0/checkpoint_epochs",
+            "ranks that train together write no checkpoints",
+        ),
+        ({"optimizer": {"name": "lbfgs", "lr": 1}}, "/benchmarks/0/frameworks/0", "with lbfgs"),
+        ({"dtype": "float16-mixed"}, "/benchmarks/0/frameworks/0", "float32 or float64"),
+        ({"batch": 1}, "/benchmarks/0/batch", "a batch of 1 is too small for 2 ranks"),
+    ],
+)
+def test_a_mistake_is_told_where_it_stands(
+    fields: dict[str, Any], where: str, message: str
+) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(**fields)
+    assert where in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_other_levels_run_in_one_process() -> None:
+    with pytest.raises(ManifestError, match="only a command and level 3 have several ranks"):
+        read(level=2, scheme=None)
+    assert {group.ranks for group in plan.make(read(ranks=1)).groups} == {1}
