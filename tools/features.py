@@ -175,10 +175,12 @@ ROWS = (
     Row("2", "optimizer check", "fails on every call with a metric", "the first steps of every "
         "training beside a reference in double precision, in the trial's precision "
         "(`trajectory_error`) and in double (`exact_trajectory_error`), and node by node, the "
-        "optimizer as one, with a bound each (`node_error_ratio`)",
+        "optimizer as one, with a bound each (`node_error_ratio`); what the reference has wrong "
+        "too, in the network itself, by `network_fingerprint`",
         ("levels/level2/test_faults::test_a_fault_is_noticed",
          "levels/level2/test_nodes::test_a_small_fault_of_one_operator_lies_beyond_them",
          "levels/level2/test_training::test_torch_and_numpy_go_the_same_way",
+         "levels/networks/test_fingerprint::test_the_slope_of_an_activation_counts",
          "levels/level2/test_tensorflow::test_every_optimizer_goes_the_way_of_the_reference")),
     Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
         "average loss divides by N + 1", "curves of loss and quality, seconds of an epoch, "

@@ -146,3 +146,6 @@ def test_a_mini_is_a_whole_recipe(author: User, path: Path) -> None:
     (benchmark,) = document["benchmarks"]
     assert (len(document["seeds"]), benchmark["level"]) == (10, 2)
     assert document["claims"][0]["metric"].endswith(f"/final_{benchmark['target']['metric']}")
+    same = {claim["metric"] for claim in document["claims"] if claim["type"] == "exact"}
+    prints = ("test_fingerprint", "network_fingerprint")
+    assert same == {f"{benchmark['id']}/*/*/{name}" for name in prints}

@@ -184,7 +184,6 @@ TRAINERS = tuple(
 )
 """Frameworks that train."""
 
-
 BY_FORMULA = ("trajectory_error", "exact_trajectory_error")
 """Metrics that are there where an optimizer has a formula."""
 
@@ -195,6 +194,7 @@ _CHECKS = (
     MetricFacts("trajectory_error", "1", "lower", "portable", 0.0, "step"),
     MetricFacts("exact_trajectory_error", "1", "lower", "portable", 0.0, "step"),
     MetricFacts("evaluation_error", "1", "lower", "portable", 0.0, "trial"),
+    MetricFacts("network_fingerprint", "1", "none", "portable", 1.0, "trial"),
 )
 _BOUNDED = (
     MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial"),

@@ -22,6 +22,7 @@ from ..data import checkpoints, predictions, samplers
 from ..frameworks import Framework
 from ..frameworks.base import Resumable, Trainer
 from ..graphs import statistics, values
+from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory
 from ..job import Recipe, Trial
@@ -194,7 +195,9 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
     watch.reset_peak()
     trainer, so_far = _begin(trial, resumed)
     trial.team.join(trainer, recipe.batch)
-    if trial.source is not None:
+    if trial.source is None:
+        report.samples("network_fingerprint", [network_fingerprint(trial.graph(1))])
+    else:
         if so_far.initial_fingerprint is None:
             initial = trial.fetch(trainer.parameters())
             so_far.initial_fingerprint = modules.fingerprint(initial)

@@ -133,8 +133,10 @@ def assert_same(
 ) -> None:
     """That a resumed training tells what another one does, and times of its own epochs alone."""
     assert resumed(seen) == epochs
-    for metric in (*CURVES, "best_accuracy", "order_fingerprint", "test_fingerprint"):
+    prints = ("order_fingerprint", "test_fingerprint", "network_fingerprint")
+    for metric in (*CURVES, "best_accuracy", *prints):
         assert values(seen, metric) == values(due, metric), metric
+    assert len(values(due, "network_fingerprint")) == 1
     assert len(values(seen, "epoch_time")) == EPOCHS - epochs
     assert not training.checkpoint.exists()
     kept = Path("predictions/benchmark/default.npy")

@@ -72,6 +72,7 @@ def test_every_optimizer_goes_the_way_of_the_reference(
         assert seen["node_error_ratio"][0] < 1, optimizer
         assert seen["bound_share"][0] < 0.1, optimizer
         reference = measure(alone, folder, optimizer=optimizer)
+        assert seen["network_fingerprint"] == list(reference["network_fingerprint"])
         for metric in ("train_loss", "loss"):
             # the journal's last line has the last epoch's
             assert seen[metric] == pytest.approx(reference[metric][-1:], rel=1e-3), optimizer

@@ -62,30 +62,6 @@ def test_the_same_seed_gives_the_same_curves(glyphs: Path, framework: str) -> No
 
 
 @needs_torch
-def test_fingerprints_are_those_of_what_was_taken_and_of_what_it_was_judged_by(
-    glyphs: Path,
-) -> None:
-    def read(name: str, seed: int, **recipe: Any) -> list[float]:
-        loaded = frameworks.load(name, "cpu", 1, "default")
-        values = measure(loaded, glyphs, seed, **{"epochs": 3, **recipe})
-        return [values[metric][0] for metric in ("order_fingerprint", "test_fingerprint")]
-
-    order, test = read("numpy", 17)
-    assert read("torch", 17, optimizer={"name": "adam", "lr": 0.001}) == [order, test]
-    due = samplers.Fingerprint()
-    for epoch in (0, 1):
-        due.add("order", samplers.shuffle(90, 17, epoch)[:80])
-    assert order == due.value()
-    other_order, same_test = read("numpy", 18, batch=7)
-    assert other_order != order
-    assert same_test == test
-    judged = samplers.Fingerprint()
-    for name in ("image", "label"):
-        judged.add(name, numpy.load(glyphs / f"test_{name}.npy"))
-    assert test == judged.value()
-
-
-@needs_torch
 @pytest.mark.parametrize("name", sorted(training.OPTIMIZERS))
 def test_torch_and_numpy_go_the_same_way(glyphs: Path, name: str) -> None:
     # each move of L-BFGS multiplies rounding
