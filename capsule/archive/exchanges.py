@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from capsule.levels.catalog import schemes
 from capsule.manifest import LEVEL_OF_RANKS, Recipe
@@ -76,7 +77,7 @@ def _read(record: Record) -> Iterator[Shared]:
             scheme=scheme,
             item_bytes=_BYTES[recipe.dtype],
             ranks=attempt.ranks,
-            parameters=int(counted.values[0]) if counted else None,
+            parameters=int(counted.values[0]) if counted and isfinite(counted.values[0]) else None,
             series=ranks,
         )
 

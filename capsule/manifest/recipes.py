@@ -106,8 +106,12 @@ def restate(
     network = trained.restate(raw, module, optimizer, here, problems)
     if network is None:
         return None
+    # ranks train together on CPUs alone
+    _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
     if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
         problems.add(f"{here}/cases", "the plan has other cases")
+    if problems.below(here):
+        return None
     settings = _all_settings(raw, network, cases, here, problems)
     closed.check(raw, settings, here, problems)
     for name, made in settings.items():

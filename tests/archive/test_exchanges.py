@@ -1,6 +1,7 @@
 """Capsules of trainings by several ranks: whole, and refused where no scheme has their bytes."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,10 @@ def one_less(line: Samples) -> Samples:
     return replace(line, values=line.values[:-1])
 
 
+def not_a_number(line: Samples) -> Samples:
+    return replace(line, values=(math.nan,))
+
+
 def nothing(_: Samples) -> None:
     return None
 
@@ -146,6 +151,7 @@ def test_what_is_of_all_ranks_one_tells(sealed: Path, tmp_path: Path) -> None:
         (f"parameter-server/{CASE}/bytes_received", 0, one_more, "bytes_received of rank 0 is"),
         (f"local-sgd/{CASE}/messages", 0, one_more, "messages of rank 0 is 2 in step 12, and 1"),
         (f"allreduce/{CASE}/world_size", 1, one_more, "rank 1 saw 3 ranks, and 2 were started"),
+        (f"allreduce/{CASE}/parameters", 0, not_a_number, "not finite"),
         (f"neighbour-averaging/{CASE}/bytes_sent", 1, one_less, "different numbers of steps"),
         (f"neighbour-averaging/{CASE}/bytes_sent", 1, nothing, "bytes_sent"),
     ],

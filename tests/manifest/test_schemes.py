@@ -59,6 +59,22 @@ def test_a_plan_with_a_scheme_is_read_as_it_was_made() -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"scheme": None},
+        {"level": 2},
+        {"scheme": {"name": "gossip"}},
+        {"dtype": "float16-mixed"},
+        {"optimizer": {"name": "lbfgs", "lr": 1}},
+    ],
+)
+def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> None:
+    subjects = plan.subjects_to_json(read())
+    with pytest.raises(ManifestError):
+        read(subjects, **fields)
+
+
+@pytest.mark.parametrize(
     ("fields", "where", "message"),
     [
         ({"scheme": None}, "/benchmarks/0", "level 3 needs a scheme"),
