@@ -13,6 +13,7 @@ from capsule.record import Record
 if TYPE_CHECKING:
     from capsule.diff import Pair
 
+_RANKS = frozenset({"/resources/nodes", "/resources/ranks_per_node"})
 _ALONE = ("threshold", "bound")
 """Types of claims that hold the re-execution's own runs against a number, whatever was set."""
 
@@ -21,11 +22,13 @@ def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
     """The same pairs, but where what they compare was made under other values.
 
     Resources, and the workers of a training, change what is measured of a machine, and no quality.
+    Another number of ranks changes what each of them exchanges too, and the last bits of all sums.
     The rest of a recipe may change all: what is compared with the original's runs is no evidence
     then.
     """
     changed = rerun.manifest.changed
     resources = mutable.of_resources(changed)
+    has_other_ranks = not _RANKS.isdisjoint(resources)
     recipes = {
         benchmark.id: mutable.of_benchmark(changed, index)
         for index, benchmark in enumerate(rerun.manifest.benchmarks)
@@ -36,7 +39,10 @@ def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
         meaning = pair.original or pair.rerun
         if meaning is None or not (resources or set_of_it):
             yield pair
-        elif meaning.kind == "machine":
+        elif meaning.kind == "machine" or (
+            has_other_ranks
+            and (meaning.per == "rank" or (pair.claim is not None and pair.claim.type == "exact"))
+        ):
             yield replace(pair, altered=", ".join([*resources, *set_of_it]))
         elif recipe and pair.claim is not None and pair.claim.type not in _ALONE:
             yield replace(

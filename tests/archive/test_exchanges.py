@@ -100,6 +100,14 @@ def test_their_bytes_are_reproduced(author: User, sealed: Path) -> None:
     assert ended.stdout.startswith("REPRODUCED  all 8 primary claims are reproduced")
 
 
+def test_another_number_of_ranks_is_no_other_number_of_bytes(author: User, sealed: Path) -> None:
+    ended = author.run(
+        "verify", sealed, "--runtime", "host", "--set", "/resources/ranks_per_node=1"
+    )
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    assert "DIFFERENT" not in ended.stdout
+
+
 def of_rank(metric: str, rank: int, change: Change) -> Callable[[Record], Record]:
     def forged(record: Record) -> Record:
         lines = (
