@@ -62,6 +62,7 @@ def as_user(program: str, *arguments: str) -> str:
         cwd="/",
         env={
             "PATH": os.environ["PATH"],
+            "SLURM_CONF": os.environ["SLURM_CONF"],
             "HOME": account.pw_dir,
             "USER": account.pw_name,
             "PYTHONPATH": os.pathsep.join(path),
