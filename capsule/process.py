@@ -146,6 +146,7 @@ def start(
     stdout: Path,
     stderr: Path,
     stdin: Path | None = None,
+    kept: Sequence[int] = (),
 ) -> Process:
     """Start a command in a session of its own.
 
@@ -156,6 +157,7 @@ def start(
         stdout: File that standard output is appended to.
         stderr: File that standard error is appended to.
         stdin: Regular file that standard input is read from, None for an empty one.
+        kept: Open descriptors that it has too, such as a lock that is to last as long as it does.
 
     Raises:
         CannotRunError: The program, the folder or the input does not exist or may not be used.
@@ -174,6 +176,7 @@ def start(
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                pass_fds=kept,
                 preexec_fn=_restore_signals if _ignored_signals() else None,  # noqa: PLW1509
             )
         except (OSError, ValueError) as error:
@@ -210,6 +213,7 @@ def run(
     timeout_seconds: float = 60.0,
     input_bytes: bytes = b"",
     limit_bytes: int = 4 << 20,
+    kept: Sequence[int] = (),
 ) -> Completed:
     """Run a short command to its end and return what it said.
 
@@ -220,6 +224,7 @@ def run(
         timeout_seconds: Past it the command and its children are ended.
         input_bytes: What it reads from standard input.
         limit_bytes: Longest answer that is taken; of standard error the last so many bytes.
+        kept: As for `start`.
 
     Raises:
         CannotRunError: It does not exist or cannot be started.
@@ -239,6 +244,7 @@ def run(
             stdout=out,
             stderr=err,
             stdin=source,
+            kept=kept,
         )
         try:
             ended = process.wait(timeout_seconds)

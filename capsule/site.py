@@ -1,8 +1,8 @@
 """A machine's own settings: what a capsule needs here and must never be able to say itself.
 
 Two files of one form, held against `schema/site-1.schema.json`: the site's, for everybody, and over
-it the user's own. A user's setting takes the place of the site's; of `data`, `mirrors` and `binds`,
-that of each name.
+it the user's own. A user's setting takes the place of the site's; of `data`, `mirrors`, `binds` and
+`batch`, that of each name.
 
     {"runtime": "apptainer", "cache": "/scratch/me", "data": {"sha256:...": "/data/universe"}}
 """
@@ -25,7 +25,7 @@ from capsule.places import weak_spot
 
 WIDE = Path("/etc/capsule/site.json")
 _MOST_BYTES = 4 << 20
-_MAPS = ("data", "mirrors", "binds")
+_MAPS = ("data", "mirrors", "binds", "batch")
 # what capsule and engines show a workload by themselves, and all below it
 _TAKEN = (
     *("/capsule", "/out", "/.singularity.d", "/proc", "/sys", "/dev"),
@@ -55,6 +55,7 @@ class Site:
         data: Dataset digest (`sha256:...`) -> where its bytes are.
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
         binds: Path in a container -> what of this machine every container is shown there.
+        batch: Option of the scheduler's job scripts -> its value, empty for one that has none.
         sources: JSON pointer of each setting -> the file that it comes from.
     """
 
@@ -65,6 +66,7 @@ class Site:
     data: Mapping[str, Path] = field(default_factory=dict)
     mirrors: Mapping[str, str] = field(default_factory=dict)
     binds: Mapping[str, Path] = field(default_factory=dict)
+    batch: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
 
     def where(self, pointer: str) -> str:
@@ -77,7 +79,7 @@ class Setting:
     """A setting as it holds here.
 
     Attributes:
-        name: As in the file; of `data`, `mirrors` and `binds` with the key.
+        name: As in the file; of `data`, `mirrors`, `binds` and `batch` with the key.
         value: As text.
         source: The file or variable that says so, or that nothing does.
     """
@@ -117,6 +119,7 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
         mirrors=settings.get("mirrors", {}),
         binds={target: Path(where) for target, where in settings.get("binds", {}).items()},
+        batch=settings.get("batch", {}),
         sources=sources,
     )
     _check_binds(site)
@@ -208,6 +211,7 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
         "data": {},
         "mirrors": {},
         "binds": {},
+        "batch": {},
     }
     try:
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -286,6 +290,12 @@ def _check(settings: object, file: Path) -> None:
                 'binds are {"/path/in/containers": "/path/of/this/machine"}, absolute, without'
                 " commas, colons, quotes, backslashes and control characters: make a link"
                 " without them, and name that"
+            )
+        if pointer.startswith("/batch"):
+            advice = (
+                'batch is {"--account": "project", "--exclusive": ""}: whole words with both'
+                " dashes, and values without quotes, backslashes and #; a job's shape, name, time"
+                " and files are set by capsule"
             )
         raise UsageError(message, where=f"{file}#{pointer}", advice=advice)
 

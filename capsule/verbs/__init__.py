@@ -1,6 +1,7 @@
 """The verbs of the command, one module a family: its arguments and its action side by side.
 
     run      run                      read      check, show
+    submit   submit
     verify   verify                   author    init, lint
     reread   reread                   stage     stage
     pair     pair                     machine   inventory, doctor, site
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TABLE: Mapping[str, str] = {
     "run": "run a manifest's benchmarks and seal one capsule",
+    "submit": "have Slurm run a manifest, follow the job and show what it sealed",
     "verify": "re-execute a capsule here with fresh seeds and judge its claims",
     "reread": "read a capsule's numbers again by a corrected manifest; executes nothing",
     "pair": "run two variants by turns on this machine and judge the ratio of their times",

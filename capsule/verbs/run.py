@@ -14,6 +14,7 @@ from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from capsule.console import Console
+    from capsule.sealing import Sealed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Arguments, console: Console) -> int:
-    from capsule import api, lint, manifest, report
+    from capsule import api, manifest
 
     watch = console.watch(lambda folder: _resumption(arguments, folder), follow=arguments.follow)
     if arguments.resume is not None:
@@ -96,8 +97,19 @@ def _run(arguments: Arguments, console: Console) -> int:
     else:
         wanted = manifest.load(arguments.manifest, arguments.frameworks)
         sealed = api.run(wanted, arguments, watch)
+    return tell_sealed(sealed, console, as_json=arguments.json)
+
+
+def tell_sealed(sealed: Sealed, console: Console, *, as_json: bool) -> int:
+    """Show what a run has sealed, and where.
+
+    Raises:
+        ExecutionError: Some of its trials failed.
+    """
+    from capsule import lint, report
+
     warnings = lint.warnings_of_runs(sealed.record)
-    if arguments.json:
+    if as_json:
         console.document(
             {
                 "capsule": str(sealed.path),

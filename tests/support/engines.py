@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pwd
@@ -130,14 +131,21 @@ def faulty_image() -> str:
 def user_python() -> str:
     """An interpreter that the ordinary user can start, with capsule installed as users do it.
 
-    The checkout and its environment may lie where only root can look.
+    The checkout and its environment may lie where only root can look. It is installed once for all
+    workers of a session: under another one's feet it would be gone for a moment.
     """
     venv = engine_cache().parent / "user-venv"
     python = str(venv / "bin" / "python")
-    if not venv.exists():
-        subprocess.run(["/usr/bin/python3", "-m", "venv", str(venv)], check=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, str(ROOT)], check=True)
-    # the version stays the same while the sources change
-    subprocess.run([*pip, "--no-deps", "--force-reinstall", str(ROOT)], check=True)
+    session, installed = os.environ["TMPDIR"], venv / "installed-by"
+    with venv.with_name("user-venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if installed.exists() and installed.read_text() == session:
+            return python
+        if not venv.exists():
+            subprocess.run(["/usr/bin/python3", "-m", "venv", str(venv)], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, str(ROOT)], check=True)
+        # the version stays the same while the sources change
+        subprocess.run([*pip, "--no-deps", "--force-reinstall", str(ROOT)], check=True)
+        installed.write_text(session)
     return python

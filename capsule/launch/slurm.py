@@ -1,0 +1,203 @@
+"""What is said to Slurm, and what it answers: `sbatch`, `scontrol show job`, `squeue`, `scancel`.
+
+Jobs are read from `scontrol`'s text of one line, `KEY=VALUE ...`: its JSON is missing from some
+builds and its form differs from one version to the next (a state is a word in one, a list in
+another).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule import process
+from capsule.errors import CannotRunError, ExecutionError, UsageError
+
+_PATIENCE_SECONDS = 120.0
+_ID = re.compile(r"[0-9]+")
+# of requests that no node that comes free will ever meet, and that many sites let wait all the same
+_IMPOSSIBLE = re.compile(
+    "node configuration is not available|More processors requested|time limit is invalid"
+)
+_ENDED = frozenset(
+    [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    ]
+)
+_REASONS = {
+    "None": "it was just handed in",
+    "Priority": "other jobs go first",
+    "Resources": "its nodes are busy",
+    "ReqNodeNotAvail": "nodes that it needs are down or reserved",
+    "JobHeldUser": "it is held, until somebody lets it go with scontrol release",
+    "JobHeldAdmin": "the administrators of this machine hold it",
+    "PartitionTimeLimit": "it asks for more time than its partition allows, and may wait for ever",
+    "PartitionNodeLimit": "it asks for more nodes than its partition has, and may wait for ever",
+    "PartitionConfig": "its partition cannot give what it asks for, and it may wait for ever",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job as the scheduler has it now.
+
+    Attributes:
+        state: Slurm's word, such as PENDING.
+        reason: Why it waits, where it waits.
+        nodes: Where it runs, as Slurm writes it: `n[1-2]`.
+        exit_code: Of its script, None unless it ended by itself.
+    """
+
+    state: str
+    reason: str
+    nodes: str
+    exit_code: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more, nor will."""
+        return self.state in _ENDED
+
+    def explain(self) -> str:
+        """Why it waits, as a clause."""
+        text = _REASONS.get(self.reason)
+        return f"{text} ({self.reason})" if text else self.reason
+
+
+def require() -> None:
+    """Stop where nothing can be submitted.
+
+    Raises:
+        CannotRunError: Slurm's programs are not here.
+    """
+    for program in ("sbatch", "scontrol", "squeue"):
+        if shutil.which(program) is None:
+            raise CannotRunError(
+                f"there is no Slurm here: {program} is not in PATH",
+                advice="submit on a login node of a cluster, or use `capsule run` on this machine",
+            )
+
+
+def require_possible(script: Path) -> None:
+    """Stop where a job would wait for ever.
+
+    Raises:
+        CannotRunError: No nodes of this cluster meet the request, now or later.
+    """
+    ended = _call("sbatch", "--test-only", str(script))
+    message = _errors(ended)
+    if ended.exit_code != 0 and _IMPOSSIBLE.search(message):
+        raise CannotRunError(
+            f"no nodes here can meet what the job asks for: {message}",
+            where=str(script),
+            advice="compare its #SBATCH lines with what `sinfo` shows, and change the manifest's"
+            " `resources`, or `batch` of the site file where the partition is wrong",
+        )
+
+
+def submit(script: Path, *, lock: int) -> str:
+    """Hand in a job script; returns the job's id.
+
+    Args:
+        script: With its directives.
+        lock: Descriptor of a lock that lasts as long as `sbatch` does, even without this process.
+
+    Raises:
+        CannotRunError: Slurm takes no such job, or does not answer.
+    """
+    ended = _call("sbatch", "--parsable", str(script), lock=lock)
+    number = _ID.match(ended.stdout.decode(errors="replace"))
+    if ended.exit_code != 0 or number is None:
+        raise CannotRunError(
+            f"sbatch takes no such job: {_errors(ended)}",
+            where=str(script),
+            advice="account, partition and further options are `batch` of the site file",
+        )
+    return number[0]
+
+
+def look(job: str) -> Job | None:
+    """The job, None where Slurm has forgotten it, as it does minutes after a job's end.
+
+    Raises:
+        ExecutionError: Slurm does not answer.
+    """
+    ended = _call("scontrol", "--oneliner", "show", "job", job)
+    text = ended.stdout.decode(errors="replace")
+    state = _value("JobState", text)
+    if ended.exit_code == 0 and state:
+        code, _, number = _value("ExitCode", text).partition(":")
+        by_itself = state in ("COMPLETED", "FAILED") and number == "0" and code.isdecimal()
+        return Job(
+            state=state,
+            reason=_value("Reason", text),
+            nodes=_value("NodeList", text),
+            exit_code=int(code) if by_itself else None,
+        )
+    if "Invalid job id" in _errors(ended):
+        return None
+    raise ExecutionError(f"Slurm does not tell of job {job}: {_errors(ended)}")
+
+
+def find(name: str) -> list[str]:
+    """Ids of this user's jobs of a name that Slurm still knows, the latest last.
+
+    Raises:
+        ExecutionError: Slurm does not answer.
+    """
+    own = f"--user={os.geteuid()}"
+    ended = _call("squeue", own, "--states=all", f"--name={name}", "--noheader", "--format=%A")
+    if ended.exit_code != 0:
+        raise ExecutionError(f"Slurm does not tell of jobs named {name}: {_errors(ended)}")
+    return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
+
+
+def write_directives(options: Sequence[str]) -> str:
+    """Lines of a job script that `sbatch` reads.
+
+    Raises:
+        UsageError: One has a character that would end or change its line.
+    """
+    for option in options:
+        # sbatch ends a word at a blank, unless quotes say otherwise, and comments at a #
+        if not option.isprintable() or re.search(r"[\"'\\#]", option):
+            raise UsageError(
+                f"a job script has no room for {option!r}",
+                advice="use a folder and names without quotes, backslashes, # and control"
+                " characters",
+            )
+    return "".join(f"#SBATCH {_quote(option)}\n" for option in options)
+
+
+def _quote(option: str) -> str:
+    name, equals, value = option.partition("=")
+    return f'{name}{equals}"{value}"' if " " in value else option
+
+
+def _value(key: str, text: str) -> str:
+    match = re.search(rf"(?:^|\s){key}=(\S*)", text)
+    return match[1] if match else ""
+
+
+def _call(*words: str, lock: int | None = None) -> process.Completed:
+    kept = () if lock is None else (lock,)
+    return process.run(words, timeout_seconds=_PATIENCE_SECONDS, kept=kept)
+
+
+def _errors(ended: process.Completed) -> str:
+    lines = ended.stderr.decode(errors="replace").splitlines()
+    # a message for people may come before what failed, from the site's own plug-ins
+    return "; ".join(line.partition("error: ")[2] or line for line in lines if line) or "no answer"

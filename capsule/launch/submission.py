@@ -1,0 +1,396 @@
+"""A run that a scheduler starts: its folder, its job script, and one job at a time.
+
+    submission.json     what was asked for, and which jobs were handed in
+    job.sh              the script of the last one, as sbatch takes it
+    job-ID.log          what `capsule run` and Slurm said in a job
+    job-ID.json, .exit  what came of it, and its exit code
+    run/                the run folder of `capsule run`, gone once it is sealed
+
+`submission.json` names a job before sbatch is called and has its id only afterwards: whoever finds
+it without one looks for a job of that name, and so hands in no second one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from capsule import places
+from capsule.digest import Digest, of_bytes
+from capsule.errors import DamagedError, ExecutionError, UntrustedError, UsageError
+from capsule.launch import slurm
+from capsule.launch.script import Script, write
+from capsule.manifest.model import Resources
+
+_STATE, _SCRIPT = "submission.json", "job.sh"
+_FORMAT = 1
+_LOOK_SECONDS = 0.1
+# the first wait between two questions to the scheduler, and the longest: many ask it
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.3, 10.0
+# that long a network file system may show what was there before
+_LAG_SECONDS = 30.0
+_INTERRUPTED = (130, 143)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is to run.
+
+    Attributes:
+        manifest: Absolute path of it.
+        digest: Of its bytes.
+        begin: Command line that begins the run, given `--work`.
+        resume: Command line that goes on with it.
+        walltime: Seconds that a job has, None for what the manifest says.
+    """
+
+    manifest: Path
+    digest: Digest
+    begin: str
+    resume: str
+    walltime: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a job ended.
+
+    Attributes:
+        job: Its id.
+        code: Exit code of its `capsule run`, None where that could not end by itself.
+        state: The scheduler's last word on it.
+        capsule: What it sealed.
+    """
+
+    job: str
+    code: int | None
+    state: str
+    capsule: Path | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether another job goes on with it."""
+        return self.code is None or self.code in _INTERRUPTED or self.code > 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What `submission.json` says; `told` is the last job whose end somebody heard of."""
+
+    name: str
+    folder: Path
+    wish: Wish
+    jobs: tuple[str | None, ...] = ()
+    told: str | None = None
+
+
+class Submission:
+    """A folder of a submission; made by `begin` or `reopen`."""
+
+    def __init__(self, folder: Path, state: _State) -> None:
+        self.folder = folder
+        self._state = state
+
+    @property
+    def wish(self) -> Wish:
+        """What it is to run."""
+        return self._state.wish
+
+    def settle(
+        self, resources: Resources, options: Mapping[str, str], tell: Callable[[str], None]
+    ) -> str:
+        """The job to follow: the one under way, else a new one where there is something to do.
+
+        Args:
+            resources: What the manifest asks for.
+            options: The site's own, of each job.
+            tell: Hears what is decided, in sentences.
+
+        Raises:
+            CannotRunError: Slurm has no such nodes, takes no such job, or is not here.
+            ExecutionError: It does not answer, and whether a job is under way is not known.
+        """
+        with self._lock() as lock:
+            self._state = _read(self.folder)
+            job = self._recover(tell)
+            if job is not None and not self._wants_another(job, tell):
+                return job
+            return self._hand_in(resources, options, lock, tell)
+
+    def follow(self, job: str, tell: Callable[[str], None]) -> Ended:
+        """Wait for the end of a job, and pass on what is heard of it.
+
+        Raises:
+            KeyboardInterrupt: The job goes on.
+        """
+        log = _Tail(self.folder / f"job-{job}.log")
+        word, pause = "", _FIRST_SECONDS
+        while True:
+            try:
+                status = slurm.look(job)
+                now = "" if status is None else _describe(job, status)
+            except ExecutionError as error:
+                status, now = _UNKNOWN, f"{error.what}; asked again and again"
+            log.pass_on(tell)
+            if status is None or status.has_ended:
+                break
+            if now != word:
+                tell(now)
+                word, pause = now, _FIRST_SECONDS
+            self._wait(job, pause, log, tell)
+            pause = min(1.5 * pause, _LONGEST_SECONDS)
+        ended = self._conclude(job, status)
+        log.pass_on(tell)
+        return ended
+
+    def note_told(self, ended: Ended) -> None:
+        """Keep that somebody heard how a job ended: the next submission is another try."""
+        with self._lock():
+            self._write(replace(_read(self.folder), told=ended.job))
+
+    def _recover(self, tell: Callable[[str], None]) -> str | None:
+        """The last job, also where this process' predecessor was killed while it handed one in."""
+        jobs = self._state.jobs
+        if not jobs or jobs[-1] is not None:
+            return jobs[-1] if jobs else None
+        known = {job for job in jobs if job is not None}
+        started = {path.stem.removeprefix("job-") for path in self.folder.glob("job-*.log")}
+        lost = [job for job in (*started, *slurm.find(self._state.name)) if job not in known]
+        if not lost:
+            self._write(replace(self._state, jobs=jobs[:-1]))
+            return self._recover(tell)
+        job = max(lost, key=int)
+        self._write(replace(self._state, jobs=(*jobs[:-1], job)))
+        tell(f"job {job} was handed in by a submission that was cut off right then")
+        return job
+
+    def _wants_another(self, job: str, tell: Callable[[str], None]) -> bool:
+        status = slurm.look(job)
+        if status is not None and not status.has_ended:
+            tell(f"job {job} was submitted before, and is followed")
+            return False
+        ended = self._conclude(job, status)
+        if ended.capsule is not None:
+            tell(f"job {job} has ended")
+            return False
+        if ended.is_cut_off:
+            tell(f"job {job} was cut off ({ended.state})")
+            return True
+        return self._state.told == job
+
+    def _hand_in(
+        self,
+        resources: Resources,
+        options: Mapping[str, str],
+        lock: int,
+        tell: Callable[[str], None],
+    ) -> str:
+        state = self._state
+        goes_on = (self.folder / "run" / "run.json").exists()
+        if not goes_on and of_bytes(state.wish.manifest.read_bytes()) != state.wish.digest:
+            raise UsageError(
+                "the manifest is no longer the one that was submitted",
+                where=str(state.wish.manifest),
+                advice="submit it into another folder, which --work names",
+            )
+        script = self.folder / _SCRIPT
+        write(
+            script,
+            Script(
+                name=state.name,
+                folder=state.folder,
+                work=self.folder,
+                manifest=state.wish.manifest,
+                digest=state.wish.digest,
+                begin=state.wish.begin,
+                resume=state.wish.resume,
+                resources=resources,
+                walltime=state.wish.walltime or resources.walltime_seconds,
+                options=options,
+            ),
+        )
+        slurm.require_possible(script)
+        self._write(replace(state, jobs=(*state.jobs, None)))
+        job = slurm.submit(script, lock=lock)
+        self._write(replace(self._state, jobs=(*state.jobs, job)))
+        tell(f"job {job} {'goes on with' if goes_on else 'is'} {state.name}: {script}")
+        return job
+
+    def _wait(self, job: str, seconds: float, log: _Tail, tell: Callable[[str], None]) -> None:
+        deadline = time.monotonic() + seconds
+        ending = self.folder / f"job-{job}.exit"
+        while time.monotonic() < deadline and not ending.exists():
+            time.sleep(_LOOK_SECONDS)
+            log.pass_on(tell)
+        if ending.exists():
+            time.sleep(_LOOK_SECONDS)
+
+    def _conclude(self, job: str, status: slurm.Job | None) -> Ended:
+        code = _read_code(self.folder / f"job-{job}.exit")
+        if code is None and status is not None:
+            code = status.exit_code
+        state = "no longer known" if status is None else status.state
+        result = self.folder / f"job-{job}.json"
+        deadline = time.monotonic() + _LAG_SECONDS
+        while code == 0 and not _has_text(result) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        capsule = None
+        if code in (0, 5) and _has_text(result):
+            with suppress(ValueError, KeyError, TypeError):
+                capsule = self._state.folder / json.loads(result.read_bytes())["capsule"]
+        return Ended(job=job, code=code, state=state, capsule=capsule)
+
+    def _write(self, state: _State) -> None:
+        _write(self.folder, state)
+        self._state = state
+
+    @contextmanager
+    def _lock(self) -> Iterator[int]:
+        """One submission at a time decides; a descriptor that lasts as long as `sbatch` does."""
+        lock, _ = places.wait_to_hold(self.folder)
+        with lock:
+            yield lock.fileno()
+
+
+_UNKNOWN = slurm.Job(state="", reason="", nodes="", exit_code=None)
+
+
+class _Tail:
+    """The whole lines of a file that grows, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._place = 0
+
+    def pass_on(self, tell: Callable[[str], None]) -> None:
+        with suppress(FileNotFoundError), self._path.open("rb") as stream:
+            stream.seek(self._place)
+            whole, end, _ = stream.read().rpartition(b"\n")
+            self._place += len(whole) + len(end)
+            for line in whole.decode(errors="replace").splitlines():
+                tell(line)
+
+
+def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
+    """The folder of a submission, made where it is missing.
+
+    Args:
+        folder: Where.
+        wish: What is to run; how it is resumed, and for how long, may differ from what is there.
+        name: Of the manifest.
+
+    Raises:
+        UsageError: Something else lies there.
+    """
+    folder = folder.absolute()
+    if not folder.exists():
+        state = _State(name=f"capsule-{name}-{uuid.uuid4().hex[:8]}", folder=Path.cwd(), wish=wish)
+        with places.new_folder(folder) as partial:
+            _write(partial, state)
+        return Submission(folder, state)
+    submission = reopen(folder)
+    there = submission.wish
+    if (there.manifest, there.digest) != (wish.manifest, wish.digest):
+        raise UsageError(
+            f"another manifest was submitted here: {there.manifest}, {there.digest}",
+            where=str(folder),
+            advice="name another folder with --work",
+        )
+    with submission._lock():
+        submission._write(replace(_read(folder), wish=wish))
+    return submission
+
+
+def reopen(folder: Path) -> Submission:
+    """The folder of a submission that was made before.
+
+    Raises:
+        UsageError: It is none.
+        UntrustedError: It is somebody else's, whose commands would run.
+    """
+    folder = folder.absolute()
+    if not (folder / _STATE).is_file():
+        raise UsageError(
+            "no submission lies here",
+            where=str(folder),
+            advice="name a manifest, or the folder that `capsule submit` made for one",
+        )
+    if (folder / _STATE).stat().st_uid != os.geteuid():
+        raise UntrustedError(
+            "somebody else submitted this, and what its file says would run as you",
+            where=str(folder),
+            advice="submit the manifest yourself",
+        )
+    return Submission(folder, _read(folder))
+
+
+def _describe(job: str, status: slurm.Job) -> str:
+    if status.state == "PENDING":
+        return f"job {job} waits: {status.explain()}"
+    if status.state == "RUNNING":
+        return f"job {job} runs on {status.nodes}"
+    return f"job {job}: {status.state}"
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _read_code(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _read(folder: Path) -> _State:
+    path = folder / _STATE
+    try:
+        found: Any = json.loads(path.read_bytes())
+        if found["format"] != _FORMAT:
+            raise ValueError
+        wish = found["wish"]
+        return _State(
+            name=found["name"],
+            folder=Path(found["folder"]),
+            wish=Wish(
+                manifest=Path(wish["manifest"]),
+                digest=Digest.parse(wish["digest"]),
+                begin=wish["begin"],
+                resume=wish["resume"],
+                walltime=wish["walltime"],
+            ),
+            jobs=tuple(found["jobs"]),
+            told=found["told"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, UsageError):
+        raise DamagedError(
+            "is not as capsule wrote it",
+            where=str(path),
+            advice="submit into another folder, which --work names",
+        ) from None
+
+
+def _write(folder: Path, state: _State) -> None:
+    wish = vars(state.wish) | {name: str(vars(state.wish)[name]) for name in ("manifest", "digest")}
+    document = {
+        "format": _FORMAT,
+        "name": state.name,
+        "folder": str(state.folder),
+        "wish": wish,
+        "jobs": state.jobs,
+        "told": state.told,
+    }
+    partial = folder / f".{_STATE}"
+    with partial.open("w") as stream:
+        stream.write(json.dumps(document, indent=2) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.rename(folder / _STATE)

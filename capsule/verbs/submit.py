@@ -1,0 +1,168 @@
+"""`capsule submit`: from a manifest to a capsule, by a job of Slurm's."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capsule.errors import UsageError
+from capsule.options import RunOptions
+from capsule.verbs import verb
+from capsule.verbs.run import tell_sealed
+from capsule.verbs.verb import Verb
+
+if TYPE_CHECKING:
+    from capsule.console import Console
+    from capsule.launch.submission import Ended, Submission
+    from capsule.manifest import Manifest
+
+_INTERRUPTED = 143
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(RunOptions):
+    """What was typed: the options of the run in the job, and which one."""
+
+    source: Path
+    frameworks: tuple[str, ...] = ()
+    json: bool = False
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        type=verb.path,
+        metavar="MANIFEST|DIR",
+        help="a manifest, or the folder of one that was submitted before",
+    )
+    verb.add_frameworks(parser)
+    verb.add_runtime(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        metavar="DIR",
+        help="folder of the submission: job script, logs, and the run while it is under way",
+    )
+    verb.add_offline(parser)
+    verb.add_privacy(parser)
+    verb.add_limits(parser, "")
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="run the rest, and seal, though the first trial fails",
+    )
+    verb.add_json(parser)
+
+
+def _submit(arguments: Arguments, console: Console) -> int:
+    from capsule import manifest, places, site
+    from capsule.launch import slurm, submission
+
+    slurm.require()
+    if arguments.source.is_dir():
+        _refuse_options(arguments)
+        submitted = submission.reopen(arguments.source)
+        wanted = manifest.load(submitted.wish.manifest)
+    else:
+        wanted = manifest.load(arguments.source, arguments.frameworks)
+        places.check(output=arguments.output)
+        submitted = _begin(wanted, arguments)
+    again = _way_on(arguments, submitted)
+    job = submitted.settle(wanted.resources, site.load().batch, console.say)
+    try:
+        ended = submitted.follow(job, console.say)
+    except KeyboardInterrupt:
+        console.say(f"job {job} goes on without this command; scancel {job} would end it")
+        console.say(f"to follow it again: {again}")
+        raise
+    return _tell(ended, submitted, again, arguments, console)
+
+
+def _begin(wanted: Manifest, arguments: Arguments) -> Submission:
+    from capsule.digest import of_bytes
+    from capsule.launch import submission
+
+    path = arguments.source.absolute()
+    digest = of_bytes(path.read_bytes())
+    begin = {
+        "--frameworks": ",".join(arguments.frameworks),
+        "--runtime": None if arguments.runtime == "auto" else arguments.runtime,
+        "--image": arguments.image,
+        "--keep-hosts": arguments.keep_hosts,
+    }
+    output = arguments.output.absolute() if arguments.output else None
+    always = {
+        **verb.limit_flags(replace(arguments, walltime=None)),
+        "--output": output,
+        "--strict-privacy": arguments.strict_privacy,
+        "--keep-going": arguments.keep_going,
+        "--offline": arguments.offline,
+        "--json": True,
+    }
+    identity = of_bytes(verb.command(path, str(digest), flags=begin).encode()).hex[:8]
+    folder = (arguments.work or Path(f"{wanted.name}-{identity}.job")).absolute()
+    run = folder / "run"
+    wish = submission.Wish(
+        manifest=path,
+        digest=digest,
+        begin=verb.command("run", path, flags={**begin, "--work": run, **always}),
+        resume=verb.command("run", "--resume", run, flags=always),
+        walltime=None if arguments.walltime is None else int(arguments.walltime),
+    )
+    return submission.begin(folder, wish, name=wanted.name)
+
+
+def _refuse_options(arguments: Arguments) -> None:
+    for field in fields(RunOptions):
+        if getattr(arguments, field.name) != field.default:
+            raise UsageError(
+                f"--{field.name.replace('_', '-')} goes with a manifest, and"
+                f" {arguments.source} is the folder of one",
+                advice="the folder says how it was submitted; name the manifest to change that",
+            )
+    if arguments.frameworks:
+        raise UsageError("--frameworks goes with a manifest")
+
+
+def _way_on(arguments: Arguments, submitted: Submission) -> str:
+    """The command line that follows the same job, from here."""
+    from capsule import places
+
+    return verb.command("submit", places.near(submitted.folder), flags={"--json": arguments.json})
+
+
+def _tell(
+    ended: Ended, submitted: Submission, again: str, arguments: Arguments, console: Console
+) -> int:
+    from capsule import api, places
+    from capsule.sealing import Sealed
+
+    if ended.capsule is not None:
+        with api.open(ended.capsule) as capsule:
+            sealed = Sealed(path=places.near(ended.capsule), id=capsule.id, record=capsule.record)
+        return tell_sealed(sealed, console, as_json=arguments.json)
+    log = places.near(submitted.folder / f"job-{ended.job}.log")
+    if ended.is_cut_off:
+        console.say(f"job {ended.job} was cut off ({ended.state}), and what finished is kept")
+        console.say(f"to go on in another job: {again}")
+        return ended.code or _INTERRUPTED
+    submitted.note_told(ended)
+    console.say(f"job {ended.job} ended with exit code {ended.code}; what it said: {log}")
+    console.say(f"to try it once more: {again}; to begin anew, name another folder with --work")
+    return ended.code or 0
+
+
+SUBMIT = Verb(
+    name="submit",
+    examples=(
+        "capsule submit manifest.json",
+        "capsule submit manifest.json --runtime apptainer --walltime 04:00:00",
+        "capsule submit quickstart-1a2b3c4d.job",
+    ),
+    one="source",
+    add=_add,
+    act=verb.door(Arguments, _submit),
+)
