@@ -150,7 +150,7 @@ class Submission:
         log.pass_on(tell)
         return ended
 
-    def note_told(self, ended: Ended) -> None:
+    def acknowledge(self, ended: Ended) -> None:
         """Keep that somebody heard how a job ended: the next submission is another try."""
         with self._lock():
             self._write(replace(_read(self.folder), told=ended.job))
@@ -353,13 +353,13 @@ def _read_code(path: Path) -> int | None:
 def _read(folder: Path) -> _State:
     path = folder / _STATE
     try:
-        found: Any = json.loads(path.read_bytes())
-        if found["format"] != _FORMAT:
+        document: Any = json.loads(path.read_bytes())
+        if document["format"] != _FORMAT:
             raise ValueError
-        wish = found["wish"]
+        wish = document["wish"]
         return _State(
-            name=found["name"],
-            folder=Path(found["folder"]),
+            name=document["name"],
+            folder=Path(document["folder"]),
             wish=Wish(
                 manifest=Path(wish["manifest"]),
                 digest=Digest.parse(wish["digest"]),
@@ -367,8 +367,8 @@ def _read(folder: Path) -> _State:
                 resume=wish["resume"],
                 walltime=wish["walltime"],
             ),
-            jobs=tuple(found["jobs"]),
-            told=found["told"],
+            jobs=tuple(document["jobs"]),
+            told=document["told"],
         )
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         raise DamagedError(

@@ -97,10 +97,10 @@ def _run(arguments: Arguments, console: Console) -> int:
     else:
         wanted = manifest.load(arguments.manifest, arguments.frameworks)
         sealed = api.run(wanted, arguments, watch)
-    return tell_sealed(sealed, console, as_json=arguments.json)
+    return tell_outcome(sealed, console, as_json=arguments.json)
 
 
-def tell_sealed(sealed: Sealed, console: Console, *, as_json: bool) -> int:
+def tell_outcome(sealed: Sealed, console: Console, *, as_json: bool) -> int:
     """Show what a run has sealed, and where.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from capsule.errors import UsageError
 from capsule.options import RunOptions
 from capsule.verbs import verb
-from capsule.verbs.run import tell_sealed
+from capsule.verbs.run import tell_outcome
 from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
@@ -143,13 +143,13 @@ def _tell(
     if ended.capsule is not None:
         with api.open(ended.capsule) as capsule:
             sealed = Sealed(path=places.near(ended.capsule), id=capsule.id, record=capsule.record)
-        return tell_sealed(sealed, console, as_json=arguments.json)
+        return tell_outcome(sealed, console, as_json=arguments.json)
     log = places.near(submitted.folder / f"job-{ended.job}.log")
     if ended.is_cut_off:
         console.say(f"job {ended.job} was cut off ({ended.state}), and what finished is kept")
         console.say(f"to go on in another job: {again}")
         return ended.code or _INTERRUPTED
-    submitted.note_told(ended)
+    submitted.acknowledge(ended)
     console.say(f"job {ended.job} ended with exit code {ended.code}; what it said: {log}")
     console.say(f"to try it once more: {again}; to begin anew, name another folder with --work")
     return ended.code or 0

@@ -110,9 +110,9 @@ def test_a_job_seals_where_run_would_and_one_job_is_all_there_is(ordinary: User)
     site = ordinary.home / ".config/capsule/site.json"
     site.parent.mkdir(parents=True)
     site.write_text(json.dumps({"batch": {"--partition": "main", "--comment": "two words"}}))
-    resources = {"ranks_per_node": 1, "cpus_per_rank": 2, "walltime": "00:05:30"}
+    resources = {"ranks_per_node": 1, "cpus_per_rank": 2, "walltime": "01:00:00"}
     path = manifest(ordinary, resources=resources)
-    ended = ordinary.run("submit", path, "--runtime", "host")
+    ended = ordinary.run("submit", path, "--runtime", "host", "--walltime", "00:05:30")
     assert ended.returncode == 0, ended.stderr
     (capsule,) = ordinary.folder.glob("tiny-*.capsule.zip")
     assert ended.stdout.splitlines()[-1] == f"sealed {capsule.name}"

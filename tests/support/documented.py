@@ -58,7 +58,13 @@ THIRD_PARTY = There(
     "::test_a_strangers_program_is_reproduced_under_the_other_engine"
 )
 _MINI = There(test="journeys/test_training.py::test_a_mini_is_reproduced_under_another_engine")
+_SUBMISSION = There(
+    test="launch/test_submit.py::test_a_job_seals_where_run_would_and_one_job_is_all_there_is"
+)
 TRAININGS: dict[str, Here | There] = {
+    "capsule submit manifest.json": _SUBMISSION,
+    "capsule submit manifest.json --runtime apptainer --walltime 04:00:00": _SUBMISSION,
+    "capsule submit quickstart-1a2b3c4d.job": _SUBMISSION,
     "capsule run manifests/ranks.json --runtime host": Here(says="sealed ranks-", needs=("long",)),
     "capsule run manifests/level3.json --runtime host": Here(
         says="sealed level3-", needs=("long",)
@@ -72,7 +78,7 @@ TRAININGS: dict[str, Here | There] = {
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),
 }
-"""Commands about ranks, minis and faults of trainings."""
+"""Commands about jobs, ranks, minis and faults of trainings."""
 _SEARCH = There(test="journeys/test_search.py::test_a_search_is_sealed_and_judged_by_its_score")
 _WINNER = There(test="journeys/test_search.py::test_a_winner_runs_under_seeds_that_nobody_chose")
 SEARCHES = {
