@@ -194,6 +194,7 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
     return replace(
         record,
         nodes=(*record.nodes, *before.nodes),
+        worlds=(*(one.follow(len(record.nodes)) for one in before.worlds), *record.worlds),
         attempts=(*attempts, *record.attempts),
         samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
         notes=tuple(dict.fromkeys(notes)),

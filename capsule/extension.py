@@ -106,6 +106,7 @@ def merge(record: Record, extended: Extended) -> Record:
         datasets=before.datasets,
         sources=before.sources,
         nodes=(*before.nodes, *record.nodes),
+        worlds=(*before.worlds, *(one.follow(len(before.nodes)) for one in record.worlds)),
         attempts=(*before.attempts, *attempts),
         samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
         predecessor=extended.capsule.as_predecessor(),
@@ -211,6 +212,8 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     yield from _time_deviations(record, before)
     if record.nodes[: len(before.nodes)] != before.nodes:
         yield "its nodes do not begin with its predecessor's"
+    if record.worlds[: len(before.worlds)] != before.worlds:
+        yield "its worlds do not begin with its predecessor's"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
             yield f"its {name} is not its predecessor's"

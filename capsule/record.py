@@ -15,6 +15,7 @@ from capsule.notes import Note
 from capsule.origin import JUDGE_RULE, Added, Origin, Verification, image_override, original_id
 from capsule.plan import Plan, SeedSource, to_json
 from capsule.predecessor import Predecessor
+from capsule.starts import World
 
 Outcome = Literal["completed", "failed", "interrupted"]
 Reason = Literal[
@@ -60,13 +61,11 @@ class Attempt:
         trial: Trial id.
         attempt: 1 for the first try.
         group: Id of the process start, shared by trials that ran in one process.
-        seed: The trial's seed.
-        seed_source: `manifest`, `fresh` or `control`.
-        outcome: `completed` and `failed` are final; `interrupted` is tried again.
-        reason: None when completed.
+        seed, seed_source: The trial's seed, and whether it is of the manifest, fresh or a control.
+        outcome, reason: `completed`, without a reason, and `failed` are final; `interrupted` is
+            tried again.
         message: The workload's last words or the exception, at most 2000 characters.
-        exit_code: Of the rank that the message names; None after a signal, or when it went on.
-        signal: Number, or None.
+        exit_code, signal: Of the rank that the message names; both None when it went on.
         started: When its process was started, ISO 8601 UTC with `+00:00`.
         seconds: Duration by the monotonic clock, None when the process was lost.
         setup_seconds: That of the setup command which ended well before it, None without one.
@@ -186,8 +185,7 @@ class Dataset:
     Attributes:
         name: As the manifest names it.
         digest: Of its content.
-        bytes: Sum of its files' sizes.
-        files: Their number.
+        bytes, files: Sum of its files' sizes, and their number.
         source: Where it was found.
         embedded: Whether the capsule carries it, below `data/datasets/NAME/`.
     """
@@ -220,8 +218,7 @@ class File:
     """A file to be put into the capsule.
 
     Attributes:
-        path: Below `data/`.
-        source: Where its bytes are now: a `pathlib.Path`, or the bytes.
+        path, source: Below `data/`; where its bytes are now, a `pathlib.Path`, or the bytes.
         digest: Which bytes it must have, None for those that are there.
         binary: Whether it holds numbers, in which nothing is replaced and no words are looked for.
     """
@@ -242,6 +239,7 @@ class Execution:
         software: What the image holds, per framework.
         effective: Settings that were in force inside, per framework.
         logs: Standard output and error of every process start, and what else is evidence.
+        worlds: As in `Record`.
     """
 
     attempts: tuple[Attempt, ...]
@@ -249,6 +247,7 @@ class Execution:
     software: Mapping[str, Any]
     effective: Mapping[str, Any]
     logs: tuple[File, ...]
+    worlds: tuple[World, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,8 +255,7 @@ class Record:
     """Everything a capsule states.
 
     Attributes:
-        tool: `capsule-hpc` version that sealed it.
-        uuid: Of this run.
+        tool, uuid: `capsule-hpc` version that sealed it; name of this run.
         origin: Why it ran: on its author's account, or because of another capsule.
         judge_rule: Number of the rules by which its claims were frozen and are judged.
         started, ended: ISO 8601 UTC.
@@ -272,6 +270,7 @@ class Record:
         levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
         datasets: Used datasets.
         sources: Where its author had the inputs from; none of a re-execution.
+        worlds: Of several ranks, as seen each time that such a run was begun or taken up.
         predecessor: What it was made of, where its origin names a capsule that nobody re-executed.
         claims: Frozen claims.
         attempts, samples: Every attempt, in order, and every sample of it.
@@ -301,6 +300,7 @@ class Record:
     samples: tuple[Samples, ...]
     notes: tuple[Note, ...]
     sources: tuple[Source, ...] = ()
+    worlds: tuple[World, ...] = ()
     predecessor: Predecessor | None = None
 
     @property
@@ -396,4 +396,5 @@ def assemble(
         samples=tuple(sorted(execution.samples, key=sample_order)),
         notes=setup.notes,
         sources=setup.sources,
+        worlds=execution.worlds,
     )

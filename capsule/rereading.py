@@ -369,6 +369,7 @@ _SAME = (
     "image",
     "image_observations",
     "nodes",
+    "worlds",
     "software",
     "environment",
     "levels",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from capsule.plan import Plan
 
@@ -10,6 +11,33 @@ MOST_TRIALS = 500
 """Trials of one process start, so that no more have to be looked through where it is cut off."""
 
 _WORLD_SIZE = "world_size"
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What was seen of several ranks before the first trial that they ran together.
+
+    Attributes:
+        nodes: Index into the record's nodes of each rank's.
+        means: What they met by, in order: `gloo`, `sockets`, `mpi`; none where the image has no
+            Python that could say anything of its ranks.
+        bytes: That each added up with all others, whose sum was right; 0 without means.
+        seconds: From the start to the end of all ranks; 0 without means.
+    """
+
+    nodes: tuple[int, ...]
+    means: tuple[str, ...] = ()
+    bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return len(self.nodes)
+
+    def follow(self, nodes: int) -> World:
+        """The same in a record with so many nodes before its own."""
+        return replace(self, nodes=tuple(node + nodes for node in self.nodes))
 
 
 def count_starts(plan: Plan) -> int:

@@ -22,6 +22,7 @@ from capsule.manifest import Claim, Manifest
 from capsule.notes import Note
 from capsule.origin import Origin, changes
 from capsule.record import Dataset, FrozenClaim, Record
+from capsule.starts import World
 from capsule.summary import Run
 
 MANIFEST, RECORD = "manifest.json", "capsule.json"
@@ -135,6 +136,7 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
         levels=stated["levels"],
         datasets=tuple(map(_dataset, stated["datasets"])),
         sources=setup.sources_from_json(stated["sources"]),
+        worlds=tuple(map(_world, stated.get("worlds", ()))),
         claims=_claims(stated.pop("claims"), written, reader),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES)),
@@ -258,6 +260,8 @@ def _record_json(record: Record) -> dict[str, Any]:
         "levels": dict(record.levels),
         "datasets": [asdict(dataset) for dataset in record.datasets],
         "sources": [asdict(source) for source in record.sources],
+        # one process that is alone is in no world
+        **({"worlds": [asdict(world) for world in record.worlds]} if record.worlds else {}),
         "claims": list(_claims_json(record)),
         "notes": [asdict(note) for note in record.notes],
     }
@@ -298,6 +302,15 @@ def _image(value: Mapping[str, Any], reader: _Reader) -> Image:
 def _dataset(value: Mapping[str, Any]) -> Dataset:
     # 5.0 is a JSON integer too
     return Dataset(**{**value, "bytes": int(value["bytes"]), "files": int(value["files"])})
+
+
+def _world(value: Mapping[str, Any]) -> World:
+    return World(
+        nodes=tuple(map(int, value["nodes"])),
+        means=tuple(value["means"]),
+        bytes=int(value["bytes"]),
+        seconds=value["seconds"],
+    )
 
 
 def _claims_json(record: Record) -> Iterator[dict[str, Any]]:

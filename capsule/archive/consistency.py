@@ -29,6 +29,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _plan_faults(record, trials, paths)
     yield from _attempt_faults(record, trials)
     yield from _setup_faults(record)
+    yield from _world_faults(record)
     yield from _resumption_faults(record)
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
@@ -181,6 +182,24 @@ def _setup_faults(record: Record) -> Iterator[str]:
             yield f"{name} says how long its setup command took, and it has none"
         if attempt.setup_seconds is None and is_prepared and attempt.outcome == "completed":
             yield f"{name} completed, and does not say how long its setup command took"
+
+
+def _world_faults(record: Record) -> Iterator[str]:
+    """Ranks that ran together without anybody having seen first that they are one world."""
+    planned = {group["ranks"] for group in record.plan["groups"]}
+    for world in record.worlds:
+        if world.ranks not in planned:
+            yield f"ranks are said to have met that nobody planned: {world.ranks}"
+        if any(node >= len(record.nodes) for node in world.nodes):
+            yield "ranks are said to have met on a node that is not recorded"
+        if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
+            world.means and world.bytes
+        ):
+            yield "ranks are said to have met, and not by what, or to have added up nothing"
+    seen = {(world.ranks, tuple(sorted(set(world.nodes)))) for world in record.worlds}
+    for attempt in record.attempts:
+        if attempt.ranks > 1 and (attempt.ranks, attempt.nodes) not in seen:
+            yield f"attempt {attempt.attempt} of {attempt.trial} ran in a world that nobody saw"
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

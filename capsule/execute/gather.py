@@ -9,7 +9,7 @@ from pathlib import Path
 
 from capsule import leavings
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import workload
+from capsule.execute import meeting, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
@@ -130,6 +130,7 @@ class Gatherer:
             software=software,
             effective=effective,
             logs=tuple(logs),
+            worlds=meeting.read(self._workspace),
         )
 
     def _journal(self, begun: Begun, group: Group, attempts: Mapping[str, Attempt]) -> Journal:

@@ -14,6 +14,7 @@ from typing import Protocol
 from capsule import leavings, places
 from capsule.archive import Projection
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
+from capsule.execute import meeting
 from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
@@ -174,6 +175,7 @@ def _run_group(
 ) -> None:
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
+    meeting.require(workspace, group, setting)
     workload = workload_of(group)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     start = workspace.begin(group, setting.nodes, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,10 @@ RENDEZVOUS = "CAPSULE_RENDEZVOUS"
 """Variable that says where the ranks of a start meet, as torch's `init_method` reads it."""
 _RENDEZVOUS = "rendezvous"
 _UNBUFFERED = "PYTHONUNBUFFERED"
+# from here on gloo connects ranks as they need it: all to all takes minutes, and nodes run out of
+# ports
+_LAZY_RANKS = 256
+_LAZY = "TORCH_GLOO_LAZY_INIT"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,7 @@ class Setting:
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
         deadline_from: Where that was said.
         limits: What each process start may take.
+        met: Numbers of ranks that have met in pre-flight since this process began to work here.
     """
 
     runtime: Runtime
@@ -66,6 +71,7 @@ class Setting:
     deadline: float | None
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
+    met: set[int] = field(default_factory=set)
 
 
 class Workload(Protocol):
@@ -116,6 +122,7 @@ def environment(setting: Setting) -> dict[str, str]:
     return {
         **({} if _UNBUFFERED in _image_variables(setting) else {_UNBUFFERED: "1"}),
         **dict.fromkeys(determinism.THREADS, str(setting.threads)),
+        **({_LAZY: "1"} if len(setting.devices) >= _LAZY_RANKS else {}),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",

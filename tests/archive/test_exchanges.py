@@ -152,6 +152,36 @@ def test_what_is_of_all_ranks_one_tells(sealed: Path, tmp_path: Path) -> None:
         pass
 
 
+def saw(**changes: Any) -> Callable[[Record], Record]:
+    """The record with another world than its ranks met in."""
+    return lambda record: replace(record, worlds=(replace(record.worlds[0], **changes),))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: replace(record, worlds=()), "ran in a world that nobody saw"),
+        (saw(nodes=(0, 0, 0)), "ranks are said to have met that nobody planned: 3"),
+        (saw(nodes=(0, 1)), "ranks are said to have met on a node that is not recorded"),
+        (saw(means=()), "ranks are said to have met, and not by what"),
+        (saw(bytes=0), "ranks are said to have met, and not by what, or to have added up nothing"),
+    ],
+)
+def test_no_ranks_ran_whose_world_nobody_saw(
+    sealed: Path, tmp_path: Path, change: Callable[[Record], Record], message: str
+) -> None:
+    with archive.read(sealed) as capsule:
+        (world,) = capsule.record.worlds
+        assert (world.nodes, world.means, world.bytes) == ((0, 0), ("gloo",), 2**23)
+        assert world.seconds > 0
+        forge(change(capsule.record), carry(capsule), tmp_path / "forged.capsule.zip")
+    with (
+        pytest.raises(DamagedError, match=message),
+        archive.read(tmp_path / "forged.capsule.zip"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
     ("metric", "rank", "change", "message"),
     [

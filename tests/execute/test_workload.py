@@ -13,7 +13,7 @@ from capsule.runtimes.docker import Docker
 from tests.support.records import make_image
 
 
-def variables(image: Image | None) -> dict[str, str]:
+def variables(image: Image | None, ranks: int = 1) -> dict[str, str]:
     setting = Setting(
         runtime=Docker(),
         prepared=Prepared(handle=""),
@@ -23,11 +23,11 @@ def variables(image: Image | None) -> dict[str, str]:
         generators={},
         threads=1,
         device="cpu",
-        devices=((),),
+        devices=((),) * ranks,
         determinism="default",
         image=image,
         label="",
-        nodes=(0,),
+        nodes=(0,) * ranks,
         deadline=None,
     )
     return environment(setting)
@@ -38,3 +38,9 @@ def test_what_python_prints_comes_at_once_but_where_the_image_decides_it(value: 
     name = "PYTHONUNBUFFERED"
     assert variables(None)[name] == variables(make_image())[name] == "1"
     assert name not in variables(make_image("docker://example.org/a:1", f"{name}={value}"))
+
+
+def test_many_ranks_connect_as_they_need_each_other() -> None:
+    name = "TORCH_GLOO_LAZY_INIT"
+    assert variables(None, ranks=256)[name] == "1"
+    assert name not in variables(None, ranks=255)

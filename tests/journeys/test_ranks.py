@@ -1,7 +1,9 @@
 """Two ranks of one process start, through every stage from the manifest to a verdict."""
 
 import json
+import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,10 +43,17 @@ Engine = tuple[str, str | None]
 """Name of an engine, and the image that it runs."""
 
 RANKS = {"ranks_per_node": 2, "cpus_per_rank": 1}
+BARE = Path(sys.base_prefix, "bin")
 METRICS = {
     "loss": {"direction": "lower"},
     "rate": {"unit": "1/s", "direction": "higher", "kind": "machine", "per": "rank"},
 }
+
+
+@pytest.fixture(autouse=True)
+def _python_without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that ranks of the host meet by sockets, without torch to be imported."""
+    monkeypatch.setenv("PATH", f"{BARE}{os.pathsep}{os.environ['PATH']}")
 
 
 def two_ranks(user: User, script: str, **changes: object) -> Path:
@@ -274,8 +283,66 @@ def test_a_run_that_is_killed_ends_its_ranks_and_goes_on(author: User) -> None:
     # nobody meets in what the first two left
     ended = author.run("run", "--resume", work)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    worlds = author.json("show", capsule)["worlds"]
+    assert [(one["nodes"], one["means"]) for one in worlds] == [([0, 0], ["sockets"])] * 2
     for mark in marks:
         assert not is_alive(mark.read_text())
+
+
+def wrap_python(user: User, line: str) -> dict[str, str]:
+    """Put a script in the place of python3, and return the variables that find it first."""
+    folder = user.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    python = folder / "python3"
+    python.write_text(f'#!/bin/sh\n{line}\nexec {BARE}/python3 "$@"\n')
+    python.chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+# what stands in the place of python3, and words of the explanation
+WRONG_WORLDS = {
+    "env -i": (f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for alone"),
+    "literal": ("export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "nobody has expanded it"),
+    "hung": ('[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
+}
+
+
+@pytest.mark.parametrize("cause", WRONG_WORLDS)
+def test_a_wrong_world_is_never_a_capsule_and_the_run_goes_on_when_it_is_right(
+    author: User, cause: str
+) -> None:
+    line, words = WRONG_WORLDS[cause]
+    path = meeting(author, world="1")  # which nobody would notice else
+    write_script(author.folder, MEETING.replace("WORLD", "2"))
+    variables = wrap_python(author, line)
+    limit = ["--walltime", "00:00:06"] if cause == "hung" else []
+    ended = author.run("run", path, "--runtime", "host", *limit, **variables)
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 5, said
+    assert words in said
+    assert "pre-flight" in said
+    assert not list(author.folder.glob("*.capsule.zip"))
+    (work,) = author.folder.glob("*.run")
+    assert not list(work.glob("starts/*"))
+    assert f"go on with the run folder {work.name}" in said or str(work) in said
+    wrap_python(author, "")
+    ended = author.run("run", "--resume", work, **variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert len(author.json("show", capsule)["worlds"]) == 1
+
+
+def test_ranks_without_python_are_told_as_not_seen_to_meet(author: User) -> None:
+    (author.folder / "rank.sh").write_text("echo loss: 1\n")
+    metrics = {"loss": {"from": {"pattern": "loss: (.*)"}}}
+    benchmark = {"id": "tiny", "command": ["sh", "rank.sh"], "inputs": ["rank.sh"]}
+    path = write_manifest(
+        author.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
+    )
+    ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 on 1 node, not seen to meet: no python3" in " ".join(ended.stdout.split())
 
 
 EXAMPLE = Path(__file__).parents[2] / "manifests" / "ranks"

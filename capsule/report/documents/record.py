@@ -50,6 +50,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "metrics": _metrics(record),
         "attempts": _attempts(record),
         "setups": _setups(record),
+        "worlds": [asdict(world) for world in record.worlds],
         "notes": notes_to_json(record.notes),
     }
 

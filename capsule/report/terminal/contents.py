@@ -16,6 +16,7 @@ from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.runtimes.programs import PREFIX
+from capsule.starts import World
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import count, number
@@ -32,6 +33,7 @@ _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
+_WORLDS = 5
 _SOURCES = 10
 _INPUTS = _PROGRAMS = _LEFT_OUT = 5
 
@@ -119,8 +121,21 @@ def _execution(record: Record) -> Iterator[tuple[str, str]]:
         yield "node", f"{inventory.describe(node)}{busy}"
     if len(record.nodes) > _NODES:
         yield "", f"and {len(record.nodes) - _NODES} more"
+    for world in record.worlds[:_WORLDS]:
+        yield "ranks", _world(world)
+    if len(record.worlds) > _WORLDS:
+        yield "", f"and {len(record.worlds) - _WORLDS} more"
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
+
+
+def _world(world: World) -> str:
+    """What was seen of ranks before their trials."""
+    ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}"
+    if not world.means:
+        return f"{ranks}, not seen to meet: no python3 starts in the image to say so"
+    added = f"added up {world.bytes >> 20} MiB by {' and '.join(world.means)}"
+    return f"{ranks} met and {added}, in {number(world.seconds, 2)} s"
 
 
 def _contents(record: Record) -> Iterator[tuple[str, str]]:

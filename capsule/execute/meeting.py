@@ -1,0 +1,159 @@
+"""Pre-flight of a run whose ranks start together: done again whenever the run is taken up."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from capsule import leavings
+from capsule.archive import strict
+from capsule.errors import CapsuleError, UsageError
+from capsule.execute import workload
+from capsule.execute.log import cannot_write
+from capsule.execute.payload import OWN_LEVELS
+from capsule.execute.workload import Setting
+from capsule.execute.workspace import Start, Workspace, read_file, write_durably
+from capsule.jsons import JsonObject
+from capsule.launch import preflight
+from capsule.manifest import Command
+from capsule.plan import Group
+from capsule.runtimes import programs
+from capsule.runtimes.base import Invocation, Mount
+from capsule.starts import World
+
+_PROGRAM = "preflight.py"
+_TARGET = f"/capsule/preflight/{_PROGRAM}"
+# where whoever started it is gone, a rank ends itself after so long
+_WATCHDOG_SECONDS = 3600
+
+
+def require(workspace: Workspace, group: Group, setting: Setting) -> None:
+    """See that the ranks of a group are one world, unless that was seen since this process began.
+
+    What they met by, and how long that took, is kept in the run folder. One rank that is alone
+    costs nothing.
+
+    Raises:
+        CannotRunError: They could not be one, or none can be started.
+        ExecutionError: They are another world than was planned; or the folder cannot be written.
+    """
+    if group.ranks == 1 or group.ranks in setting.met:
+        return
+    try:
+        world = _meet(workspace, group, setting)
+    except CapsuleError as error:
+        advice = (error.advice, f"then go on with the run folder {workspace.to_resume}")
+        advised = "\n  ".join(filter(None, advice))
+        raise type(error)(error.what, where=error.where, advice=advised) from None
+    _keep(workspace, world)
+    setting.met.add(group.ranks)
+
+
+def read(workspace: Workspace) -> tuple[World, ...]:
+    """What was seen of ranks so far, in order.
+
+    Raises:
+        UsageError: The run folder was changed.
+    """
+    worlds = []
+    for path in _find_worlds(workspace):
+        fields = strict.parse(read_file(path), where=str(path))
+        try:
+            worlds.append(
+                World(
+                    nodes=tuple(map(int, fields["nodes"])),
+                    means=tuple(map(str, fields["means"])),
+                    bytes=int(fields["bytes"]),
+                    seconds=float(fields["seconds"]),
+                )
+            )
+        except (KeyError, TypeError, ValueError):
+            raise UsageError(
+                "not what capsule wrote there", where=str(path), advice="start anew"
+            ) from None
+    return tuple(worlds)
+
+
+def _meet(workspace: Workspace, group: Group, setting: Setting) -> World:
+    folder = workspace.folder / "preflight"
+    image = (setting.runtime, setting.prepared)
+    alone = _lay_out(folder, replace(group, ranks=1), setting, "probe")
+    if preflight.probe(*image, alone, _patience(setting)) is not None:
+        # what it said comes with the first trial, should that not start either
+        return World(nodes=setting.nodes[: group.ranks])
+    request = _lay_out(folder, group, setting, "meet")
+    met = preflight.check(setting.launcher, *image, request, _patience(setting))
+    return World(nodes=request.nodes, means=met.means, bytes=met.bytes, seconds=met.seconds)
+
+
+def _patience(setting: Setting) -> float:
+    left = preflight.PATIENCE_SECONDS
+    return left if setting.deadline is None else min(left, setting.deadline - time.monotonic())
+
+
+def _lay_out(folder: Path, group: Group, setting: Setting, how: str) -> preflight.Request:
+    """Make the folder anew: where ranks met once, others would be misled."""
+    start = Start(number=0, folder=folder, ranks=group.ranks)
+    program = folder / _PROGRAM
+    try:
+        if os.path.lexists(folder):
+            leavings.remove(folder)
+        for files in start.rank_files():
+            files.out.mkdir(parents=True)
+        if group.ranks > 1:
+            start.meeting_folder.mkdir()
+        # of this release, whichever measures: it judges nothing, and is sealed nowhere
+        shutil.copyfile(OWN_LEVELS / _PROGRAM, program)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    ranks = range(group.ranks)
+    return preflight.Request(
+        invocations=tuple(_invocation(start, program, group, setting, rank, how) for rank in ranks),
+        reports=tuple(start.rank(rank).out / "preflight.jsonl" for rank in ranks),
+        nodes=setting.nodes[: group.ranks],
+    )
+
+
+def _invocation(
+    start: Start, program: Path, group: Group, setting: Setting, rank: int, how: str
+) -> Invocation:
+    files, inside = start.rank(rank), setting.runtime.inside
+    out, own = workload.out_mount(files), Mount(source=program, target=_TARGET)
+    report = f"{inside(out)}/preflight.jsonl"
+    return Invocation(
+        command=(_python(group, setting), inside(own), report, str(_WATCHDOG_SECONDS), how),
+        environment=workload.rank_environment(group, start, setting, rank),
+        mounts=(out, own, *workload.shared_mounts(start)),
+        cwd=inside(out),
+        devices=setting.devices[rank],
+        network=any(trial.benchmark.online for trial in group.trials),
+        label=setting.label,
+        pids=setting.limits.pids,
+        stdout=files.stdout,
+        stderr=files.stderr,
+    )
+
+
+def _python(group: Group, setting: Setting) -> str:
+    """What the ranks' own program is started by, where it is in Python."""
+    if not isinstance(group.subject, Command):
+        return setting.prepared.python
+    return next(filter(programs.is_python, group.subject.words), "python3")
+
+
+def _keep(workspace: Workspace, world: World) -> None:
+    path = workspace.folder / "worlds" / f"{len(_find_worlds(workspace)):04}.json"
+    fields: JsonObject = {**asdict(world), "nodes": list(world.nodes), "means": list(world.means)}
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    write_durably(path, json.dumps(fields).encode())
+
+
+def _find_worlds(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.folder / "worlds").glob("*.json"))

@@ -1,0 +1,127 @@
+"""What ranks say in pre-flight, read as anything a program may have left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capsule import leavings
+from capsule.jsons import Json, JsonObject
+
+_MOST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum:
+    """A world as a library showed it to a rank, and what came of adding up in it.
+
+    Attributes:
+        means: `gloo`, `sockets` or `mpi`.
+        rank: Its number there.
+        ranks: How many there are.
+        bytes: That it added up; 0 as long as it has not.
+        digest: SHA-256 of the result.
+        faults: What the rank itself sees wrong in it.
+    """
+
+    means: str
+    rank: int
+    ranks: int
+    bytes: int = 0
+    digest: str = ""
+    faults: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that a rank has said so far.
+
+    Attributes:
+        arrived: Whether it has said who it is.
+        variables: What told it so, by name; None where a variable is not set.
+        host: Name of its machine.
+        node: What its node is called, which is the machine's name where no scheduler has another.
+        launcher: Names of variables by which MPI finds its world.
+        library: Version of the image's MPI, empty where it was not loaded.
+        sums: What it met by, in order.
+        message: Why it could not go on, empty where it could.
+    """
+
+    arrived: bool = False
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+    host: str = ""
+    node: str = ""
+    launcher: tuple[str, ...] = ()
+    library: str = ""
+    sums: tuple[Sum, ...] = ()
+    message: str = ""
+
+
+def read(path: Path) -> Report:
+    """The report in a file; what is not whole yet, or no event, says nothing."""
+    stream = leavings.open_file(path)
+    if stream is None:
+        return Report()
+    with stream:
+        lines = stream.read(_MOST_BYTES).split(b"\n")[:-1]
+    facts = [fact for fact in map(_parse, lines) if fact]
+    arrived = next((one for one in facts if one.get("event") == "arrived"), None)
+    return Report(
+        arrived=arrived is not None,
+        variables=_variables((arrived or {}).get("variables")),
+        host=_text((arrived or {}).get("host")),
+        node=_text((arrived or {}).get("node")),
+        launcher=_names((arrived or {}).get("launcher")),
+        library="".join(_text(one.get("version")) for one in facts if one["event"] == "library"),
+        sums=_sums(facts),
+        message="".join(_text(one.get("message")) for one in facts if one["event"] == "failed"),
+    )
+
+
+def _parse(line: bytes) -> JsonObject:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) and isinstance(value.get("event"), str) else {}
+
+
+def _sums(facts: list[JsonObject]) -> tuple[Sum, ...]:
+    met = [one for one in facts if one["event"] == "met"]
+    reduced = {_text(one.get("means")): one for one in facts if one["event"] == "reduced"}
+    sums = []
+    for one in met:
+        means = _text(one.get("means"))
+        result = reduced.get(means, {})
+        faults = result.get("faults")
+        sums.append(
+            Sum(
+                means=means,
+                rank=_number(one.get("rank")),
+                ranks=_number(one.get("ranks")),
+                bytes=max(0, _number(result.get("bytes", 0))),
+                digest=_text(result.get("digest")),
+                faults=faults if isinstance(faults, dict) else {},
+            )
+        )
+    return tuple(sums)
+
+
+def _variables(value: Json) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: None if one is None else _text(one) for name, one in value.items()}
+
+
+def _names(value: Json) -> tuple[str, ...]:
+    return tuple(map(_text, value)) if isinstance(value, list) else ()
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1

@@ -1,0 +1,302 @@
+"""What every rank of a world does before the first trial: say who it is, meet the others, add up.
+
+The host starts it by the file's path alone, as `python3 preflight.py <report> <seconds> <how>`, and
+reads what it appends to the report, a JSON object a line. An image needs Python alone: ranks meet
+by gloo where it has torch, else by sockets. The host judges all that is said here.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from importlib import util
+from operator import add
+from pathlib import Path
+from typing import Callable
+from urllib.parse import ParseResult, urlparse
+
+ELEMENTS = 2**20
+"""Numbers of float64 that ranks add up: 8 MiB, more than any library sends in one piece."""
+
+_VARIABLES = ("CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK", "CAPSULE_RENDEZVOUS")
+# by these a library of MPI finds out that it is not alone
+_OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "SLURM_PROCID", "MPI_LOCALRANKID")
+_SHOWN = 16
+_LOOK_SECONDS = 0.02
+_CONNECT_SECONDS = 5.0
+_WORD_BYTES = 64
+
+Reduce = Callable[["array[float]"], None]
+"""Puts the sums over all ranks into an array."""
+
+
+def main(arguments: list[str]) -> int:
+    """Report, meet, add up; the exit status.
+
+    Args:
+        arguments: The report; seconds after which this process ends itself, should its host be
+            gone; `probe` to report alone, `meet`, or `mpi` to meet by MPI too where the image has
+            it for Python.
+    """
+    path, seconds, how = arguments
+    # a watchdog of C's: a rank that waits in a library runs no line of Python
+    faulthandler.dump_traceback_later(float(seconds), exit=True)
+    if os.getpid() == 1:
+        # without a handler the first process of a container ignores it
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
+    report = _Report(Path(path))
+    report.tell("arrived", **_introduce())
+    if how == "probe":
+        return 0
+    try:
+        for means in (_gloo, _sockets) if util.find_spec("torch") else (_sockets,):
+            if means(report):
+                break
+        if how == "mpi" and util.find_spec("mpi4py"):
+            _mpi(report)
+    except Exception as error:
+        report.tell("failed", message=f"{type(error).__name__}: {error}"[:2000])
+        return 1
+    return 0
+
+
+class _Report:
+    """Events of one rank, each with the system at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def tell(self, event: str, **facts: object) -> None:
+        line = json.dumps({"event": event, **facts}) + "\n"
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+
+def _introduce() -> dict[str, object]:
+    """What a rank knows of itself before it has met anybody."""
+    host = socket.gethostname()
+    return {
+        "variables": {name: os.environ.get(name) for name in _VARIABLES},
+        "host": host,
+        # Slurm's name, for several of its nodes may be one machine
+        "node": os.environ.get("SLURMD_NODENAME", host),
+        "launcher": sorted(name for name in os.environ if name.startswith(_OF_LAUNCHERS)),
+    }
+
+
+def contribution(rank: int, ranks: int) -> array[float]:
+    """What a rank adds: 1 everywhere, and place + 1 more at each `ranks`-th place from its own on.
+
+    The sum is `ranks` + place + 1, exact in float64, and what it lacks or has twice tells of whom.
+    """
+    values = array("d", [1.0]) * ELEMENTS
+    values[rank::ranks] = array("d", map(float, range(rank + 2, ELEMENTS + 2, ranks)))
+    return values
+
+
+def find_faults(total: array[float], ranks: int) -> dict[str, object]:
+    """What is wrong with a sum; nothing where it is right.
+
+    Returns:
+        `wrong`, the number of places; `first`, one of them, with the `value` there; and where that
+        explains all of it `counts`: how often the rank of that number was added, if not once.
+    """
+    due = array("d", map(float, range(ranks + 1, ranks + 1 + ELEMENTS)))
+    if total == due:
+        return {}
+    wrong = [place for place in range(ELEMENTS) if total[place] != due[place]]
+    facts: dict[str, object] = {"wrong": len(wrong), "first": wrong[0], "value": total[wrong[0]]}
+    # two places of a rank tell its part from the part that all have there
+    counts = [(total[ranks + rank] - total[rank]) / ranks for rank in range(ranks)]
+    base = sum(counts)
+    if all(
+        total[place] == base + counts[place % ranks] * (place + 1)
+        for place in (*range(0, ELEMENTS, 997), *wrong[:1000], *wrong[-1000:])
+    ):
+        others = {str(rank): count for rank, count in enumerate(counts) if count != 1}
+        facts["counts"] = dict(list(others.items())[:_SHOWN])
+    return facts
+
+
+def _add_up(report: _Report, means: str, rank: int, ranks: int, reduce: Reduce) -> None:
+    """Say who was met, and what came of adding up."""
+    report.tell("met", means=means, rank=rank, ranks=ranks)
+    values = contribution(rank, ranks)
+    began = time.perf_counter()
+    reduce(values)
+    report.tell(
+        "reduced",
+        means=means,
+        bytes=len(values) * values.itemsize,
+        seconds=time.perf_counter() - began,
+        digest=hashlib.sha256(values).hexdigest(),
+        faults=find_faults(values, ranks),
+    )
+
+
+def _read_place() -> tuple[int, int, str]:
+    """Own rank, how many there are, and where they meet.
+
+    Raises:
+        ValueError: A variable is missing, or no number.
+    """
+    rank, ranks, _, place = (os.environ.get(name) for name in _VARIABLES)
+    if rank is None or ranks is None or place is None:
+        raise ValueError("a variable that says who this rank is did not reach it")
+    return int(rank), int(ranks), place
+
+
+def _gloo(report: _Report) -> bool:
+    """Meet as a training by torch does; False where torch has nothing for it."""
+    try:
+        import torch
+        import torch.distributed as dist
+
+        if not (dist.is_available() and dist.is_gloo_available()):
+            return False
+    except (ImportError, OSError, AttributeError):
+        # one that cannot be imported, or is too old, meets nobody
+        return False
+    rank, ranks, place = _read_place()
+    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=ranks)
+
+    def reduce(values: array[float]) -> None:
+        dist.all_reduce(torch.frombuffer(values, dtype=torch.float64))
+
+    _add_up(report, "gloo", dist.get_rank(), dist.get_world_size(), reduce)
+    # whoever leaves first closes connections that others still read from
+    dist.barrier()
+    dist.destroy_process_group()
+    return True
+
+
+def _mpi(report: _Report) -> None:
+    """Meet by the world that the launcher gave to the image's MPI."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")[:_WORD_BYTES]
+
+    def reduce(values: array[float]) -> None:
+        world.Allreduce(MPI.IN_PLACE, [values, MPI.DOUBLE])
+
+    report.tell("library", version=library)
+    _add_up(report, "mpi", world.Get_rank(), world.Get_size(), reduce)
+
+
+def _sockets(report: _Report) -> bool:
+    """Meet at rank 0, which adds up for all."""
+    rank, ranks, place = _read_place()
+    peers = [] if rank else list(_listen(place, ranks))
+    root = _connect(place) if rank else None
+
+    def reduce(values: array[float]) -> None:
+        if root is not None:
+            root.sendall(values)
+            values[:] = _receive(root)
+            return
+        for peer in peers:
+            values[:] = array("d", map(add, values, _receive(peer)))
+        for peer in peers:
+            peer.sendall(values)
+
+    _add_up(report, "sockets", rank, 1 + len(peers) if root is None else ranks, reduce)
+    return True
+
+
+def _listen(place: str, ranks: int) -> Iterator[socket.socket]:
+    """Connections to all other ranks, at rank 0."""
+    address = urlparse(place)
+    port = 0 if address.scheme == "file" else int(address.port or 0)
+    with socket.create_server(("", port), backlog=ranks) as server:
+        word = os.urandom(_WORD_BYTES // 2).hex()
+        if address.scheme == "file":
+            # the name first: by it other nodes reach this one
+            hosts = [socket.gethostname(), *_own_addresses(), "127.0.0.1"]
+            text = json.dumps({"hosts": hosts, "port": server.getsockname()[1], "word": word})
+            partial = Path(f"{address.path}.partial")
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(address.path)
+        for _ in range(ranks - 1):
+            peer, _ = server.accept()
+            if address.scheme == "file":
+                peer.sendall(word.encode())
+            yield peer
+
+
+def _own_addresses() -> list[str]:
+    try:
+        return sorted({str(one[4][0]) for one in socket.getaddrinfo(socket.gethostname(), None)})
+    except OSError:
+        return []
+
+
+def _connect(place: str) -> socket.socket:
+    """The connection to rank 0, which may take its time to be there."""
+    address = urlparse(place)
+    while True:
+        hosts, port, word = _look_up(address)
+        for host in hosts:
+            try:
+                root = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
+            except OSError:
+                continue
+            # of a number of addresses one may be another machine's
+            if _receive_word(root, len(word)) == word.encode():
+                root.settimeout(None)
+                return root
+            root.close()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _look_up(address: ParseResult) -> tuple[list[str], int, str]:
+    """Where rank 0 listens, and the word that it says; nowhere so far is no address."""
+    if address.scheme != "file":
+        return [str(address.hostname)], int(address.port or 0), ""
+    try:
+        facts = json.loads(Path(address.path).read_bytes())
+    except FileNotFoundError:
+        return [], 0, ""
+    return facts["hosts"], facts["port"], facts["word"]
+
+
+def _receive_word(peer: socket.socket, count: int) -> bytes:
+    word = b""
+    try:
+        while len(word) < count and (part := peer.recv(count - len(word))):
+            word += part
+    except OSError:
+        return b""
+    return word
+
+
+def _receive(peer: socket.socket) -> array[float]:
+    """The numbers of another rank.
+
+    Raises:
+        ConnectionError: It has left.
+    """
+    values = array("d", bytes(8 * ELEMENTS))
+    rest = memoryview(values).cast("B")
+    while rest:
+        count = peer.recv_into(rest)
+        if not count:
+            raise ConnectionError("a rank left before all had added up")
+        rest = rest[count:]
+    return values
+
+
+if __name__ == "__main__":
+    # beside this file nothing is to be imported
+    sys.path[:] = [
+        one for one in sys.path if Path(one).resolve() != Path(__file__).resolve().parent
+    ]
+    sys.exit(main(sys.argv[1:]))

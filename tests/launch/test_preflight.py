@@ -1,0 +1,269 @@
+"""Every way in which ranks are another world than was planned, caused on purpose, as processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capsule import process
+from capsule.errors import CannotRunError, ExecutionError
+from capsule.execute.payload import OWN_LEVELS
+from capsule.launch import preflight
+from capsule.launch.local import Local
+from capsule.launch.preflight import Met, Request
+from capsule.runtimes.base import Invocation, Prepared
+from capsule.runtimes.host import Host
+
+PREPARED = Prepared(handle="")
+# without packages: ranks meet by sockets
+BARE = Path(sys.base_prefix, "bin", "python3")
+# long enough for a busy machine to start Python in
+PATIENCE_SECONDS = 20.0
+
+
+def request(
+    folder: Path,
+    ranks: int = 2,
+    *,
+    start: str = "",
+    nodes: tuple[int, ...] = (),
+    place: str | None = None,
+    how: str = "meet",
+    python: Path = BARE,
+) -> Request:
+    """Ranks whose program is started by a shell's line, in which python and "$@" start it."""
+    python3 = folder / "python3"
+    python3.write_text(f'#!/bin/sh\npython={python}\n{start}\nexec $python "$@"\n')
+    python3.chmod(0o755)
+    meeting = place or f"file://{folder}/meeting"
+    reports = tuple(folder / f"{rank}.jsonl" for rank in range(ranks))
+    nodes = nodes or (0,) * ranks
+    program = str(OWN_LEVELS / "preflight.py")
+    return Request(
+        invocations=tuple(
+            Invocation(
+                command=(str(python3), program, str(report), "60", how),
+                environment=variables(rank, nodes, meeting),
+                mounts=(),
+                cwd=str(folder),
+                label=f"test-{folder}",
+                stdout=folder / f"{rank}.out",
+                stderr=folder / f"{rank}.err",
+            )
+            for rank, report in enumerate(reports)
+        ),
+        reports=reports,
+        nodes=nodes,
+    )
+
+
+def variables(rank: int, nodes: tuple[int, ...], meeting: str) -> Mapping[str, str]:
+    return {
+        "CAPSULE_RANK": str(rank),
+        "CAPSULE_RANKS": str(len(nodes)),
+        "CAPSULE_LOCAL_RANK": str(nodes[:rank].count(nodes[rank])),
+        "CAPSULE_RENDEZVOUS": meeting,
+    }
+
+
+def check(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> Met:
+    return preflight.check(Local(), Host(), PREPARED, of, patience_seconds)
+
+
+def refuse(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> str:
+    """What is said of a world that is none, on one line; nothing of it is left."""
+    with pytest.raises(ExecutionError) as caught:
+        check(of, patience_seconds)
+    assert caught.value.exit_code == 5
+    assert caught.value.where == "pre-flight"
+    assert not process.find_marked(of.invocations[0].label)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_that_meet_say_who_they_are_and_what_they_added_up(
+    tmp_path: Path, ranks: int
+) -> None:
+    met = check(request(tmp_path, ranks))
+    assert met.means == ("sockets",)
+    assert met.bytes == 8 * 2**20
+    assert len(met.hosts) == ranks
+    assert len(set(met.hosts)) == 1
+    assert met.seconds > 0
+
+
+# what a shell does to rank 1 before it starts, and the words of the explanation
+CAUSES = {
+    "a clean environment without a word of the world": (
+        'exec env -i PATH="$PATH" $python "$@"',
+        "takes itself for alone",
+        "begins with a clean environment",
+    ),
+    "a world of its own size": (
+        "export CAPSULE_RANKS=1",
+        "rank 1 takes its world for one of 1, and 2 ranks were started",
+        "would go on by itself",
+    ),
+    "two ranks with one number": (
+        "export CAPSULE_RANK=0",
+        "rank 1 says that it is rank 0",
+        "for every rank alike",
+    ),
+    "a device that another rank has": (
+        "export CAPSULE_LOCAL_RANK=0",
+        "number 0 on its node, and is number 1",
+        "take one device",
+    ),
+    "a rendezvous that nobody expanded": (
+        "export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:29500'",
+        "'tcp://$MASTER_ADDR:29500': nobody has expanded it",
+        "form, a world of its own",
+    ),
+    "no tool of the scheduler in the image": (
+        "export CAPSULE_RENDEZVOUS=tcp://localhost:29500",
+        "localhost is each node itself",
+        "no tool of the scheduler (scontrol)",
+    ),
+    "another rendezvous": (
+        "export CAPSULE_RENDEZVOUS=file:///tmp/elsewhere",
+        "the others are somewhere else",
+        "would go on by itself",
+    ),
+    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "takes it away"),
+    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "as many tasks"),
+    "a program that is not there": ("exec /no/such/python", "rank 1 never started", "not found"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_silent_failure_is_found_and_explained(tmp_path: Path, cause: str) -> None:
+    line, what, advice = CAUSES[cause]
+    if cause == "no rendezvous":
+        advice = "takes CAPSULE_RENDEZVOUS away"
+    start = f'if [ "$CAPSULE_RANK" = 1 ]; then {line}; fi'
+    message = refuse(request(tmp_path, start=start))
+    assert what in message
+    assert advice in message
+
+
+def test_numbers_that_were_swapped_are_found(tmp_path: Path) -> None:
+    swap = "export CAPSULE_RANK=$((1 - CAPSULE_RANK))"
+    assert "says that it is rank" in refuse(request(tmp_path, start=swap))
+
+
+def test_a_rank_that_hangs_before_it_starts_is_named(tmp_path: Path) -> None:
+    start = 'if [ "$CAPSULE_RANK" = 1 ]; then exec sleep 600; fi'
+    message = refuse(request(tmp_path, start=start), patience_seconds=2)
+    assert "rank 1 of 2 did not arrive within 2 s" in message
+
+
+def test_ranks_that_arrive_and_never_meet_are_named(tmp_path: Path) -> None:
+    """As where a firewall lets nothing through."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket\n"
+        "def create_connection(*_, **__):\n"
+        "    raise TimeoutError\n"
+        "socket.create_connection = create_connection\n"
+    )
+    start = f"export PYTHONPATH={tmp_path}"
+    message = refuse(request(tmp_path, start=start), patience_seconds=2)
+    assert "all 2 ranks arrived, and ranks 0, 1 met nobody within 2 s" in message
+    assert "keeps them from its network" in message
+
+
+def test_a_place_that_cannot_be_written_is_the_cause_whoever_else_was_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "meeting").mkdir()
+    message = refuse(request(tmp_path))
+    assert "arrived and did not add up with the others: IsADirectoryError" in message
+    assert "shared folder" in message
+
+
+# what becomes of what rank 1 sends, as Python has it in `data`, and the words of the explanation
+LOSSES = {
+    "truncated": (
+        "bytes(data)[: 2**22] + bytes(2**22)",
+        "524288 of 1048576 numbers, from number 524288 on",
+    ),
+    "lost": ("bytes(len(bytes(data)))", "what rank 1 gave is in it 0 times"),
+    "doubled": (
+        "array.array('d', [2 * x for x in data])",
+        "what rank 1 gave is in it 2 times",
+    ),
+    "another rank's": (
+        "array.array('d', [x + (i % 2 == 0) * (i + 1) - (i % 2) * (i + 1)"
+        " for i, x in enumerate(data)])",
+        "what rank 0 gave is in it 2 times, what rank 1 gave is in it 0 times",
+    ),
+    "off by one bit": ("array.array('d', [*data[:-1], data[-1] + 1])", "1 of 1048576 numbers"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_sum_that_is_not_of_all_ranks_is_found(tmp_path: Path, loss: str) -> None:
+    """By a module that Python imports by itself, in the place of a transport that loses parts."""
+    becomes, words = LOSSES[loss]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import array, socket\n"
+        "send = socket.socket.sendall\n"
+        "def sendall(self, data):\n"
+        f"    return send(self, {becomes} if len(data) > 1000 else data)\n"
+        "socket.socket.sendall = sendall\n"
+    )
+    start = f'if [ "$CAPSULE_RANK" = 1 ]; then export PYTHONPATH={tmp_path}; fi'
+    message = refuse(request(tmp_path, start=start))
+    assert "the sum of 8 MiB over all ranks is wrong at rank" in message
+    assert words in message
+
+
+def test_ranks_are_held_to_the_nodes_that_they_were_to_run_on(tmp_path: Path) -> None:
+    both = refuse(request(tmp_path, nodes=(0, 1)))
+    assert "ranks 0 and 1 were to run on two nodes, and both run on" in both
+
+
+def test_ranks_of_one_node_are_not_on_two(tmp_path: Path) -> None:
+    message = refuse(request(tmp_path, start="export SLURMD_NODENAME=n$CAPSULE_RANK"))
+    assert "ranks 0 and 1 were to run on one node, and run on n0 and n1" in message
+
+
+NODES = "export SLURMD_NODENAME=n$CAPSULE_RANK CAPSULE_LOCAL_RANK=0"
+
+
+def test_a_launcher_may_name_the_place_for_ranks_of_several_nodes(tmp_path: Path) -> None:
+    place = "export CAPSULE_RENDEZVOUS=tcp://127.9.9.9:29517"
+    message = refuse(request(tmp_path, nodes=(0, 1), start=f"{NODES}; {place}"))
+    assert "127.9.9.9 is each node itself" in message
+    (tmp_path / "b").mkdir()
+    place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://example.org:1; fi'
+    message = refuse(request(tmp_path / "b", nodes=(0, 1), start=f"{NODES}; {place}"))
+    assert "the others are somewhere else" in message
+
+
+@pytest.mark.parametrize("place", ["tcp://$HOST:29500", "tcp://localhost:29500"])
+def test_what_can_be_no_world_is_refused_before_a_rank_starts(tmp_path: Path, place: str) -> None:
+    of = request(tmp_path, nodes=(0, 1), place=place)
+    with pytest.raises(CannotRunError, match="ranks would meet at") as caught:
+        check(of)
+    assert caught.value.exit_code == 6
+    assert not any(report.exists() for report in of.reports)
+
+
+def test_a_world_of_which_no_rank_starts_is_what_cannot_run_here(tmp_path: Path) -> None:
+    of = request(tmp_path)
+    away = tuple(replace(one, command=("no-such-program",)) for one in of.invocations)
+    with pytest.raises(
+        CannotRunError, match="never started: cannot start no-such-program"
+    ) as caught:
+        check(replace(of, invocations=away))
+    assert caught.value.exit_code == 6
+
+
+def test_an_image_without_python_says_nothing_of_its_ranks(tmp_path: Path) -> None:
+    of = request(tmp_path, 1, how="probe", start="echo no Python here >&2; exit 127")
+    assert preflight.probe(Host(), PREPARED, of) == "no Python here"
+    assert preflight.probe(Host(), PREPARED, request(tmp_path, 1, how="probe")) is None
