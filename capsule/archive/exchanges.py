@@ -95,18 +95,20 @@ def _faults(one: Shared) -> Iterator[str]:
         if size != one.ranks:
             yield f"rank {rank} saw {size:g} ranks, and {one.ranks} were started"
         if one.parameters is not None and len(steps) == 1:
-            yield from _traffic_faults(one, rank, series, one.parameters * one.item_bytes)
+            yield from _traffic_faults(one, rank, series, one.parameters)
+    yield from _staleness_faults(one)
     if len(steps) > 1:
         yield "its ranks took different numbers of steps"
 
 
 def _traffic_faults(
-    one: Shared, rank: int, series: Mapping[str, Samples], size: int
+    one: Shared, rank: int, series: Mapping[str, Samples], elements: int
 ) -> Iterator[str]:
     columns = [series[name].values for name in schemes.TRAFFIC]
     wrong = 0
     for step, values in enumerate(zip(*columns, strict=True), 1):
-        due = schemes.traffic(one.scheme.name, one.scheme.numbers, rank, one.ranks, size, step)
+        place, size = (rank, one.ranks), (elements, one.item_bytes)
+        due = schemes.traffic(one.scheme.name, one.scheme.numbers, *place, *size, step)
         if tuple(values) != due:
             pairs = zip(schemes.TRAFFIC, values, due, strict=True)
             name, value, right = next(pair for pair in pairs if pair[1] != pair[2])
@@ -114,3 +116,17 @@ def _traffic_faults(
             wrong += 1
             if wrong == _SHOWN:
                 return
+
+
+def _staleness_faults(one: Shared) -> Iterator[str]:
+    bound = one.scheme.numbers.get("staleness")
+    reported = one.series.get(0, {}).get("staleness")
+    if bound is None:
+        return
+    if reported is None:
+        yield "rank 0 says nothing of staleness"
+    elif max(reported.values) > bound:
+        yield (
+            f"a rank was {max(reported.values):g} steps ahead of the slowest, and {bound:g} are"
+            " the most by its scheme"
+        )

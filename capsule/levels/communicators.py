@@ -7,6 +7,8 @@ that it obtains from others as received, however many parts and ways a library m
     reduce          every rank but the root sends its array; the root receives one of each
     broadcast       the root sends its array once; every other rank receives it
     swap            a rank sends its array to each peer, and receives one of each
+    gather          every rank sends its array once, and receives one of each other
+    send, receive   one array from a rank to another
 
 A rank that is alone exchanges nothing, and counts none.
 """
@@ -37,13 +39,38 @@ class Traffic:
         sent: Bytes.
         received: Bytes.
         messages: Operations; of `swap` one for each peer.
-        seconds: Inside of operations, waiting for others included.
+        seconds: While an operation was under way, waiting for others included.
+        waited: Of these, while the rank did nothing else.
     """
 
     sent: int = 0
     received: int = 0
     messages: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
+
+    def add(self, other: Traffic) -> None:
+        """Count what another has too."""
+        self.sent += other.sent
+        self.received += other.received
+        self.messages += other.messages
+        self.seconds += other.seconds
+        self.waited += other.waited
+
+
+@dataclass
+class UnderWay:
+    """An operation that goes on beside what a rank does.
+
+    Attributes:
+        work: Torch's.
+        began: A moment of `perf_counter`.
+        ended: Likewise, in a list once it is over.
+    """
+
+    work: Any
+    began: float
+    ended: list[float]
 
 
 class Communicator:
@@ -63,6 +90,55 @@ class Communicator:
         """Put the sums of all ranks' elements into the array, or the largest ones."""
         with self._count(flat, sends=1, receives=1):
             dist.all_reduce(flat, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
+
+    def begin_all_reduce(self, flat: Flat) -> UnderWay:
+        """`all_reduce` that goes on while the rank does something else: to be finished."""
+        began, ended = perf_counter(), list[float]()
+        work = dist.all_reduce(flat, async_op=True)
+        work.get_future().add_done_callback(lambda _: ended.append(perf_counter()))
+        self._add(flat, sends=1, receives=1)
+        return UnderWay(work, began, ended)
+
+    def finish(self, under_way: Sequence[UnderWay]) -> None:
+        """Wait for operations that were begun, in their order."""
+        began, until = perf_counter(), 0.0
+        for one in under_way:
+            one.work.wait()
+        waited, now = perf_counter() - began, perf_counter()
+        if self.ranks == 1:
+            return
+        for one in under_way:
+            # the callback of the last one may be on its way yet
+            end = one.ended[0] if one.ended else now
+            self._traffic.seconds += max(0.0, end - max(one.began, until))
+            until = max(until, end)
+        self._traffic.waited += waited
+
+    def gather(self, flat: Flat) -> list[Flat]:
+        """The arrays of all ranks, which are of one size, in their order."""
+        obtained = [torch.empty_like(flat) for _ in range(self.ranks)]
+        with self._count(flat, sends=1, receives=self.ranks - 1):
+            dist.all_gather(obtained, flat)
+        return obtained
+
+    def send(self, flat: Flat, peer: int) -> None:
+        """Give the array to a rank that receives it."""
+        with self._count(flat, sends=1, receives=0):
+            dist.send(flat, peer)
+
+    def receive(self, flat: Flat, peer: int) -> None:
+        """Put what a rank sends into the array."""
+        with self._count(flat, sends=0, receives=1):
+            dist.recv(flat, peer)
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """Count the time that a rank waits for others elsewhere."""
+        began = perf_counter()
+        yield
+        seconds = perf_counter() - began
+        self._traffic.seconds += seconds
+        self._traffic.waited += seconds
 
     def reduce(self, flat: Flat) -> None:
         """Put the sums into the array of rank 0; those of others are of no use then."""
@@ -90,11 +166,17 @@ class Communicator:
         began = perf_counter()
         yield
         if self.ranks > 1:
-            size, traffic = flat.numel() * flat.element_size(), self._traffic
-            traffic.seconds += perf_counter() - began
-            traffic.sent += size * sends
-            traffic.received += size * receives
-            traffic.messages += messages
+            seconds = perf_counter() - began
+            self._traffic.seconds += seconds
+            self._traffic.waited += seconds
+            self._add(flat, sends, receives, messages)
+
+    def _add(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> None:
+        if self.ranks > 1:
+            size = flat.numel() * flat.element_size()
+            self._traffic.sent += size * sends
+            self._traffic.received += size * receives
+            self._traffic.messages += messages
 
 
 @contextmanager
@@ -119,6 +201,10 @@ def connect(rank: int, ranks: int, rendezvous: str | None, name: str) -> Iterato
         yield
         # whoever leaves first closes connections that others still read from
         dist.barrier()
+    except BaseException:
+        # a thread that waits for another rank would keep the connection to it open
+        dist.group.WORLD.abort()
+        raise
     finally:
         dist.destroy_process_group()
         # connections are closed with the last reference

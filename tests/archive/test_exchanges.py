@@ -35,7 +35,12 @@ SCHEMES: tuple[dict[str, Any], ...] = (
     {"name": "parameter-server"},
     {"name": "local-sgd", "period": 4},
     {"name": "neighbour-averaging"},
+    {"name": "top-k", "density": 0.1},
+    {"name": "bucketed", "bucket_bytes": 4096},
+    {"name": "stale-synchronous", "staleness": 1},
 )
+# the steps of the last one depend on who comes first
+SAME_AGAIN = [one["name"] for one in SCHEMES[:-1]]
 MANIFEST: dict[str, Any] = {
     "name": "together",
     "title": "Small trainings by two ranks",
@@ -55,7 +60,7 @@ MANIFEST: dict[str, Any] = {
     "benchmarks": [{"id": one["name"], **ENTRY, "scheme": one} for one in SCHEMES],
     "claims": [
         {"metric": "*/*/*/bytes_sent", "type": "exact"},
-        {"metric": "*/*/*/loss", "type": "exact"},
+        *({"metric": f"{name}/*/*/loss", "type": "exact"} for name in SAME_AGAIN),
     ],
     "mutable": ["resources"],
 }
@@ -82,13 +87,13 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
         record = capsule.record
         assert list(exchanges.faults(record)) == []
         (fact,) = exchanges.facts(record)
-        assert fact.startswith("what each rank of 4 trainings sent and received in each step")
+        assert fact.startswith("what each rank of 7 trainings sent and received in each step")
         ranks: dict[str, set[int]] = {}
         for line in record.samples:
             ranks.setdefault(line.metric.rpartition("/")[2], set()).add(line.rank)
         assert {name for name, own in ranks.items() if own == {0, 1}} == {
             *("world_size", "bytes_sent", "bytes_received", "messages"),
-            *("communication_time", "step_time"),
+            *("communication_time", "wait_time", "step_time"),
         }
         # curves, and the files that they follow from, are the first rank's
         assert {evidence.rank for one in record.attempts for evidence in one.evidence} == {0}
@@ -97,7 +102,7 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
 def test_their_bytes_are_reproduced(author: User, sealed: Path) -> None:
     ended = author.run("verify", sealed, "--runtime", "host")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.startswith("REPRODUCED  all 8 primary claims are reproduced")
+    assert ended.stdout.startswith("REPRODUCED  all 13 primary claims are reproduced")
 
 
 def test_another_number_of_ranks_is_no_other_number_of_bytes(author: User, sealed: Path) -> None:
@@ -121,6 +126,10 @@ def of_rank(metric: str, rank: int, change: Change) -> Callable[[Record], Record
 
 def one_more(line: Samples) -> Samples:
     return replace(line, values=(*line.values[:-1], line.values[-1] + 1))
+
+
+def far_ahead(line: Samples) -> Samples:
+    return replace(line, values=(*line.values[:-1], 7.0))
 
 
 def one_less(line: Samples) -> Samples:
@@ -188,6 +197,10 @@ def test_no_ranks_ran_whose_world_nobody_saw(
         (f"allreduce/{CASE}/bytes_sent", 1, one_more, "bytes_sent of rank 1 is"),
         (f"parameter-server/{CASE}/bytes_received", 0, one_more, "bytes_received of rank 0 is"),
         (f"local-sgd/{CASE}/messages", 0, one_more, "messages of rank 0 is 2 in step 12, and 1"),
+        (f"top-k/{CASE}/bytes_sent", 0, one_more, "bytes_sent of rank 0 is"),
+        (f"bucketed/{CASE}/messages", 1, one_more, "messages of rank 1 is"),
+        (f"stale-synchronous/{CASE}/bytes_sent", 0, one_more, "bytes_sent of rank 0 is"),
+        (f"stale-synchronous/{CASE}/staleness", 0, far_ahead, "7 steps ahead of the slowest"),
         (f"allreduce/{CASE}/world_size", 1, one_more, "rank 1 saw 3 ranks, and 2 were started"),
         (f"allreduce/{CASE}/parameters", 0, not_a_number, "not finite"),
         (f"neighbour-averaging/{CASE}/bytes_sent", 1, one_less, "different numbers of steps"),

@@ -90,6 +90,8 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             'allreduce takes no "period"',
         ),
         ({"scheme": {"name": "local-sgd"}}, "/benchmarks/0", "period is missing"),
+        ({"scheme": {"name": "top-k", "density": 1.5}}, "/benchmarks/0", "density is 1.5"),
+        ({"scheme": {"name": "bucketed", "bucket_bytes": 4}}, "/benchmarks/0", "bucket_bytes is 4"),
         (
             {"scheme": {"name": "local-sgd", "period": 0}},
             "/benchmarks/0",

@@ -77,6 +77,9 @@ TRAININGS: dict[str, Here | There] = {
     "python -m tests.support.training_faults > docs/training-faults.md": There(
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),
+    "python -m tests.support.ranks_faults > docs/ranks-faults.md": There(
+        test="levels/level3/test_faults.py::test_the_page_is_what_they_are_noticed_by"
+    ),
 }
 """Commands about jobs, ranks, minis and faults of trainings."""
 _SEARCH = There(test="journeys/test_search.py::test_a_search_is_sealed_and_judged_by_its_score")

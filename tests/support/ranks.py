@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ Values = dict[str, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Some ranks and the trials that they run; a fault is one of `FAULTS`."""
+    """Some ranks and the trials that they run; a fault is a key of `ranks_plants.PLANTS`."""
 
     name: str
     ranks: int
@@ -34,8 +34,9 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each rank said of a trial: how it ended, and its values."""
+    """What each rank said of a trial, which is named by its id: how it ended, and its values."""
 
+    trial: str
     ends: tuple[dict[str, Any], ...]
     values: tuple[Values, ...]
 
@@ -103,7 +104,7 @@ def read(folder: Path, scenario: Scenario) -> dict[str, Outcome]:
     for identity in (one["id"] for one in scenario.trials):
         own = [[one for one in lines if one.get("trial") == identity] for lines in journals]
         ends = tuple(lines[-1] for lines in own)
-        outcomes[identity] = Outcome(ends, tuple(map(_gather, own)))
+        outcomes[identity] = Outcome(identity, ends, tuple(map(_gather, own)))
     return outcomes
 
 
@@ -136,81 +137,19 @@ def run(
     return {one.name: read(folder / one.name, one) for one in scenarios}
 
 
-def _drop_gradient(rank: int) -> None:
-    from capsule.levels.level3.exchanges import AllReduce
-
-    sound = AllReduce.before_step
-
-    def before_step(self: AllReduce, parameters: Mapping[str, Any]) -> None:
-        for one in parameters.values():
-            one.grad *= rank > 0
-        sound(self, parameters)
-
-    AllReduce.before_step = before_step  # type: ignore[method-assign]
-
-
-def _leave_averaging_out(rank: int) -> None:
-    from capsule.levels.level3.exchanges import AllReduce
-
-    AllReduce.before_step = lambda *_: None  # type: ignore[method-assign]
-
-
-def _read_twice(rank: int) -> None:
-    from capsule.levels.data import samplers
-
-    sound = samplers.share
-
-    def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
-        return sound(order, batch, rank=rank * 0, ranks=ranks)
-
-    samplers.share = share
-
-
-def _draw_alike(rank: int) -> None:
-    from capsule.levels.level2.prepared import Prepared
-
-    def rows(self: Prepared, arrays: Mapping[str, Any], batch: int) -> dict[str, Any]:
-        first, end = self.team.span(batch)
-        noise, rows = self.graph(batch).noise, {}
-        for name, array in arrays.items():
-            start = 0 if name in noise else first
-            each = len(array) // batch
-            rows[name] = array[each * start : each * (start + end - first)]
-        return rows
-
-    Prepared.rows = rows  # type: ignore[method-assign]
-
-
-def _count_once(rank: int) -> None:
-    from capsule.levels.communicators import Communicator
-
-    sound = Communicator.take_traffic
-
-    def take_traffic(self: Communicator) -> Any:
-        traffic = sound(self)
-        traffic.received = 0
-        return traffic
-
-    Communicator.take_traffic = take_traffic  # type: ignore[method-assign]
-
-
-FAULTS: dict[str, Callable[[int], None]] = {
-    "rank 0's gradient dropped": _drop_gradient,
-    "averaging left out": _leave_averaging_out,
-    "a shard read twice": _read_twice,
-    "equal noise on every rank": _draw_alike,
-    "bytes counted one way": _count_once,
-}
-
-
 def _main(path: Path) -> None:
     # what every rank imports, before they are forked; the first of torch's optimizers has the rest
     import torch._dynamo  # noqa: F401
 
+    from capsule.levels import probe
     from capsule.levels import run as program
     from capsule.levels.frameworks.torch import training  # noqa: F401
     from capsule.levels.level3 import ranks  # noqa: F401
+    from tests.support.ranks_plants import PLANTS
 
+    # which each rank would read from hundreds of files
+    installed = probe._distributions()
+    probe._distributions = lambda: installed
     for folder, count, fault in json.loads(path.read_text()):
         children = []
         for rank in range(count):
@@ -218,7 +157,7 @@ def _main(path: Path) -> None:
             if not child:
                 os.environ.update(variables(Path(folder), rank, count))
                 if fault:
-                    FAULTS[fault](rank)
+                    PLANTS[fault](rank)
                 journal = Path(folder, str(rank), "journal.jsonl")
                 os._exit(program.main(Path(folder, "job.json"), journal))
             children.append(child)

@@ -1,7 +1,20 @@
 """How ranks train one network together: schemes with their numbers, and what trials of them yield.
 
+Every rank knows the gradients g of its own samples, and w, its share of the samples of a batch.
+
 allreduce           gradients of all ranks are averaged, and every rank takes the same step
+bucketed            likewise, in buckets of `bucket_bytes` bytes, each as soon as `backward` has
+                    filled it (Li et al. 2020)
+top-k               likewise of the `density` largest parts of the gradients alone; what a rank
+                    leaves out it adds to its gradients of the next step (Stich et al. 2018)
+quantized           likewise of gradients in 8 bits, whose rounding is added to those of the next
+                    step (Seide et al. 2014, Karimireddy et al. 2019)
 parameter-server    rank 0 averages gradients, takes the step alone, and hands out parameters
+asynchronous-parameter-server
+                    rank 0 takes a step by w g of a rank as soon as they arrive, and hands it the
+                    parameters after that (Dean et al. 2012)
+stale-synchronous   likewise, but a rank waits for them until it is at most `staleness` steps ahead
+                    of the slowest (Ho et al. 2013)
 model-averaging     every rank takes a step of its own, and then parameters are averaged
 local-sgd           likewise after so many steps (`period`; Stich 2019)
 neighbour-averaging likewise, each with the two neighbours of a ring alone (Lian et al. 2017)
@@ -24,20 +37,28 @@ class Scheme:
 
     Attributes:
         numbers: What it takes.
-        consistent: Whether its steps are those of one process with the whole batch, so that
-            parameters are equal on all ranks.
+        consistent: Whether parameters are equal on all ranks after each step.
+        exact: Whether its steps are those of one process with the whole batch.
+        asynchronous: Whether a rank may be ahead of another one.
     """
 
-    numbers: tuple[Number, ...]
-    consistent: bool
+    numbers: tuple[Number, ...] = ()
+    consistent: bool = False
+    exact: bool = False
+    asynchronous: bool = False
 
 
 SCHEMES: dict[str, Scheme] = {
-    "allreduce": Scheme((), consistent=True),
-    "parameter-server": Scheme((), consistent=True),
-    "model-averaging": Scheme((), consistent=False),
-    "local-sgd": Scheme((Number("period", least=1, whole=True),), consistent=False),
-    "neighbour-averaging": Scheme((), consistent=False),
+    "allreduce": Scheme(consistent=True, exact=True),
+    "bucketed": Scheme((Number("bucket_bytes", least=8, whole=True),), consistent=True, exact=True),
+    "top-k": Scheme((Number("density", least=2.0**-60, most=1.0),), consistent=True),
+    "quantized": Scheme(consistent=True),
+    "parameter-server": Scheme(consistent=True, exact=True),
+    "asynchronous-parameter-server": Scheme(asynchronous=True),
+    "stale-synchronous": Scheme((Number("staleness", whole=True),), asynchronous=True),
+    "model-averaging": Scheme(),
+    "local-sgd": Scheme((Number("period", least=1, whole=True),)),
+    "neighbour-averaging": Scheme(),
 }
 
 _COMMON = (
@@ -46,25 +67,32 @@ _COMMON = (
     MetricFacts("bytes_received", "By", "none", "portable", 1.0, "rank"),
     MetricFacts("messages", "1", "none", "portable", 1.0, "rank"),
     MetricFacts("communication_time", "s", "lower", "machine", 1e-9, "rank"),
+    MetricFacts("wait_time", "s", "lower", "machine", 1e-9, "rank"),
     MetricFacts("step_time", "s", "lower", "machine", 1e-9, "rank"),
-)
-_CONSISTENT = (
+    MetricFacts("straggler", "1", "none", "machine", 1.0, "step"),
+    MetricFacts("load_imbalance", "1", "lower", "machine", 0.0, "step"),
     MetricFacts("reference_error_ratio", "1", "lower", "portable", 0.0, "trial"),
-    MetricFacts("rank_difference", "1", "lower", "portable", 0.0, "step"),
 )
-_OTHERS = (MetricFacts("consensus_distance", "1", "lower", "portable", 0.0, "step"),)
+_DIFFERENCE = MetricFacts("rank_difference", "1", "lower", "portable", 0.0, "step")
+_DISTANCE = MetricFacts("consensus_distance", "1", "lower", "portable", 0.0, "step")
+_STALENESS = MetricFacts("staleness", "1", "lower", "machine", 1.0, "step")
 
 
 def metrics(name: str) -> tuple[MetricFacts, ...]:
     """What a trial yields beside the metrics of `training.metrics`, each rank what is `rank`'s.
 
-    Bytes, messages and times have a value for each step, and `rank_difference` or
-    `consensus_distance` one for each epoch.
+    Bytes, messages and times have a value for each step. `communication_time` is while something
+    was under way, `wait_time` while the rank did nothing else. The others have one for each epoch:
+    `straggler` is the rank that waited least, from 0, for it is the one that others wait for;
+    `load_imbalance` how much longer than the mean the busiest rank did not wait, in parts of it;
+    `staleness` how many steps a rank was ahead of the slowest at most.
 
     Args:
         name: Key of `SCHEMES`.
     """
-    return (*_COMMON, *(_CONSISTENT if SCHEMES[name].consistent else _OTHERS))
+    scheme = SCHEMES[name]
+    own = _DIFFERENCE if scheme.consistent else _DISTANCE
+    return (*_COMMON, own, *((_STALENESS,) if scheme.asynchronous else ()))
 
 
 def refusal(
@@ -96,31 +124,70 @@ TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 
 
 def traffic(
-    name: str, numbers: Mapping[str, float], rank: int, ranks: int, size: int, step: int
+    name: str,
+    numbers: Mapping[str, float],
+    rank: int,
+    ranks: int,
+    elements: int,
+    item: int,
+    step: int,
 ) -> tuple[int, int, int]:
     """What one rank exchanges in a step by the definition of its scheme, as `communicators` counts.
+
+    Of an asynchronous scheme rank 0 counts with a step what others exchange with it in that step of
+    theirs, whenever that is.
 
     Args:
         name: Key of `SCHEMES`.
         numbers: All that it takes.
         rank: From 0.
         ranks: How many there are.
-        size: Bytes of all trained parameters.
+        elements: Of all trained parameters.
+        item: Bytes of each.
         step: From 1.
 
     Returns:
         Bytes sent, bytes received, messages.
 
-    >>> traffic("parameter-server", {}, 0, 4, 100, 1)
-    (100, 300, 2)
-    >>> traffic("neighbour-averaging", {}, 3, 4, 100, 1)
-    (200, 200, 2)
+    >>> traffic("parameter-server", {}, 0, 4, 100, 4, 1)
+    (400, 1200, 2)
+    >>> traffic("bucketed", {"bucket_bytes": 128}, 0, 4, 100, 4, 1)
+    (400, 400, 4)
+    >>> traffic("top-k", {"density": 0.1}, 3, 4, 100, 4, 1)
+    (80, 240, 2)
+    >>> traffic("quantized", {}, 3, 4, 100, 4, 1)
+    (104, 312, 2)
     """
-    if ranks == 1 or step % int(numbers.get("period", 1)):
+    size, others = elements * item, ranks - 1
+    if not others or step % int(numbers.get("period", 1)):
         return 0, 0, 0
     if name == "parameter-server":
-        return (size, size * (ranks - 1), 2) if rank == 0 else (size, size, 2)
+        return (size, size * others, 2) if rank == 0 else (size, size, 2)
+    if SCHEMES[name].asynchronous:
+        served = 1 if rank else others
+        return size * served, size * served, 2 * served
     if name == "neighbour-averaging":
-        peers = min(2, ranks - 1)
+        peers = min(2, others)
         return size * peers, size * peers, peers
+    if name == "top-k":
+        chosen = count_largest(elements, numbers["density"]) * (item + INDEX_BYTES)
+        return chosen, chosen * others, 2
+    if name == "quantized":
+        return elements + item, (elements + item) * others, 2
+    if name == "bucketed":
+        return size, size, -(-elements // count_in_bucket(numbers["bucket_bytes"], item))
     return size, size, 1
+
+
+INDEX_BYTES = 4
+"""Of the place of a number among all trained parameters."""
+
+
+def count_largest(elements: int, density: float) -> int:
+    """How many numbers of a gradient `top-k` sends."""
+    return max(1, int(elements * density))
+
+
+def count_in_bucket(size: float, item: int) -> int:
+    """How many numbers of so many bytes each are in a bucket that is full."""
+    return max(1, int(size) // item)

@@ -78,7 +78,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         first, end = team.span(recipe.batch)
-        most = max(judged * parts, team.judged_samples(recipe.batch))
+        most = max(judged * parts, team.judged_samples(recipe.batch, recipe.accumulate))
         both = graph((end - first) // recipe.accumulate), graph(most)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
@@ -194,7 +194,7 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
     watch = memory.watch(trial.framework)
     watch.reset_peak()
     trainer, so_far = _begin(trial, resumed)
-    trial.team.join(trainer, recipe.batch)
+    trial.team.join(trial, trainer, recipe.batch, recipe.accumulate)
     if trial.source is None:
         report.samples("network_fingerprint", [network_fingerprint(trial.graph(1))])
     else:
@@ -326,6 +326,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
     began = perf_counter()
     shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch, **place), first))
+    team.open_epoch(len(shares))
     with ahead.gather(make, shares, trial.recipe.workers) as batches:
         for number, indices in shares:
             wait_began = perf_counter()

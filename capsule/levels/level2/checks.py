@@ -70,15 +70,17 @@ def hold_to_checkpoint(
         )
 
 
-def take_first(trial: Prepared, batch: int) -> tuple[list[dict[str, Any]], list[float]]:
-    """The inputs of the first steps, so many samples each, and their rates."""
+def take_first(
+    trial: Prepared, batch: int, count: int = training.JUDGED_STEPS
+) -> tuple[list[dict[str, Any]], list[float]]:
+    """The inputs of so many first steps, so many samples each, and their rates."""
     order = trial.order(0)
     batches = [
         {
             **trial.train.take(order.take(range(step * batch, (step + 1) * batch), mode="wrap")),
             **values.noise(trial.graph(batch), trial.seed, step),
         }
-        for step in range(training.JUDGED_STEPS)
+        for step in range(count)
     ]
     return batches, [trial.rate(step) for step in range(len(batches))]
 

@@ -25,17 +25,27 @@ class Team:
 
     def span(self, batch: int) -> tuple[int, int]:
         """Where its samples of a batch begin and end, as `samplers.share` has them."""
-        return batch * self.rank // self.ranks, batch * (self.rank + 1) // self.ranks
+        return span(batch, self.rank, self.ranks)
 
-    def judged_samples(self, batch: int) -> int:
-        """Samples of a step that `hold` needs the reference for."""
-        return 0 * batch
+    def judged_samples(self, batch: int, parts: int) -> int:
+        """Samples of a step, and so many micro-batches, that `hold` needs the reference for."""
+        return 0 * batch * parts
 
     def hold(self, trial: Prepared) -> None:
         """See that the first steps together are right."""
 
-    def join(self, trainer: Trainer, batch: int) -> None:
-        """Let a trainer that has its samples of each batch train with those of others."""
+    def join(self, trial: Prepared, trainer: Trainer, batch: int, parts: int) -> None:
+        """Let a trainer that has its samples of each batch train with those of others.
+
+        Args:
+            trial: What is trained.
+            trainer: With so many micro-batches of a step.
+            batch: Samples of all.
+            parts: How many micro-batches.
+        """
+
+    def open_epoch(self, steps: int) -> None:
+        """Make ready for so many steps."""
 
     def step(self, trainer: Trainer, inputs: Mapping[str, NativeTensor], rate: float) -> Any:
         """`Trainer.step`, together."""
@@ -65,3 +75,8 @@ class Team:
         """Have the parameters that the network is judged by in a trainer, for a time."""
         del trainer
         yield
+
+
+def span(batch: int, rank: int, ranks: int) -> tuple[int, int]:
+    """Where the samples of one of some ranks begin and end in a batch."""
+    return batch * rank // ranks, batch * (rank + 1) // ranks

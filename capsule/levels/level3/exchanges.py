@@ -1,4 +1,4 @@
-"""What each scheme of `catalog.schemes` exchanges in a step.
+"""What each scheme of `catalog.schemes` exchanges in a step; the larger ones have their own files.
 
 With p the trained parameters, g their gradients and w a rank's share of the samples of a batch:
 
@@ -11,116 +11,132 @@ With p the trained parameters, g their gradients and w a rank's share of the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
 
 import torch
 
-from ..communicators import Communicator
-from ..job import Scheme
-
-Tensors = Mapping[str, Any]
-"""Trained parameters by name, whose `grad` are their gradients."""
+from ..communicators import Communicator, Traffic
 
 
-class Exchange:
-    """What is common to all: nothing is exchanged.
+@dataclass(frozen=True)
+class Member:
+    """One rank of a training, as its scheme sees it.
 
     Attributes:
         communicator: What counts.
         weight: The rank's share of the samples of a batch.
+        parts: Micro-batches of its step, whose gradients add up.
         numbers: Of the scheme.
+        leaves: Trained parameters by name, whose `grad` are their gradients.
+        start: Makes an optimizer of the training over other tensors.
+        rate: Learning rate of a step, from 0.
     """
 
-    def __init__(
-        self, communicator: Communicator, weight: float, numbers: Mapping[str, float]
-    ) -> None:
-        self.communicator = communicator
-        self.weight = weight
-        self.numbers = numbers
+    communicator: Communicator
+    weight: float
+    parts: int
+    numbers: Mapping[str, float]
+    leaves: Mapping[str, Any]
+    start: Callable[[Sequence[Any]], Any]
+    rate: Callable[[int], float]
 
-    def before_step(self, parameters: Tensors) -> None:
+    def weigh(self) -> Any:
+        """Its gradients, weighed, as a new tensor of one axis."""
+        return flatten(self.gradients()) * self.weight
+
+    def gradients(self) -> list[Any]:
+        """Of its own samples, before anything is exchanged."""
+        return [one.grad for one in self.leaves.values()]
+
+    def drop_gradients(self) -> None:
+        """Leave the rank's optimizer nothing to move parameters by."""
+        for one in self.leaves.values():
+            one.grad = None
+
+
+class Exchange:
+    """What is common to all: nothing is exchanged."""
+
+    def __init__(self, member: Member) -> None:
+        """With no step taken.
+
+        Args:
+            member: Who exchanges.
+        """
+        self.member = member
+        self.communicator = member.communicator
+
+    def open(self, steps: int) -> None:
+        """Make ready for so many steps."""
+
+    def before_step(self) -> None:
         """With the gradients of the rank's own samples there."""
 
-    def after_step(self, parameters: Tensors, step: int) -> None:
+    def after_step(self, step: int) -> None:
         """With the step taken; the number of steps that are."""
+
+    def close(self) -> Sequence[Traffic]:
+        """End what `open` began, and tell what no step of the rank itself has exchanged."""
+        return ()
 
 
 class AllReduce(Exchange):
     """`allreduce`."""
 
-    def before_step(self, parameters: Tensors) -> None:
+    def before_step(self) -> None:
         """One operation for all gradients."""
-        gradients = [one.grad for one in parameters.values()]
-        flat = flatten(gradients) * self.weight
+        flat = self.member.weigh()
         self.communicator.all_reduce(flat)
-        fill(gradients, flat)
+        fill(self.member.gradients(), flat)
 
 
 class ParameterServer(Exchange):
     """`parameter-server`."""
 
-    def before_step(self, parameters: Tensors) -> None:
+    def before_step(self) -> None:
         """Bring gradients to rank 0; without any, other ranks move nothing."""
-        gradients = [one.grad for one in parameters.values()]
-        flat = flatten(gradients) * self.weight
+        flat = self.member.weigh()
         self.communicator.reduce(flat)
         if self.communicator.rank == 0:
-            fill(gradients, flat)
+            fill(self.member.gradients(), flat)
         else:
-            for one in parameters.values():
-                one.grad = None
+            self.member.drop_gradients()
 
-    def after_step(self, parameters: Tensors, step: int) -> None:
+    def after_step(self, step: int) -> None:
         """Hand out parameters."""
         del step
-        flat = flatten(parameters.values())
+        leaves = self.member.leaves.values()
+        flat = flatten(leaves)
         self.communicator.broadcast(flat)
-        fill(parameters.values(), flat)
+        fill(leaves, flat)
 
 
 class LocalSgd(Exchange):
     """`local-sgd`, and `model-averaging`, whose period is one step."""
 
-    def after_step(self, parameters: Tensors, step: int) -> None:
+    def after_step(self, step: int) -> None:
         """Average where a period ends."""
-        if step % self.numbers.get("period", 1) == 0:
-            flat = flatten(parameters.values()) * self.weight
+        if step % self.member.numbers.get("period", 1) == 0:
+            leaves = self.member.leaves.values()
+            flat = flatten(leaves) * self.member.weight
             self.communicator.all_reduce(flat)
-            fill(parameters.values(), flat)
+            fill(leaves, flat)
 
 
 class NeighbourAveraging(Exchange):
     """`neighbour-averaging`."""
 
-    def after_step(self, parameters: Tensors, step: int) -> None:
+    def after_step(self, step: int) -> None:
         """Swap with both neighbours, who are one where there are two ranks."""
         del step
         rank, ranks = self.communicator.rank, self.communicator.ranks
         peers = sorted({(rank - 1) % ranks, (rank + 1) % ranks} - {rank})
-        own = flatten(parameters.values())
+        leaves = self.member.leaves.values()
+        own = flatten(leaves)
         everybody = [own, *self.communicator.swap(own, peers)]
-        fill(parameters.values(), sum(everybody) / len(everybody))
-
-
-EXCHANGES: Mapping[str, type[Exchange]] = {
-    "allreduce": AllReduce,
-    "parameter-server": ParameterServer,
-    "model-averaging": LocalSgd,
-    "local-sgd": LocalSgd,
-    "neighbour-averaging": NeighbourAveraging,
-}
-
-
-def choose(scheme: Scheme, communicator: Communicator, weight: float) -> Exchange:
-    """That of a scheme.
-
-    Args:
-        scheme: Of the recipe.
-        communicator: What counts.
-        weight: The rank's share of the samples of a batch.
-    """
-    return EXCHANGES[scheme.name](communicator, weight, scheme.numbers)
+        fill(leaves, sum(everybody) / len(everybody))
 
 
 def flatten(tensors: Any) -> Any:

@@ -6,54 +6,58 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 
 from capsule.levels.catalog import schemes, training
-from capsule.levels.data import generators, samplers
-from capsule.levels.networks import build
-from tests.support import ranks
+from tests.support import ranks, ranks_faults
 from tests.support.jobs import LEVELS, NEEDS_TORCH
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.ranks import FAULTS, Outcome, Scenario, trial
-from tests.support.trainings import SMALL
+from tests.support.ranks import Outcome, Scenario, trial
+from tests.support.ranks_faults import (
+    ALLREDUCE,
+    ASYNCHRONOUS,
+    BUCKETED,
+    COSMOS,
+    LARGEST,
+    LOCAL,
+    MODELS,
+    NEIGHBOURS,
+    QUANTIZED,
+    SERVER,
+    STALE,
+    count_parameters,
+)
 
 pytestmark = NEEDS_TORCH
 
-ALLREDUCE = {"name": "allreduce"}
-EVERY: tuple[dict[str, Any], ...] = (
-    ALLREDUCE,
-    {"name": "parameter-server"},
-    {"name": "model-averaging"},
-    {"name": "local-sgd", "period": 3},
-    {"name": "neighbour-averaging"},
+EXACT: tuple[dict[str, Any], ...] = (ALLREDUCE, SERVER, BUCKETED)
+OTHERS: tuple[dict[str, Any], ...] = (
+    *(MODELS, LOCAL, NEIGHBOURS, LARGEST, QUANTIZED, ASYNCHRONOUS, STALE),
 )
 ADAM = {"name": "adam", "lr": 0.001}
 SINGLE = trial(ALLREDUCE, "float32", dtype="float32", epochs=1)
-ACCUMULATED = trial(
-    {"name": "parameter-server"}, "adam", optimizer=ADAM, batch=24, accumulate=3, epochs=1
-)
+PARTS = {"batch": 24, "accumulate": 3, "epochs": 1}
+ACCUMULATED = trial(SERVER, "adam", optimizer=ADAM, **PARTS)
 AUGMENTED = {"crop": 2, "flip": True, "cutout": 3}
 DRAWN = trial(ALLREDUCE, "augmented", augmentation=AUGMENTED, epochs=1, workers=1)
-COSMOS: dict[str, Any] = {
-    "network": "cosmoflow",
-    "parameters": {"side": 8, "width": 2, "dropout": 50},
-    "datasets": ["universe"],
-}
-DROPPING = trial(ALLREDUCE, "dropout", batch=6, epochs=1, optimizer=ADAM, **COSMOS)
-SAME = (*map(trial, EVERY[:2]), DRAWN, ACCUMULATED, DROPPING)
-FAULTY = (trial(ALLREDUCE, epochs=1),)
+DROPPING = trial(ALLREDUCE, "dropout", epochs=1, **COSMOS)
+BUCKETS = trial(BUCKETED, "buckets of parts", **PARTS)
+SAME = (
+    trial(ALLREDUCE),
+    *(trial(one, epochs=1) for one in EXACT[1:]),
+    DRAWN,
+    ACCUMULATED,
+    DROPPING,
+    BUCKETS,
+)
+ALL = (*SAME, *(trial(one, epochs=1) for one in OTHERS))
+# whose server keeps moments of all ranks' gradients
+MOMENTS = trial(STALE, "moments", optimizer=ADAM, epochs=1)
 
 SCENARIOS = (
-    Scenario("one", 1, SAME),
-    Scenario("two", 2, (*SAME, *map(trial, EVERY[2:]), SINGLE)),
-    Scenario("four", 4, (*SAME, trial(EVERY[4], epochs=1))),
-    *(
-        Scenario(name.replace(" ", "-"), 2, FAULTY, name)
-        for name in FAULTS
-        if name != "equal noise on every rank"
-    ),
-    Scenario("noise", 2, (DROPPING,), "equal noise on every rank"),
+    Scenario("one", 1, (*SAME, trial(LARGEST, epochs=1), trial(STALE, epochs=1))),
+    Scenario("two", 2, (*ALL, SINGLE)),
+    Scenario("four", 4, (*ALL, MOMENTS)),
 )
 
 Outcomes = dict[str, dict[str, Outcome]]
@@ -61,28 +65,12 @@ Outcomes = dict[str, dict[str, Outcome]]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    sizes = {"glyphs": SMALL, "universe": {"samples": 12, "test_samples": 5, "side": 8}}
-    folders = {name: tmp_path_factory.mktemp(name) for name in sizes}
-    for name, folder in folders.items():
-        generators.write(generators.generate(name, sizes[name]), folder)
-    return {name: str(folder) for name, folder in folders.items()}
+    return ranks_faults.write(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> Outcomes:
     return ranks.run(tmp_path_factory.mktemp("ranks"), data, SCENARIOS)
-
-
-def count_parameters() -> int:
-    graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
-    return sum(int(numpy.prod(graph.parameters[name].shape)) for name in graph.trainable)
-
-
-def find_order(batch: int, epochs: int) -> int:
-    fingerprint, used = samplers.Fingerprint(), 90 // batch * batch
-    for epoch in range(epochs):
-        fingerprint.add("order", samplers.shuffle(90, 17, epoch)[:used])
-    return fingerprint.value()
 
 
 @pytest.mark.parametrize("world", ["one", "two", "four"])
@@ -112,78 +100,68 @@ def test_any_number_of_ranks_computes_the_same(outcomes: Outcomes, identity: str
         assert first["reference_error_ratio"][0] < 1
 
 
-@pytest.mark.parametrize(
-    ("world", "identity", "batch", "epochs"),
-    [("two", "allreduce", 18, 2), ("four", "allreduce", 18, 2), ("two", "local-sgd", 18, 2)],
-)
-def test_every_sample_is_taken_once(
-    outcomes: Outcomes, world: str, identity: str, batch: int, epochs: int
-) -> None:
-    first = outcomes[world][identity].values[0]
-    assert first["order_fingerprint"] == (find_order(batch, epochs),)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_nothing_is_wrong_with_what_is_right(outcomes: Outcomes, scenario: Scenario) -> None:
+    for identity, outcome in outcomes[scenario.name].items():
+        assert ranks_faults.notice(scenario, outcome) == [], identity
 
 
 def test_bytes_are_those_of_the_rule(outcomes: Outcomes) -> None:
-    size, two, four = 8 * count_parameters(), outcomes["two"], outcomes["four"]
+    size, two, four = 8 * count_parameters(SINGLE), outcomes["two"], outcomes["four"]
 
     def read(outcome: Outcome) -> list[tuple[tuple[float, ...], ...]]:
         names = "bytes_sent", "bytes_received", "messages"
         return [tuple(values[name] for name in names) for values in outcome.values]
 
-    each = ((size,) * 10, (size,) * 10, (1,) * 10)
-    for identity in ("allreduce", "model-averaging", "neighbour-averaging"):
-        assert read(two[identity]) == [each, each]
-    assert read(four["allreduce"]) == [each] * 4
-    assert read(two["float32"])[0][0] == (size / 2,) * 5
-    served, workers = ((size,) * 10, (3 * size,) * 10, (2,) * 10), (*each[:2], (2,) * 10)
-    assert read(four["parameter-server"]) == [served, workers, workers, workers]
-    seldom = tuple(size * (step % 3 == 0) for step in range(1, 11))
-    assert read(two["local-sgd"])[1][:2] == (seldom, seldom)
-    assert read(four["neighbour-averaging"]) == [((2 * size,) * 5, (2 * size,) * 5, (2,) * 5)] * 4
+    def times(sent: float, received: float, messages: float) -> tuple[tuple[float, ...], ...]:
+        return (sent,) * 5, (received,) * 5, (messages,) * 5
+
+    assert read(four["allreduce"]) == [((size,) * 10, (size,) * 10, (1,) * 10)] * 4
     assert read(outcomes["one"]["allreduce"]) == [((0,) * 10,) * 3]
+    for identity in ("model-averaging", "neighbour-averaging"):
+        assert read(two[identity]) == [times(size, size, 1)] * 2
+    assert read(two["float32"])[0] == times(size / 2, size / 2, 1)
+    served, worker = times(size, 3 * size, 2), times(size, size, 2)
+    assert read(four["parameter-server"]) == [served, worker, worker, worker]
+    seldom = tuple(size * (step % 3 == 0) for step in range(1, 6))
+    assert read(two["local-sgd"])[1][:2] == (seldom, seldom)
+    assert read(four["neighbour-averaging"]) == [times(2 * size, 2 * size, 2)] * 4
+    served = times(3 * size, 3 * size, 6)
+    assert read(four["stale-synchronous"]) == [served, worker, worker, worker]
+    assert read(two["bucketed"]) == [times(size, size, -(-size // 4000))] * 2
+    chosen = int(0.02 * size / 8) * (8 + 4)
+    assert read(four["top-k"]) == [times(chosen, 3 * chosen, 2)] * 4
+    in_bits = size // 8 + 8
+    assert read(four["quantized"]) == [times(in_bits, 3 * in_bits, 2)] * 4
 
 
 def test_what_is_not_consistent_is_told_by_its_distance(outcomes: Outcomes) -> None:
     two = outcomes["two"]
     assert max(two["model-averaging"].values[0]["consensus_distance"]) < 1e-12
-    # ten steps: one since the last averaging
+    # five steps: two since the last averaging
     assert min(two["local-sgd"].values[0]["consensus_distance"]) > 0
     # two neighbours that average are one
     assert max(two["neighbour-averaging"].values[0]["consensus_distance"]) < 1e-12
     assert min(outcomes["four"]["neighbour-averaging"].values[0]["consensus_distance"]) > 1e-6
 
 
-def notice(outcome: Outcome) -> set[str]:
-    """The metrics by which a training of two ranks shows that it is wrong."""
-    size, seen, first = 8 * count_parameters(), set(), outcome.values[0]
-    if first["reference_error_ratio"][0] > 1:
-        seen.add("reference_error_ratio")
-    if max(first["rank_difference"]):
-        seen.add("rank_difference")
-    if first["order_fingerprint"] != (find_order(18, 1),):
-        seen.add("order_fingerprint")
-    for values in outcome.values:
-        for name in ("bytes_sent", "bytes_received"):
-            if set(values[name]) != {size}:
-                seen.add(name)
-    return seen
+@pytest.mark.parametrize("world", ["two", "four"])
+def test_time_is_told_apart(outcomes: Outcomes, world: str) -> None:
+    for identity, outcome in outcomes[world].items():
+        stragglers = outcome.values[0]["straggler"]
+        assert set(stragglers) <= set(range(len(outcome.values)))
+        assert min(outcome.values[0]["load_imbalance"]) >= 0
+        for values in outcome.values:
+            times = (values[f"{name}_time"] for name in ("wait", "communication", "step"))
+            for waited, exchanging, whole in zip(*times, strict=True):
+                assert 0 <= waited <= whole, identity
+                assert exchanging <= whole + 1e-9, identity
 
 
-@pytest.mark.parametrize(
-    ("fault", "by"),
-    [
-        ("rank 0's gradient dropped", {"reference_error_ratio"}),
-        ("averaging left out", {"reference_error_ratio", "rank_difference", "bytes_sent"}),
-        ("a shard read twice", {"order_fingerprint"}),
-        ("bytes counted one way", {"bytes_received"}),
-    ],
-)
-def test_a_fault_is_noticed(outcomes: Outcomes, fault: str, by: set[str]) -> None:
-    assert by <= notice(outcomes[fault.replace(" ", "-")]["allreduce"])
-
-
-def test_equal_noise_on_every_rank_is_noticed(outcomes: Outcomes) -> None:
-    assert outcomes["noise"]["dropout"].values[0]["reference_error_ratio"][0] > 1
+def test_a_bound_of_staleness_holds(outcomes: Outcomes) -> None:
+    for world in ("two", "four"):
+        assert max(outcomes[world]["stale-synchronous"].values[0]["staleness"]) <= 1
+    assert set(outcomes["one"]["stale-synchronous"].values[0]["staleness"]) == {0}
 
 
 def test_the_program_is_started_once_for_each_rank(tmp_path: Path, data: dict[str, str]) -> None:

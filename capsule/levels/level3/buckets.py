@@ -1,0 +1,58 @@
+"""All-reduce of gradients in buckets, which goes on while `backward` does.
+
+Parameters are taken in the reverse of their order, about as `backward` comes to them, and their
+gradients one after the other. A bucket is so many bytes of that, wherever parameters begin and end;
+the last one is smaller. It is sent as soon as it is full and those before it are sent, so that all
+ranks send in one order.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..catalog.schemes import count_in_bucket
+from ..communicators import UnderWay
+from .exchanges import Exchange, Member, fill, flatten
+
+
+class Bucketed(Exchange):
+    """`bucketed`."""
+
+    def __init__(self, member: Member) -> None:
+        """Have each parameter tell when its gradient is there; see `Exchange`."""
+        super().__init__(member)
+        self._leaves = list(member.leaves.values())[::-1]
+        self._flat = torch.zeros_like(flatten(self._leaves))
+        self._size = count_in_bucket(member.numbers["bucket_bytes"], self._flat.element_size())
+        self._buckets = self._flat.split(self._size)
+        self._under_way: list[UnderWay] = []
+        self._lacking = self._count()
+        first = 0
+        for leaf in self._leaves:
+            leaf.register_post_accumulate_grad_hook(partial(self._take, first))
+            first += leaf.numel()
+
+    def before_step(self) -> None:
+        """Wait for all buckets, and make ready for the next step."""
+        self.communicator.finish(self._under_way)
+        fill([leaf.grad for leaf in self._leaves], self._flat)
+        self._under_way, self._lacking = [], self._count()
+
+    def _count(self) -> list[int]:
+        """Elements that each bucket waits for: those of each micro-batch."""
+        return [one.numel() * self.member.parts for one in self._buckets]
+
+    def _take(self, first: int, leaf: Any) -> None:
+        """Put a gradient into its buckets, and send those that are full."""
+        end = first + leaf.numel()
+        self._flat[first:end] = leaf.grad.reshape(-1) * self.member.weight
+        for number in range(first // self._size, -(-end // self._size)):
+            begin = number * self._size
+            inside = min(end, begin + self._size) - max(first, begin)
+            self._lacking[number] -= inside
+        while len(self._under_way) < len(self._buckets) and not self._lacking[len(self._under_way)]:
+            bucket = self._buckets[len(self._under_way)]
+            self._under_way.append(self.communicator.begin_all_reduce(bucket))

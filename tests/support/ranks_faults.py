@@ -1,0 +1,199 @@
+"""Faults of ranks that train together, and what notices each; run, prints docs/ranks-faults.md."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from capsule.levels.catalog import schemes
+from capsule.levels.data import generators, samplers
+from capsule.levels.networks import build
+from tests.support import ranks
+from tests.support.ranks import Outcome, Scenario, trial
+from tests.support.ranks_plants import SLOW
+from tests.support.trainings import SMALL
+
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "glyphs": SMALL,
+    "universe": {"samples": 12, "test_samples": 5, "side": 8},
+}
+COSMOS: dict[str, Any] = {
+    "network": "cosmoflow",
+    "parameters": {"side": 8, "width": 2, "dropout": 50},
+    "datasets": ["universe"],
+    "batch": 6,
+    "optimizer": {"name": "adam", "lr": 0.001},
+}
+ALLREDUCE = {"name": "allreduce"}
+SERVER = {"name": "parameter-server"}
+ASYNCHRONOUS = {"name": "asynchronous-parameter-server"}
+STALE = {"name": "stale-synchronous", "staleness": 1}
+MODELS = {"name": "model-averaging"}
+LOCAL = {"name": "local-sgd", "period": 3}
+NEIGHBOURS = {"name": "neighbour-averaging"}
+BUCKETED = {"name": "bucketed", "bucket_bytes": 4000}
+LARGEST = {"name": "top-k", "density": 0.02}
+QUANTIZED = {"name": "quantized"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: a key of `ranks_plants.PLANTS`, and where it shows."""
+
+    name: str
+    scheme: Mapping[str, Any]
+    ranks: int = 2
+    recipe: Mapping[str, Any] | None = None
+    is_of_deep500: bool = False
+
+    @property
+    def scenario(self) -> Scenario:
+        """Of one epoch."""
+        entry = trial(self.scheme, epochs=1, **(self.recipe or {}))
+        folder = f"{self.name}-{self.scheme['name']}".replace(" ", "-")
+        return Scenario(folder, self.ranks, (entry,), self.name)
+
+
+FAULTS = (
+    Fault("rank 0's gradient dropped", ALLREDUCE),
+    Fault("rank 0's gradient dropped", SERVER, is_of_deep500=True),
+    Fault("sum instead of mean", ALLREDUCE),
+    Fault("division by one rank more", ALLREDUCE),
+    Fault("ranks count alike, whatever their samples", ALLREDUCE, 4),
+    Fault("averaging left out", ALLREDUCE),
+    Fault("one rank's gradient taken twice", SERVER),
+    Fault("one rank's gradient applied twice", ASYNCHRONOUS),
+    Fault("parameters handed out from before the step", ASYNCHRONOUS),
+    Fault("staleness beyond its bound", STALE),
+    Fault("neighbours average gradients, not parameters", NEIGHBOURS, 4, is_of_deep500=True),
+    Fault("two neighbours divide by three", NEIGHBOURS, is_of_deep500=True),
+    Fault("a wrong neighbour", NEIGHBOURS, 4),
+    Fault("parameters averaged a step late", LOCAL),
+    Fault("momentum forgotten with each averaging", MODELS),
+    Fault("buckets sent before the last micro-batch", BUCKETED, 2, {"batch": 24, "accumulate": 3}),
+    Fault("last number of each bucket not sent", BUCKETED),
+    Fault("error feedback left out", LARGEST),
+    Fault("error feedback left out", QUANTIZED),
+    Fault("largest chosen with their sign", LARGEST),
+    Fault("numbers of others scaled by one's own scale", QUANTIZED),
+    Fault("one rank's optimizer state stale", ALLREDUCE),
+    Fault("other initial parameters on each rank", ALLREDUCE),
+    Fault("a shard read twice", ALLREDUCE),
+    Fault("rest of an uneven batch dropped", ALLREDUCE, 4),
+    Fault("equal noise on every rank", ALLREDUCE, 2, COSMOS),
+    Fault("bytes counted one way", ALLREDUCE),
+    Fault("a two-way exchange counted once", NEIGHBOURS, 4),
+    Fault("bytes of the whole node counted by each rank", ALLREDUCE, is_of_deep500=True),
+    Fault("one slow rank", ALLREDUCE),
+)
+
+
+def write(folder: Path) -> dict[str, str]:
+    """The data of all trainings, in folders of their own; where each lies, by its name."""
+    places = {}
+    for name, sizes in SIZES.items():
+        (folder / name).mkdir()
+        generators.write(generators.generate(name, sizes), folder / name)
+        places[name] = str(folder / name)
+    return places
+
+
+def count_parameters(entry: Mapping[str, Any]) -> int:
+    """Trained numbers of a trial's network."""
+    graph = build(entry["network"], {**entry["parameters"], "batch": 1})
+    return sum(int(numpy.prod(graph.parameters[name].shape)) for name in graph.trainable)
+
+
+def find_order(entry: Mapping[str, Any]) -> int:
+    """The fingerprint of all samples in the order that a trial has to take them in."""
+    fingerprint, batch = samplers.Fingerprint(), entry["recipe"]["batch"]
+    count = SIZES[entry["datasets"][0]]["samples"]
+    for epoch in range(entry["recipe"]["epochs"]):
+        order = samplers.shuffle(count, 17, epoch)
+        fingerprint.add("order", order[: count // batch * batch])
+    return fingerprint.value()
+
+
+def notice(scenario: Scenario, outcome: Outcome) -> list[str]:
+    """The metrics by which a training shows that it is wrong, as a reader sees it."""
+    (entry,) = (one for one in scenario.trials if one["id"] == outcome.trial)
+    if {one["outcome"] for one in outcome.ends} != {"completed"}:
+        return ["failed"]
+    return list(_notice(entry, scenario, outcome))
+
+
+def _notice(entry: Mapping[str, Any], scenario: Scenario, outcome: Outcome) -> Iterator[str]:
+    first, scheme = outcome.values[0], dict(entry["recipe"]["scheme"])
+    if not first["reference_error_ratio"][0] <= 1:
+        yield "reference_error_ratio"
+    if max(first.get("rank_difference", (0,))) > 0:
+        yield "rank_difference"
+    if max(first.get("staleness", (0,))) > scheme.get("staleness", numpy.inf):
+        yield "staleness"
+    if first["order_fingerprint"] != (find_order(entry),):
+        yield "order_fingerprint"
+    name, elements = scheme.pop("name"), count_parameters(entry)
+    item = int(entry["dtype"][-2:]) // 8
+    for place, metric in enumerate(schemes.TRAFFIC):
+        due = [
+            tuple(
+                schemes.traffic(name, scheme, rank, scenario.ranks, elements, item, step)[place]
+                for step in range(1, len(values[metric]) + 1)
+            )
+            for rank, values in enumerate(outcome.values)
+        ]
+        if due != [values[metric] for values in outcome.values]:
+            yield metric
+    if scenario.fault == "one slow rank" and set(first["straggler"]) == {SLOW}:
+        yield "straggler"
+
+
+_HEAD = """# Faults of ranks that train together
+
+Each is planted in the program, whose ranks then train a small network on one machine. Checks are
+named by the metric that a claim is made on, or that a reader holds to its definition: the first
+steps beside those of one process (`reference_error_ratio`), parameters that are the same on all
+ranks (`rank_difference`), the order of all samples, which follows from the seed, bytes and
+messages, which follow from the scheme, and how far a rank was ahead. A slow rank breaks no claim;
+`straggler` names it. Of Deep500 are those that its own schemes have.
+
+`python -m tests.support.ranks_faults > docs/ranks-faults.md` plants them all and writes this.
+
+| fault | scheme | ranks | of Deep500 | noticed by |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def tabulate(outcomes: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
+    """A row of the page for each fault, of what was run of their scenarios."""
+    for fault in FAULTS:
+        (outcome,) = outcomes[fault.scenario.name].values()
+        noticed = ", ".join(f"`{name}`" for name in notice(fault.scenario, outcome)) or "nothing"
+        theirs = "yes" if fault.is_of_deep500 else ""
+        yield f"| {fault.name} | {fault.scheme['name']} | {fault.ranks} | {theirs} | {noticed} |"
+
+
+def write_page(rows: Sequence[str]) -> str:
+    """The whole page of its rows."""
+    return _HEAD + "".join(f"{row}\n" for row in rows)
+
+
+def run(folder: Path) -> dict[str, dict[str, Outcome]]:
+    """All of them, in a folder."""
+    scenarios = [fault.scenario for fault in FAULTS]
+    (folder / "data").mkdir()
+    return ranks.run(folder, write(folder / "data"), scenarios)
+
+
+def main() -> None:
+    """Plant each, and print what noticed it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = list(tabulate(run(Path(scratch))))
+    print(write_page(rows), end="")
+
+
+if __name__ == "__main__":
+    main()
