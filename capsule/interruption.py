@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capsule import archive, inventory, notes, quick
+from capsule import archive, notes, quick
 from capsule import earlier as earlier_runs
 from capsule import manifest as manifests
 from capsule import plan as planning
@@ -14,9 +14,9 @@ from capsule import record as records
 from capsule.earlier import Earlier
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.execute import payload
+from capsule.execute.placement import this_node
 from capsule.execute.workspace import Workspace, read_file
 from capsule.extension import Extended
-from capsule.jsons import JsonObject
 from capsule.options import Limits
 from capsule.origin import Extension, Verification, changes, original_id
 from capsule.plan import Plan
@@ -190,12 +190,6 @@ def add_begun_controls(cut_off: CutOff) -> Plan:
         f"{subject}/{seed}" for subject, _, seed in names if subject in fresh and seed.isdecimal()
     ]
     return planning.add_controls(cut_off.plan, controls)
-
-
-def this_node(workspace: Workspace) -> JsonObject:
-    """The inventory of this node, as the run's folder keeps those of its nodes."""
-    header = workspace.header
-    return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
 
 
 def _other_run(folder: Path, verifies: str | None) -> UsageError:

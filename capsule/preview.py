@@ -248,12 +248,13 @@ def _resolve(
 ) -> Resolved:
     """What a run would use, as far as it is known before anything is fetched."""
     manifest, resources = request.manifest, request.manifest.resources
+    launcher = launch.choose(resources, sites.load())
     shown = Prepared(handle="", python=_python(runtime))
     return Resolved(
         runtime=runtime,
         image=None,
         override=None,
-        prepared=launch.share_network(shown, runtime, resources),
+        prepared=launch.share_network(shown, runtime, resources, launcher),
         datasets=(),
         data={one.name: one.path or Path("...") for one in data},
         inputs=carried,
@@ -261,8 +262,8 @@ def _resolve(
         sources=(),
         levels=payload.OWN_LEVELS,
         threads=resolving.threads(manifest),
-        devices=gpus.by_rank(resources.gpus_per_rank, resources.ranks),
-        launcher=launch.choose(resources),
+        devices=gpus.by_rank(resources),
+        launcher=launcher,
         notes=(),
     )
 

@@ -72,7 +72,7 @@ class Attempt:
         resumed_after: Epochs of a training that an earlier attempt trained, whose checkpoint this
             one went on from; None of one that began anew.
         ranks: Processes that were started for it together, the world size.
-        nodes: Indexes into the record's nodes: all that its ranks ran on, in order.
+        nodes: Indexes into the record's nodes: all that its ranks ran on, in the ranks' order.
         evidence: Files of it that the capsule keeps.
     """
 

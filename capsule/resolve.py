@@ -178,6 +178,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         DamagedError: An image, a dataset or an input is not what its digest or name promises.
     """
     manifest, site = request.manifest, sites.load()
+    launcher = launch.choose(manifest.resources, site)
     choice = choice or choose(request, watch)
     runtime, image = choice.runtime, choice.image
     carried = _inputs(request)
@@ -185,7 +186,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
     embedded = _embed(request, records, data, watch)
-    prepared = _prepare(choice, request, site, watch)
+    prepared = _prepare(choice, request, site, launcher, watch)
     if image is not None and prepared.tree is not None:
         image = replace(image, tree_digest=prepared.tree)
     override = _override(request, image)
@@ -201,8 +202,8 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         sources=carried.sources,
         levels=request.levels,
         threads=threads(manifest),
-        devices=gpus.by_rank(manifest.resources.gpus_per_rank, manifest.resources.ranks),
-        launcher=launch.choose(manifest.resources),
+        devices=gpus.by_rank(manifest.resources),
+        launcher=launcher,
         notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
 
@@ -305,7 +306,9 @@ def _embed(
     return Embedded(datasets=records, files=files)
 
 
-def _prepare(choice: Choice, request: Request, site: Site, watch: Watch) -> Prepared:
+def _prepare(
+    choice: Choice, request: Request, site: Site, launcher: Launcher, watch: Watch
+) -> Prepared:
     runtime, image, resources = choice.runtime, choice.image, request.manifest.resources
     shown = binds.find(site) if runtime.contained else ()
     count = resources.gpus_per_rank * resources.ranks_per_node
@@ -317,8 +320,9 @@ def _prepare(choice: Choice, request: Request, site: Site, watch: Watch) -> Prep
         watch.image_hashing(prepared.hashing_seconds)
     if count:
         runtime.check_gpus(count, prepared, image)
+    prepared = launch.share_network(prepared, runtime, resources, launcher)
     if runtime.contained:
-        return binds.show(launch.share_network(prepared, runtime, resources), shown)
+        return binds.show(prepared, shown)
     return programs.choose(prepared, request.manifest, site)
 
 

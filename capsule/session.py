@@ -15,7 +15,7 @@ from capsule import earlier as earlier_runs
 from capsule import plan as planning
 from capsule import record as records
 from capsule.earlier import Earlier
-from capsule.execute import audit, gather, loop, payload
+from capsule.execute import audit, gather, loop, payload, placement
 from capsule.execute.header import Header
 from capsule.execute.workload import Setting, environment
 from capsule.execute.workspace import Workspace
@@ -25,7 +25,6 @@ from capsule.interruption import (
     add_begun_controls,
     require_same_binds,
     require_same_programs,
-    this_node,
 )
 from capsule.manifest import Command, commands, looks
 from capsule.options import Limits
@@ -176,7 +175,7 @@ def lay_out(
     """
     with Workspace.create(folder, _header(plan, setup, resolved, terms)) as workspace:
         payload.fill(workspace, plan.manifest, resolved.copies, resolved.levels, setup.datasets)
-        _add_node(workspace)
+        placement.place(workspace, resolved.launcher, plan.manifest.resources.ranks)
         if earlier is not None:
             earlier_runs.keep(earlier, workspace.earlier)
     if place is not None:
@@ -369,7 +368,7 @@ def _session(
         determinism=plan.manifest.determinism,
         image=setup.image,
         label=workspace.label,
-        nodes=(_add_node(workspace),) * len(resolved.devices),
+        nodes=placement.place(workspace, resolved.launcher, len(resolved.devices)),
         deadline=time.monotonic() + limit if limit else None,
     )
     return Session(
@@ -381,11 +380,6 @@ def _session(
         gatherer=gather.Gatherer(workspace),
         room=archive.Projection(plan),
     )
-
-
-def _add_node(workspace: Workspace) -> int:
-    """Keep the inventory of this node, unless it worked here before; returns its index."""
-    return workspace.add_node(this_node(workspace))
 
 
 def _count_fresh(plan: Plan) -> int:

@@ -49,6 +49,7 @@ class Site:
     Attributes:
         file: The user's own file, which need not exist.
         runtime: What to start images with, None to choose.
+        launcher: What starts the ranks of a process start, None to choose.
         python: What runs our own program where nothing is contained: a path, or a name that is
             looked for in the caller's PATH; None for the interpreter that capsule runs under.
         cache: Folder for what can be made again, None for the user's usual one.
@@ -61,6 +62,7 @@ class Site:
 
     file: Path
     runtime: str | None = None
+    launcher: str | None = None
     python: str | None = None
     cache: Path | None = None
     data: Mapping[str, Path] = field(default_factory=dict)
@@ -114,6 +116,7 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
     site = Site(
         file=own,
         runtime=settings.get("runtime"),
+        launcher=settings.get("launcher"),
         python=settings.get("python"),
         cache=Path(settings["cache"]) if "cache" in settings else None,
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
@@ -178,6 +181,7 @@ def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Set
     cache = cache_folder(site, environ=environ)
     return [
         Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
+        Setting(name="launcher", value=site.launcher or "auto", source=source("launcher")),
         Setting(
             name="python",
             value=python or "the interpreter that capsule runs under",
@@ -206,6 +210,7 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
     settings: JsonObject = {
         "$schema": (Path(schema.__file__).parent / "site-1.schema.json").as_uri(),
         "runtime": runtime,
+        "launcher": None,
         "python": None,
         "cache": str(cache) if cache else None,
         "data": {},

@@ -144,7 +144,7 @@ def compare(
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
     met = pair_rounds(side, there, here) if side else pair_up(original.claims, there, here)
-    pairs = tuple(altered.mark(skipped.mark(met, original, rerun), rerun))
+    pairs = tuple(altered.mark(skipped.mark(met, original, rerun), original, rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)

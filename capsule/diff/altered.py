@@ -13,22 +13,22 @@ from capsule.record import Record
 if TYPE_CHECKING:
     from capsule.diff import Pair
 
-_RANKS = frozenset({"/resources/nodes", "/resources/ranks_per_node"})
 _ALONE = ("threshold", "bound")
 """Types of claims that hold the re-execution's own runs against a number, whatever was set."""
 
 
-def mark(pairs: Iterable[Pair], rerun: Record) -> Iterator[Pair]:
+def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pair]:
     """The same pairs, but where what they compare was made under other values.
 
     Resources, and the workers of a training, change what is measured of a machine, and no quality.
-    Another number of ranks changes what each of them exchanges too, and the last bits of all sums.
+    Another number of ranks changes what each of them exchanges too, and the last bits of all sums;
+    where they are is no matter to either.
     The rest of a recipe may change all: what is compared with the original's runs is no evidence
     then.
     """
     changed = rerun.manifest.changed
     resources = mutable.of_resources(changed)
-    has_other_ranks = not _RANKS.isdisjoint(resources)
+    has_other_ranks = original.manifest.resources.ranks != rerun.manifest.resources.ranks
     recipes = {
         benchmark.id: mutable.of_benchmark(changed, index)
         for index, benchmark in enumerate(rerun.manifest.benchmarks)

@@ -10,7 +10,6 @@ from capsule.execute import reports, results, seeding, texts
 from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
-    RENDEZVOUS,
     Setting,
     data_mounts,
     data_variables,
@@ -24,6 +23,7 @@ from capsule.execute.workload import (
 )
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import JsonObject
+from capsule.launch.base import RENDEZVOUS
 from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial

@@ -147,7 +147,7 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
         signal=fate.ended.signal if fate.ended else None,
         started=context.started,
         ranks=context.ranks,
-        nodes=tuple(sorted(set(context.nodes))),
+        nodes=tuple(dict.fromkeys(context.nodes)),
         seconds=fate.seconds,
         setup_seconds=end.setup_seconds,
         resumed_after=fate.resumed_after,

@@ -12,7 +12,7 @@ from capsule.errors import CannotRunError
 from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
-from capsule.launch.base import Launcher
+from capsule.launch.base import RENDEZVOUS, Launcher
 from capsule.levels.catalog import determinism
 from capsule.manifest.commands import data_variable
 from capsule.manifest.model import Scalar
@@ -21,8 +21,6 @@ from capsule.plan import Group
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
 INPUTS = "/capsule/inputs"
-RENDEZVOUS = "CAPSULE_RENDEZVOUS"
-"""Variable that says where the ranks of a start meet, as torch's `init_method` reads it."""
 _RENDEZVOUS = "rendezvous"
 _UNBUFFERED = "PYTHONUNBUFFERED"
 # from here on gloo connects ranks as they need it: all to all takes minutes, and nodes run out of

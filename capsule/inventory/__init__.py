@@ -17,28 +17,31 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from capsule.inventory.compare import differences
+from capsule.inventory.compare import differences, outliers
 from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
 from capsule.inventory.words import at, busy, describe, entries_at
 from capsule.jsons import Json
 
-__all__ = ["at", "busy", "describe", "differences", "entries_at", "node"]
+__all__ = ["at", "busy", "describe", "differences", "entries_at", "node", "outliers"]
 
 _HASH_DIGITS = 16
 
 
-def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict[str, Json]:
+def node(
+    root: Path = Path("/"), *, salt: str, keep_hosts: bool = False, scheduled_as: str | None = None
+) -> dict[str, Json]:
     """Describe one node; the fields of each section are documented with its reader.
 
     `class` holds `machine`, `cpu`, `memory`, `network`, `gpus`; `state` holds `machine`, `cpu`,
     `memory`, `system`, `limits`, `network`, `gpu_driver`, `gpus`, `momentary`; `identity` holds
     `machine`, `network`, `gpus`. Without a GPU `class.gpus` is
-    null, and the other lists of GPUs are left out.
+    null, and the other lists of GPUs are left out. What a scheduler calls it is its identity, too.
 
     Args:
         root: `/`, or a folder with another machine's `proc`, `sys` and `etc`.
         salt: Goes into every identity hash. Whoever knows it can test guesses of a host's name.
         keep_hosts: Keep identity values as they are.
+        scheduled_as: What a scheduler calls this node, None where none does.
 
     Returns:
         {"identity", "class", "state", "missing"} of dicts, lists, strings, numbers, booleans, None.
@@ -73,6 +76,8 @@ def node(root: Path = Path("/"), *, salt: str, keep_hosts: bool = False) -> dict
         }
         for section in ("identity", "class", "state")
     )
+    if scheduled_as is not None:
+        identity["scheduler"] = {"node": scheduled_as}
     if not keep_hosts:
         identity = {part: _hash(value, salt) for part, value in identity.items()}
     return {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from capsule import schema
 from capsule.jsons import Json
@@ -33,6 +35,25 @@ def differences(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[Difference
         for section in ("class", "state")
         for difference in _compare(_lasting(a, section), _lasting(b, section), f"/{section}")
     ]
+
+
+def outliers(nodes: Sequence[Mapping[str, Json]]) -> list[tuple[int, list[Difference]]]:
+    """The nodes that are not as most of them are, which ran together.
+
+    Args:
+        nodes: As `capsule.inventory.node` returns them.
+
+    Returns:
+        (place among the nodes, its differences: JSON pointer, value of most, its own value).
+
+    >>> small, large = ({"class": {"cpu": {"cores": cores}}} for cores in (8, 64))
+    >>> outliers([large, small, large])
+    [(1, [('/class/cpu/cores', 64, 8)])]
+    """
+    kinds = [json.dumps([_lasting(node, "class"), _lasting(node, "state")]) for node in nodes]
+    usual = nodes[kinds.index(Counter(kinds).most_common(1)[0][0])]
+    compared = ((place, differences(usual, node)) for place, node in enumerate(nodes))
+    return [(place, different) for place, different in compared if different]
 
 
 def _lasting(node: Mapping[str, Json], section: str) -> Json:

@@ -9,31 +9,53 @@ from capsule.launch.base import Launcher
 from capsule.launch.local import Local
 from capsule.manifest.model import Resources
 from capsule.runtimes.base import NETWORK, Prepared, Runtime
+from capsule.site import Site
 
+_NODES = "/resources/nodes"
 _SHARED = "its ranks share this machine's own, to reach each other"
 
 
-def choose(resources: Resources) -> Launcher:
+def choose(resources: Resources, site: Site) -> Launcher:
     """The launcher that starts the ranks of these resources here.
 
+    It is the site's; else `local` where all ranks run on this node, and `srun` where they are to
+    run on several and capsule runs inside a job of Slurm's.
+
     Raises:
-        CannotRunError: There is none.
+        CannotRunError: It cannot start them here, or there is none.
     """
-    if resources.nodes > 1:
-        raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and ranks are started on this one alone",
-            where="/resources/nodes",
-            advice="set nodes to 1, and ranks_per_node to how many ranks one node is to run",
-        )
-    return Local()
+    name = site.launcher or ("local" if resources.nodes == 1 else "srun")
+    where = site.where("/launcher") if site.launcher else _NODES
+    if name == "local":
+        if resources.nodes > 1:
+            raise CannotRunError(
+                f"{resources.nodes} nodes are asked for, and the launcher local starts ranks on"
+                " this one alone",
+                where=where,
+                advice='"srun" starts them on all nodes of a job of Slurm\'s',
+            )
+        return Local()
+    # what few runs need is imported for these alone
+    if name == "mpirun":
+        from capsule.launch import mpirun
+
+        mpirun.require_one_node(resources, where=where)
+        return mpirun.Mpirun()
+    from capsule.launch import srun
+
+    srun.require_allocation(resources, where=where)
+    return srun.Srun(resources)
 
 
-def share_network(prepared: Prepared, runtime: Runtime, resources: Resources) -> Prepared:
+def share_network(
+    prepared: Prepared, runtime: Runtime, resources: Resources, launcher: Launcher
+) -> Prepared:
     """An image as its containers are started: several ranks have to reach each other.
 
     Containers without a network each have a loopback interface of their own.
     """
+    observations = {**prepared.observations, **launcher.observations()}
     if resources.ranks == 1 or not runtime.contained:
-        return prepared
-    observations = {**prepared.observations, NETWORK: f"none: {_SHARED}"}
+        return replace(prepared, observations=observations)
+    observations[NETWORK] = f"none: {_SHARED}"
     return replace(prepared, observations=observations, open_network=_SHARED)

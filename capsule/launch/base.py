@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
+from capsule.jsons import JsonObject
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime
+
+RENDEZVOUS = "CAPSULE_RENDEZVOUS"
+"""Variable that says where the ranks of a start meet, as torch's `init_method` reads it.
+
+Ranks of one node meet in a file of a folder that they share. For those of several nodes a launcher
+puts the address of a free port of rank 0's node in its place: they need TCP among each other in any
+case, while a file would need locks that hold between nodes, which not every file system has.
+"""
 
 
 class Launched(Protocol):
@@ -29,7 +39,27 @@ class Launcher(Protocol):
 
     name: str
 
+    def observations(self) -> Mapping[str, str]:
+        """What a record says of it; nothing of one that is part of capsule."""
+
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
     ) -> Launched:
         """Start one process for each invocation, by rank, and return at once."""
+
+
+@runtime_checkable
+class Surveys(Protocol):
+    """A launcher that starts ranks on other nodes than this one."""
+
+    def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
+        """The inventory of the node of each rank, by rank.
+
+        Args:
+            salt: Goes into every identity.
+            keep_hosts: Keep names of hosts and serial numbers as they are.
+            folder: Where all nodes see a new folder that is made for it.
+
+        Raises:
+            CannotRunError: Ranks cannot be started, or not on as many nodes as are asked for.
+        """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from capsule.runtimes.base import Ended, Invocation, Prepared, Running, Runtime
@@ -17,6 +17,10 @@ class Local:
     """Starts one process or container for each rank, with nothing between it and the engine."""
 
     name = "local"
+
+    def observations(self) -> Mapping[str, str]:
+        """Nothing stands between the ranks and the engine."""
+        return {}
 
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]

@@ -24,8 +24,8 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
         CannotRunError: The engine cannot be used here, or under `auto` none can; says why.
     """
     if name == "auto":
-        return _first() if needs_image else _make("host")
-    runtime = _make(name)
+        return _first() if needs_image else make("host")
+    runtime = make(name)
     availability = runtime.available()
     if not availability.usable:
         raise CannotRunError(
@@ -37,29 +37,20 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
 
 def available_all() -> dict[str, Availability]:
     """Every engine, and whether it can be used here."""
-    return {name: _make(name).available() for name in NAMES}
+    return {name: make(name).available() for name in NAMES}
 
 
 def engines() -> list[Runtime]:
     """Every engine that starts images, whether it is usable here or not."""
-    return [_make(name) for name in _ENGINES]
+    return [make(name) for name in _ENGINES]
 
 
-def _first() -> Runtime:
-    reasons = []
-    for name in _ENGINES:
-        runtime = _make(name)
-        availability = runtime.available()
-        if availability.usable:
-            return runtime
-        reasons.append(f"{name}: {availability.reason}")
-    raise CannotRunError(
-        f"no engine here can run the manifest's image ({'; '.join(reasons)})",
-        advice="install one, or measure this machine's own software with --runtime host",
-    )
+def make(name: str) -> Runtime:
+    """The engine of that name, whether it is usable here or not.
 
-
-def _make(name: str) -> Runtime:
+    Raises:
+        UsageError: No such engine.
+    """
     if name == "apptainer":
         from capsule.runtimes.apptainer import Apptainer
 
@@ -77,3 +68,17 @@ def _make(name: str) -> Runtime:
 
         return Host()
     raise UsageError(f"no such runtime: {name!r}", advice=f"one of auto, {', '.join(NAMES)}")
+
+
+def _first() -> Runtime:
+    reasons = []
+    for name in _ENGINES:
+        runtime = make(name)
+        availability = runtime.available()
+        if availability.usable:
+            return runtime
+        reasons.append(f"{name}: {availability.reason}")
+    raise CannotRunError(
+        f"no engine here can run the manifest's image ({'; '.join(reasons)})",
+        advice="install one, or measure this machine's own software with --runtime host",
+    )

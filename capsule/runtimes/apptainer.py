@@ -36,6 +36,9 @@ from capsule.runtimes.conversion import convert, find_fatal
 _PROGRAMS = ("apptainer", "singularity")
 # each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
 _FLAGS = ("--containall", "--cleanenv", "--no-eval", "--no-home")
+# --containall is --contain with namespaces for processes and shared memory besides, in which ranks
+# of MPI wait for each other forever
+_JOINED_FLAGS = ("--contain", *_FLAGS[1:])
 _ISOLATED = ("--net", "--network", "none")
 # Of a workload that is started by root the kernel asks no capability to write what user 0 owns: its
 # settings, and files of the host that the engine shows by itself. Neither --userns nor --no-privs
@@ -183,7 +186,7 @@ class Apptainer:
         home = invocation.environment.get("HOME", "/tmp")  # noqa: S108 - the container's own
         mounts = (*prepared.binds, *invocation.mounts)
         return [
-            *_FLAGS,
+            *(_JOINED_FLAGS if invocation.joins else _FLAGS),
             *_guards(isolated),
             *(_ISOLATED if isolated else ()),
             *self._gpu_flags(invocation.devices),

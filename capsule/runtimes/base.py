@@ -46,6 +46,9 @@ class Invocation:
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
+        joins: Whether MPI joins it with ranks on its node, which it then reaches by process id and
+            shared memory.
+        handles: File descriptors of this process that it inherits under their numbers.
     """
 
     command: tuple[str, ...]
@@ -59,6 +62,8 @@ class Invocation:
     stdin: Path | None = None
     stdout: Path
     stderr: Path
+    joins: bool = False
+    handles: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +252,7 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
         stdin=invocation.stdin,
         stdout=invocation.stdout,
         stderr=invocation.stderr,
+        kept=invocation.handles,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from capsule.errors import CannotRunError
 from capsule.image import Image
+from capsule.manifest.model import Resources
 from capsule.schema import parse
 
 # CUDA Toolkit release notes, table "minimum required driver version for CUDA minor version
@@ -105,23 +106,25 @@ def _statements(config: Mapping[str, Any]) -> list[str]:
 
 
 def by_rank(
-    count: int, ranks: int, environment: Mapping[str, str] | None = None
+    resources: Resources, environment: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """Names of the devices that each of a node's ranks gets, `count` each, none of them shared.
+    """Names of the devices that each rank gets, none of them shared; the same on every node.
 
     Args:
-        count: Devices of each rank.
-        ranks: On this node.
+        resources: How many ranks there are, and devices of each.
         environment: Where a scheduler says which devices it left visible; this process's own by
             default.
 
-    >>> by_rank(1, 2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
-    (('3',), ('5',))
-    >>> by_rank(0, 2, {})
+    >>> two = Resources(nodes=2, ranks_per_node=2, gpus_per_rank=1)
+    >>> by_rank(two, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
+    (('3',), ('5',), ('3',), ('5',))
+    >>> by_rank(Resources(nodes=2), {})
     ((), ())
     """
+    count, ranks = resources.gpus_per_rank, resources.ranks_per_node
     names = choose(count * ranks, environment)
-    return tuple(names[count * rank : count * (rank + 1)] for rank in range(ranks))
+    own = tuple(names[count * rank : count * (rank + 1)] for rank in range(ranks))
+    return own * resources.nodes
 
 
 def choose(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
 ) -> None:
     end = ProcessEnd(ended=ended, cut=None, seconds=2.0, words=("a", "b", "c"))
     (only,) = settle((TWO,), journal(UNDER_WAY), end, TWO_NODES)
-    assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (0, 1))
+    assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (1, 0))
     assert only.message.startswith(words)
 
 

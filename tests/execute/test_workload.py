@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from capsule import launch
@@ -10,6 +12,7 @@ from capsule.image import Image
 from capsule.manifest.model import Resources
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.docker import Docker
+from capsule.site import Site
 from tests.support.records import make_image
 
 
@@ -17,7 +20,7 @@ def variables(image: Image | None, ranks: int = 1) -> dict[str, str]:
     setting = Setting(
         runtime=Docker(),
         prepared=Prepared(handle=""),
-        launcher=launch.choose(Resources()),
+        launcher=launch.choose(Resources(), Site(file=Path())),
         data={},
         formats={},
         generators={},

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engines import as_user, engine_cache, push_tiny, small_image
+from tests.support.engines import as_user, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.runtimes import PREPARE
+from tests.support.runtimes import PREPARE, fill_user_cache
 
 pytestmark = pytest.mark.engines
 
@@ -20,12 +20,7 @@ pytestmark = pytest.mark.engines
 @pytest.fixture(scope="session")
 def user_cache() -> Path:
     """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
-    folder = engine_cache().with_name("user-cache")
-    folder.mkdir(exist_ok=True)
-    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    os.chown(folder, account.pw_uid, account.pw_gid)
-    as_user(PREPARE, small_image(), str(folder))
-    return folder
+    return fill_user_cache()
 
 
 ROOTLESS = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from capsule.image import Image, reference, registry
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
-from tests.support.engines import small_image
+from tests.support.engines import as_user, engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
 PREPARE = """
@@ -20,6 +22,17 @@ from capsule.runtimes.apptainer import Apptainer
 image = registry.resolve(reference.parse(sys.argv[1]))
 prepared = Apptainer().prepare(image, cache=Path(sys.argv[2]))
 """
+
+
+@cache
+def fill_user_cache() -> Path:
+    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
+    folder = engine_cache().with_name("user-cache")
+    folder.mkdir(exist_ok=True)
+    account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    as_user(PREPARE, small_image(), str(folder))
+    return folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,141 @@
+"""Ranks of this node that `mpirun` starts: MPICH's or Open MPI's, whichever is first on the PATH.
+
+On several nodes the scheduler's own launcher starts them: `mpirun` would have to ask it anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from capsule import process
+from capsule.errors import CannotRunError
+from capsule.launch import started
+from capsule.launch.folder import LaunchFolder
+from capsule.launch.rank import MPI
+from capsule.launch.started import StartedRanks
+from capsule.manifest.model import Resources
+from capsule.runtimes import programs
+from capsule.runtimes.base import Invocation, Prepared, Runtime
+
+PROGRAM = "mpirun"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of MPI libraries, whose ranks only its own launcher joins.
+
+    Attributes:
+        name: As people call it.
+        sign: What its `mpirun --version` says, and no other.
+        rank: Variable that tells a rank which it is.
+        size: Variable that tells it how many there are.
+        options: So that all ranks start, whatever the CPUs are, and that none is bound to one.
+    """
+
+    name: str
+    sign: str
+    rank: str
+    size: str
+    options: tuple[str, ...] = ()
+
+
+MPICH = Family(name="MPICH", sign="HYDRA", rank="PMI_RANK", size="PMI_SIZE")
+OPEN_MPI = Family(
+    name="Open MPI",
+    sign="Open MPI",
+    rank="OMPI_COMM_WORLD_RANK",
+    size="OMPI_COMM_WORLD_SIZE",
+    options=("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"),
+)
+
+
+class Mpirun:
+    """Starts all ranks on this node by one `mpirun`."""
+
+    name = PROGRAM
+
+    def observations(self) -> Mapping[str, str]:
+        """Whose it is, and its version."""
+        family, version = self._program
+        return {"launcher": f"mpirun of {family.name} {version}"}
+
+    def start(
+        self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
+    ) -> StartedRanks:
+        """Start them together, or none of them.
+
+        Raises:
+            CannotRunError: The engine cannot be handed on, or there is no `mpirun` any more.
+        """
+        family, _ = self._program
+        folder = started.lay_out(runtime, prepared, invocations, far=False, joins=True)
+        label = invocations[0].label
+        # Open MPI's refuses root, who has nobody else to be in a container or a test
+        as_root = ("--allow-run-as-root",) if family is OPEN_MPI and os.geteuid() == 0 else ()
+        running = process.start(
+            (
+                *(PROGRAM, "-n", str(len(invocations)), *as_root, *family.options),
+                *started.wrapper(folder, family.rank, family.size),
+            ),
+            env={**_variables(), process.RUN_MARK: label},
+            cwd=folder.path,
+            stdout=folder.stdout,
+            stderr=folder.stderr,
+        )
+        return StartedRanks(running, folder, len(invocations), label, _terminate)
+
+    @cached_property
+    def _program(self) -> tuple[Family, str]:
+        """Whose `mpirun` it is, and its version.
+
+        Raises:
+            CannotRunError: There is none, or one of another family.
+        """
+        advice = "load the module of MPICH or Open MPI, or take the launcher out of the site file"
+        try:
+            answer = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace")
+        except CannotRunError:
+            raise CannotRunError("there is no mpirun on the PATH", advice=advice) from None
+        for family in (MPICH, OPEN_MPI):
+            if family.sign in answer:
+                return family, _find_version(answer)
+        raise CannotRunError(
+            f"mpirun is of neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
+        )
+
+
+def require_one_node(resources: Resources, *, where: str) -> None:
+    """Stop where ranks are to run on several.
+
+    Raises:
+        CannotRunError: Says how.
+    """
+    if resources.nodes > 1:
+        raise CannotRunError(
+            f"{resources.nodes} nodes are asked for, and mpirun starts ranks on this one alone",
+            where=where,
+            advice='"srun" starts them on all nodes of a job of Slurm\'s',
+        )
+
+
+def _find_version(answer: str) -> str:
+    """The first word that begins with a digit."""
+    return next((word for word in answer.split() if word[0].isdigit()), "of unknown version")
+
+
+def _variables() -> dict[str, str]:
+    """The caller's, but for what would have it ask a scheduler, or look like a rank's own."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM", "PBS_", "LSB_", *MPI))
+    }
+    return {**kept, "PATH": programs.search_path()}
+
+
+def _terminate(_folder: LaunchFolder) -> bool:
+    """Nothing has to be asked on other machines: what runs here is found and ended."""
+    return False

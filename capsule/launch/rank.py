@@ -1,0 +1,167 @@
+"""What a launcher starts on the node of each rank: starts the rank as the local launcher would.
+
+    python -P -m capsule.launch.rank FOLDER RANK_VARIABLE SIZE_VARIABLE
+
+It finds which rank it is in what its launcher says, and how that is started in the launch folder.
+Of the launcher's variables exactly those by which ranks of MPI find each other, and Slurm's name of
+the node, are handed on into the rank's environment, which is clean otherwise. It exits with 0
+whatever becomes of the rank, and says so in the folder: launchers end the others each in a way of
+its own, and mostly at once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from capsule import runtimes
+from capsule.errors import CapsuleError
+from capsule.launch.base import RENDEZVOUS
+from capsule.launch.folder import Begin, Call, LaunchFolder
+from capsule.runtimes.base import Ended, Invocation, Running
+
+MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
+"""How variables begin by which ranks of MPI find each other."""
+_HANDLES = re.compile(r"PMI_FD|HYDI_CONTROL_FD")
+# by this alone a rank can tell that it is where it was to be
+_NODE = "SLURMD_NODENAME"
+_LOOK_SECONDS = 1.0
+_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST_PORT = 10_000
+_LOOPBACK = ("127.", "::1")
+_ANYWHERE = "198.51.100.1"  # RFC 5737: belongs to nobody
+
+
+class _Stopped(Exception):
+    """Somebody wants all ranks to end."""
+
+
+def main(folder: LaunchFolder, rank: int, size: int) -> None:
+    """Start one rank, and say how it ended."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        call = folder.read_call(rank)
+        folder.note_begin(rank, Begin(node=node_name(), step=_step()))
+        if size != call.ranks:
+            raise CapsuleError(f"{size} ranks were started, and {call.ranks} were asked for")
+        ended = _run(folder, rank, call)
+    except _Stopped:
+        ended = Ended(exit_code=None, signal=signal.SIGTERM)
+    except (CapsuleError, OSError) as error:
+        fault = f"rank {rank} on {node_name()}: {error}"
+        ended = Ended(exit_code=None, signal=None, engine_fault=fault)
+    folder.note_end(rank, ended)
+
+
+def node_name() -> str:
+    """What the scheduler calls this node, else what it calls itself."""
+    return os.environ.get(_NODE) or socket.gethostname()
+
+
+def mpi_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those by which ranks of MPI find each other.
+
+    >>> mpi_variables({"PMI_RANK": "1", "SLURM_PROCID": "1", "HOME": "/root"})
+    {'PMI_RANK': '1'}
+    """
+    return {name: value for name, value in environ.items() if name.startswith(MPI)}
+
+
+def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
+    invocation = _complete(folder, rank, call)
+    running = runtimes.make(call.runtime).start(call.prepared, invocation)
+    ended: Ended | None = None
+    try:
+        ended = _wait(running, invocation)
+    finally:
+        if ended is None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            running.stop()
+    return ended
+
+
+def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:
+    """The invocation with what only this node knows."""
+    variables = dict(call.invocation.environment)
+    handles: tuple[int, ...] = ()
+    if name := os.environ.get(_NODE):
+        variables[_NODE] = name
+    if call.invocation.joins:
+        own = mpi_variables(os.environ)
+        handles = tuple(int(own[name]) for name in own if _HANDLES.fullmatch(name))
+        variables |= own
+    if call.far and RENDEZVOUS in variables:
+        if rank == 0:
+            folder.publish_meeting(f"tcp://{_own_address()}:{_free_port()}")
+        variables[RENDEZVOUS] = folder.await_meeting()
+    return replace(call.invocation, environment=variables, handles=handles)
+
+
+def _wait(running: Running, invocation: Invocation) -> Ended:
+    while (ended := running.wait(_LOOK_SECONDS)) is None:
+        if invocation.pids is not None and running.tasks() > invocation.pids:
+            running.stop()
+            return Ended(exit_code=None, signal=signal.SIGKILL, out_of_tasks=True)
+    return ended
+
+
+def _own_address() -> str:
+    """By which the other nodes reach this one.
+
+    Its own on the way to where all was started; where that is itself and says no more than that,
+    its own on the way to anywhere.
+    """
+    places = (os.environ.get("SLURM_LAUNCH_NODE_IPADDR"), _ANYWHERE)
+    addresses = [_address_towards(place) for place in places if place]
+    address = next((one for one in addresses if one and not one.startswith(_LOOPBACK)), "127.0.0.1")
+    return f"[{address}]" if ":" in address else address
+
+
+def _address_towards(place: str) -> str | None:
+    """This node's own address on the way to another one, None where there is no way."""
+    family = socket.AF_INET6 if ":" in place else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            # nothing is sent
+            probe.connect((place, 9))
+            address: str = probe.getsockname()[0]
+    except OSError:
+        return None
+    return address
+
+
+def _free_port() -> int:
+    """One that nobody listens on, and that no outgoing connection is given until rank 0 does."""
+    highest = int(_PORTS.read_text().split()[0]) - 1
+    while True:
+        port = random.randint(_LOWEST_PORT, max(highest, _LOWEST_PORT))  # noqa: S311 - no secret
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+
+
+def _step() -> str:
+    job, step = (os.environ.get(f"SLURM_{name}", "") for name in ("JOB_ID", "STEP_ID"))
+    return f"{job}.{step}" if job and step else ""
+
+
+def _stop(_number: int, _frame: types.FrameType | None) -> None:
+    raise _Stopped
+
+
+if __name__ == "__main__":
+    main(
+        LaunchFolder(Path(sys.argv[1])),
+        *(int(os.environ[variable]) for variable in sys.argv[2:4]),
+    )

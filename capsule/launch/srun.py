@@ -1,0 +1,156 @@
+"""Ranks on the nodes of a Slurm allocation: one step of it starts all of them.
+
+Which MPI: ranks that meet by torch's rendezvous need none of Slurm (`--mpi=none`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from capsule import process
+from capsule.errors import CannotRunError, CapsuleError
+from capsule.jsons import JsonObject
+from capsule.launch import started, survey
+from capsule.launch.folder import LaunchFolder
+from capsule.launch.rank import MPI
+from capsule.launch.started import StartedRanks
+from capsule.manifest.model import Resources
+from capsule.runtimes import programs
+from capsule.runtimes.base import Invocation, Prepared, Runtime
+
+PROGRAM = "srun"
+# which allocation it is; all else of Slurm's would change what a step is given
+_KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_JWT")
+_RANK, _SIZE = "SLURM_PROCID", "SLURM_NTASKS"
+# a step that gets no CPUs waits for them without a word
+_PATIENCE_SECONDS = 60
+
+
+class Srun:
+    """Starts all ranks as one step of the allocation that capsule runs in.
+
+    Ranks follow each other node by node, as many on each as the manifest says.
+
+    Args:
+        resources: What each start needs.
+    """
+
+    name = "srun"
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._inventories: tuple[JsonObject, ...] = ()
+
+    def observations(self) -> Mapping[str, str]:
+        """Which Slurm it is, and what of MPI it sets up."""
+        version = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace").strip()
+        return {"launcher": f"srun of {version}, --mpi=none"}
+
+    def start(
+        self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
+    ) -> StartedRanks:
+        """Start them as one step, or none of them.
+
+        Raises:
+            CannotRunError: The engine cannot be handed on, or there is no `srun` any more.
+        """
+        far = self._resources.nodes > 1
+        folder = started.lay_out(runtime, prepared, invocations, far=far, joins=False)
+        label = invocations[0].label
+        running = process.start(
+            (*self._step(), *started.wrapper(folder, _RANK, _SIZE)),
+            env={**_variables(), process.RUN_MARK: label},
+            cwd=folder.path,
+            stdout=folder.stdout,
+            stderr=folder.stderr,
+        )
+        return StartedRanks(running, folder, len(invocations), label, _terminate)
+
+    def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
+        """The inventory of the node of each rank: taken once, by one rank of each node.
+
+        Raises:
+            CannotRunError: The step cannot be started, or its nodes are not those asked for.
+        """
+        if not self._inventories:
+            survey.ask(folder, salt=salt, keep_hosts=keep_hosts)
+            answer = process.run(
+                (*self._step(), *survey.program(folder, _RANK)),
+                env=_variables(),
+                cwd=folder,
+                timeout_seconds=survey.PATIENCE_SECONDS,
+            )
+            words = answer.stderr.decode(errors="replace")
+            self._inventories = survey.read(folder, self._resources, words)
+        return self._inventories
+
+    def _step(self) -> tuple[str, ...]:
+        """The beginning of a command that starts it once for each rank."""
+        resources = self._resources
+        cpus = resources.cpus_per_rank
+        return (
+            PROGRAM,
+            f"--nodes={resources.nodes}",
+            f"--ntasks={resources.ranks}",
+            f"--ntasks-per-node={resources.ranks_per_node}",
+            "--distribution=block",
+            *((f"--cpus-per-task={cpus}",) if cpus else ()),
+            "--mpi=none",
+            "--overlap",
+            f"--immediate={_PATIENCE_SECONDS}",
+            "--input=none",
+            "--kill-on-bad-exit=0",
+            "--wait=0",
+            "--quiet",
+        )
+
+
+def require_allocation(resources: Resources, *, where: str) -> None:
+    """Stop outside of an allocation, or in one that is too small.
+
+    Raises:
+        CannotRunError: Says how to get one.
+    """
+    if not os.environ.get("SLURM_JOB_ID"):
+        raise CannotRunError(
+            f"{resources.nodes} nodes are asked for, and this is not inside a job of Slurm's"
+            if resources.nodes > 1
+            else "srun is to start the ranks, and this is not inside a job of Slurm's",
+            where=where,
+            advice="send one with `capsule submit`, or get one first:"
+            f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
+            f" --ntasks-per-node={resources.ranks_per_node}; or set nodes to 1, and ranks_per_node"
+            " to how many ranks one node is to run",
+        )
+    count = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", ""))
+    if count.isdigit() and int(count) < resources.nodes:
+        raise CannotRunError(
+            f"{resources.nodes} nodes are asked for, and this job has {count}",
+            where=where,
+            advice=f"get a larger one: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
+        )
+
+
+def _variables() -> dict[str, str]:
+    """The caller's, but for what would make the step another one, or look like MPI's own."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or not name.startswith(("SLURM", "SBATCH_", "SALLOC_", *MPI))
+    }
+    # the step begins in another folder
+    return {**kept, "PATH": programs.search_path()}
+
+
+def _terminate(folder: LaunchFolder) -> bool:
+    """Ask the ranks of a step to end, each of which ends what it started.
+
+    One that is not there yet cannot be asked: its step ends with srun, at once.
+    """
+    steps = {begun.step for begun in folder.begins().values()}
+    try:
+        return any(process.run(("scancel", "--signal=TERM", one)).exit_code == 0 for one in steps)
+    except CapsuleError:
+        return False

@@ -1,0 +1,159 @@
+"""Ranks that one program starts on their nodes, each by `capsule.launch.rank`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from capsule import process
+from capsule.errors import CannotRunError
+from capsule.launch.folder import Call, LaunchFolder, is_failure
+from capsule.process import Process
+from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, Wraps, tail_since
+
+_LOOK_SECONDS = 0.02
+_STOP_SECONDS = 20.0
+_TAIL_LETTERS = 600
+_ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
+
+
+def lay_out(
+    runtime: Runtime,
+    prepared: Prepared,
+    invocations: Sequence[Invocation],
+    *,
+    far: bool,
+    joins: bool,
+) -> LaunchFolder:
+    """Write how each rank is started, beside the logs of the first one.
+
+    Args:
+        runtime: The engine.
+        prepared: The image.
+        invocations: By rank.
+        far: Whether they are on several nodes.
+        joins: Whether MPI joins them.
+
+    Raises:
+        CannotRunError: The engine starts containers by a service of one machine.
+    """
+    if not isinstance(runtime, Wraps):
+        raise CannotRunError(
+            f"{runtime.name} starts containers by a service of each machine, which no launcher"
+            " can hand its ranks on to",
+            advice="--runtime apptainer; or one node, and no launcher in the site file",
+        )
+    folder = LaunchFolder.create(invocations[0].stdout.with_name("launch"))
+    for rank, invocation in enumerate(invocations):
+        call = Call(
+            runtime=runtime.name,
+            ranks=len(invocations),
+            prepared=prepared,
+            invocation=replace(invocation, joins=joins),
+            far=far,
+        )
+        folder.write_call(rank, call)
+    return folder
+
+
+def wrapper(folder: LaunchFolder, rank: str, size: str) -> tuple[str, ...]:
+    """The command that the launcher starts once for each rank.
+
+    Args:
+        folder: Where each finds how it is started.
+        rank: Name of the variable in which the launcher tells each which it is.
+        size: Name of the one in which it tells how many there are.
+    """
+    return (sys.executable, "-P", "-m", "capsule.launch.rank", str(folder.path), rank, size)
+
+
+class StartedRanks:
+    """Ranks that a launcher started.
+
+    Args:
+        launcher: Its process, which ends when all ranks have ended.
+        folder: Where they say how they are.
+        ranks: World size.
+        label: Marks the processes of their run.
+        terminate: Asks all of them to end; whether there were any that could be asked.
+    """
+
+    def __init__(
+        self,
+        launcher: Process,
+        folder: LaunchFolder,
+        ranks: int,
+        label: str,
+        terminate: Callable[[LaunchFolder], bool],
+    ) -> None:
+        self._launcher = launcher
+        self._folder = folder
+        self._ranks = ranks
+        self._label = label
+        self._terminate = terminate
+        self._ended: tuple[Ended, ...] | None = None
+
+    def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
+        """Wait at most so long; None while one still runs.
+
+        Those that one takes with it are told as ended by SIGTERM, as the local launcher tells them.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while self._ended is None:
+            seconds = max(0.0, deadline - time.monotonic())
+            if self._launcher.wait(min(seconds, _LOOK_SECONDS)) is not None:
+                self._ended = self._judge(self._folder.ends())
+            elif self._folder.find_failure():
+                before = self._folder.ends()
+                self.stop()
+                self._ended = self._judge(before)
+            elif time.monotonic() >= deadline:
+                return None
+        return self._ended
+
+    def tasks(self) -> int:
+        """None that can be told from here: each node holds its own rank to its limit."""
+        return 0
+
+    def stop(self) -> None:
+        """End every rank, on whatever node; what does not go by itself is killed."""
+        if self._launcher.wait(0) is None and self._terminate(self._folder):
+            self._launcher.wait(_STOP_SECONDS)
+        self._launcher.stop()
+        # on this node; what a launcher left on others ended with its step
+        process.reap(self._label)
+
+    def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
+        """How each ended, by rank.
+
+        Args:
+            seen: Those that had ended before the others were, or all.
+        """
+        late, begun = self._folder.ends(), self._folder.begins()
+        is_failed = any(map(is_failure, seen.values()))
+        ended = []
+        for rank in range(self._ranks):
+            if rank in seen:
+                ended.append(seen[rank])
+            elif is_failed:
+                ended.append(late[rank] if self._ended_well(late.get(rank)) else _ENDED)
+            elif rank in late:
+                ended.append(late[rank])
+            elif rank in begun:
+                # nobody is left to say what became of it: its node went, or all of it was killed
+                ended.append(Ended(exit_code=None, signal=signal.SIGKILL))
+            else:
+                fault = f"rank {rank} was never there: {self._words()}"
+                ended.append(Ended(exit_code=None, signal=None, engine_fault=fault))
+        return tuple(ended)
+
+    def _ended_well(self, ended: Ended | None) -> bool:
+        return ended is not None and not is_failure(ended)
+
+    def _words(self) -> str:
+        """What the launcher said last."""
+        words = tail_since(self._folder.stderr, 0).strip()[-_TAIL_LETTERS:]
+        return words or "its launcher ended without a word"

@@ -1,0 +1,176 @@
+"""Ranks that `srun` starts on the two nodes of a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capsule import launch, process
+from capsule.errors import CannotRunError
+from capsule.launch.base import RENDEZVOUS, Launched
+from capsule.launch.srun import Srun
+from capsule.manifest.model import Resources
+from capsule.runtimes.base import Ended, Prepared
+from capsule.runtimes.docker import Docker
+from capsule.runtimes.host import Host
+from capsule.site import Site
+from tests.support.launches import KILLED, TAKEN, THEN, WAITS, WELL, label, ranks
+from tests.support.patience import PATIENCE_SECONDS, read_lines
+
+pytestmark = pytest.mark.engines
+
+PREPARED = Prepared(handle="")
+TWO_NODES = Resources(nodes=2)
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[str]:
+    """An allocation of both nodes."""
+    words = ["salloc", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2", "--no-shell"]
+    granted = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = re.search(r"Granted job allocation (\d+)", granted.stderr)
+    assert found is not None, granted.stderr
+    yield found[1]
+    subprocess.run(["scancel", found[1]], check=True)
+
+
+@pytest.fixture(autouse=True)
+def inside(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As salloc has it for what it starts."""
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+
+
+def start(folder: Path, *scripts: str, resources: Resources = TWO_NODES) -> Launched:
+    return Srun(resources).start(Host(), PREPARED, ranks(folder, *scripts))
+
+
+def ends(folder: Path, *scripts: str, resources: Resources = TWO_NODES) -> object:
+    launched = start(folder, *scripts, resources=resources)
+    try:
+        return launched.wait(PATIENCE_SECONDS)
+    finally:
+        launched.stop()
+        assert not process.find_marked(label(folder))
+        assert not steps()
+
+
+def steps() -> list[str]:
+    """Those that run now."""
+    job = os.environ["SLURM_JOB_ID"]
+    words = ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    return [step for step in answer if not step.endswith(".extern")]
+
+
+def test_ranks_meet_at_one_address_and_see_nothing_else_of_slurm(tmp_path: Path) -> None:
+    four = Resources(nodes=2, ranks_per_node=2)
+    assert ends(tmp_path, *["env"] * 4, resources=four) == (WELL,) * 4
+    told = [(tmp_path / f"{rank}/out").read_text() for rank in range(4)]
+    addresses = {re.findall(f"{RENDEZVOUS}=(.*)", text)[0] for text in told}
+    assert len(addresses) == 1
+    assert re.fullmatch(r"tcp://[0-9.]+:[0-9]{5}", addresses.pop())
+    assert not re.findall(r"(?m)^(?:SLURM_|PMI|HOME)\w*", "".join(told))
+
+
+def test_ranks_of_one_node_keep_the_file_they_meet_in(tmp_path: Path) -> None:
+    shown = f"echo ${RENDEZVOUS}"
+    assert ends(tmp_path, shown, shown, resources=Resources(ranks_per_node=2)) == (WELL, WELL)
+    assert (tmp_path / "1/out").read_text() == "file:///nowhere\n"
+
+
+def test_the_one_that_fails_is_the_cause_and_ends_the_other(tmp_path: Path) -> None:
+    fails = f"{THEN}exit 3"
+    assert ends(tmp_path, WAITS, fails) == (TAKEN, Ended(exit_code=3, signal=None))
+
+
+def test_one_that_is_killed_ends_the_other(tmp_path: Path) -> None:
+    killed = f"{THEN}kill -9 $$"
+    assert ends(tmp_path, killed, WAITS) == (KILLED, TAKEN)
+
+
+def test_a_rank_whose_program_is_not_there_ends_the_other(tmp_path: Path) -> None:
+    invocations = ranks(tmp_path, WAITS, "")
+    invocations[1] = replace(invocations[1], command=("no-such-program",))
+    ended = Srun(TWO_NODES).start(Host(), PREPARED, invocations).wait(PATIENCE_SECONDS)
+    assert ended is not None
+    assert ended[0] == TAKEN
+    assert "no-such-program" in str(ended[1].engine_fault)
+
+
+def test_ranks_run_until_they_are_stopped_and_then_none_is_left(tmp_path: Path) -> None:
+    launched = start(tmp_path, WAITS, f"setsid sh -c '{WAITS.replace(chr(39), chr(34))}'")
+    read_lines(tmp_path / "there", 2)
+    assert launched.wait(0) is None
+    launched.stop()
+    assert not process.find_marked(label(tmp_path))
+    assert not steps()
+
+
+def test_a_step_that_somebody_kills_is_told_as_killed(tmp_path: Path) -> None:
+    launched = start(tmp_path, WAITS, WAITS)
+    read_lines(tmp_path / "there", 2)
+    (step,) = steps()
+    subprocess.run(["scancel", "--signal=KILL", step], check=True)
+    ended = launched.wait(PATIENCE_SECONDS)
+    launched.stop()
+    assert ended == (KILLED,) * 2
+    assert not process.find_marked(label(tmp_path))
+
+
+def test_an_interrupt_before_any_rank_is_there_leaves_none(tmp_path: Path) -> None:
+    launched = start(tmp_path, WAITS, WAITS)
+    launched.stop()
+    assert not process.find_marked(label(tmp_path))
+    assert not steps()
+
+
+def test_more_than_a_node_has_is_the_launchers_fault_not_the_workloads(tmp_path: Path) -> None:
+    wide = Resources(nodes=2, cpus_per_rank=64)
+    ended = start(tmp_path, "true", "true", resources=wide).wait(PATIENCE_SECONDS)
+    assert ended is not None
+    assert "rank 0 was never there" in str(ended[0].engine_fault)
+    assert "srun: error" in str(ended[0].engine_fault)
+
+
+def test_each_node_says_once_what_it_is(tmp_path: Path) -> None:
+    four = Resources(nodes=2, ranks_per_node=2)
+    nodes = Srun(four).survey(salt="s", keep_hosts=True, folder=tmp_path / "survey")
+    names = [str(node["identity"]["scheduler"]["node"]) for node in nodes]  # type: ignore[index, call-overload]
+    assert names == ["n1", "n1", "n2", "n2"]
+    assert nodes[0] is nodes[1]
+
+
+def test_a_survey_that_cannot_be_started_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CannotRunError, match="rank 0 of 2 could not be started: srun: error"):
+        Srun(Resources(nodes=2, cpus_per_rank=64)).survey(
+            salt="s", keep_hosts=False, folder=tmp_path / "survey"
+        )
+
+
+def test_an_engine_with_a_service_of_its_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotRunError, match="docker starts containers by a service"):
+        Srun(TWO_NODES).start(Docker(), PREPARED, ranks(tmp_path, "true", "true"))
+
+
+def test_several_nodes_are_refused_where_there_is_no_allocation_of_so_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(file=tmp_path / "site.json")
+    assert launch.choose(TWO_NODES, site).name == "srun"
+    assert launch.choose(Resources(ranks_per_node=4), site).name == "local"
+    with pytest.raises(CannotRunError, match="this job has 2"):
+        launch.choose(Resources(nodes=3), site)
+    with pytest.raises(CannotRunError, match="local starts ranks on this one alone"):
+        launch.choose(TWO_NODES, replace(site, launcher="local"))
+    monkeypatch.delenv("SLURM_JOB_ID")
+    with pytest.raises(CannotRunError, match="not inside a job of Slurm's"):
+        launch.choose(TWO_NODES, site)
+    with pytest.raises(CannotRunError, match="srun is to start the ranks"):
+        launch.choose(Resources(), replace(site, launcher="srun"))
