@@ -14,6 +14,7 @@ from tests.support import interpreters, long_run
 from tests.support import session as sessions
 from tests.support.command import User
 from tests.support.properties import LONG, scaled
+from tests.support.worlds import BARE
 
 _SESSION = pytest.StashKey[sessions.Session]()
 _LEFT = pytest.StashKey[list[str]]()
@@ -123,6 +124,12 @@ def pytest_terminal_summary(
     """Name what was left."""
     for words in config.stash.get(_LEFT, []):
         terminalreporter.write_line(f"LEFT RUNNING by the tests, and ended now: {words}", red=True)
+
+
+@pytest.fixture
+def bare_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A python3 without packages comes first: ranks meet by sockets, with no torch to import."""
+    monkeypatch.setenv("PATH", f"{BARE}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture

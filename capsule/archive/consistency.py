@@ -196,9 +196,9 @@ def _world_faults(record: Record) -> Iterator[str]:
             world.means and world.bytes
         ):
             yield "ranks are said to have met, and not by what, or to have added up nothing"
-    seen = {(world.ranks, tuple(sorted(set(world.nodes)))) for world in record.worlds}
+    seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
-        if attempt.ranks > 1 and (attempt.ranks, attempt.nodes) not in seen:
+        if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
             yield f"attempt {attempt.attempt} of {attempt.trial} ran in a world that nobody saw"
 
 

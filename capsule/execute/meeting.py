@@ -19,7 +19,7 @@ from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace, read_file, write_durably
 from capsule.jsons import JsonObject
 from capsule.launch import preflight
-from capsule.manifest import Command
+from capsule.manifest import Command, pitfalls
 from capsule.plan import Group
 from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Mount
@@ -41,16 +41,21 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
         CannotRunError: They could not be one, or none can be started.
         ExecutionError: They are another world than was planned; or the folder cannot be written.
     """
-    if group.ranks == 1 or group.ranks in setting.met:
+    if group.ranks == 1:
+        return
+    by_mpi = preflight.joins_by_mpi(setting.launcher) or any(
+        pitfalls.uses_mpi(trial.benchmark, workspace.inputs) for trial in group.trials
+    )
+    if (group.ranks, by_mpi) in setting.met:
         return
     try:
-        world = _meet(workspace, group, setting)
+        world = _meet(workspace, group, setting, by_mpi=by_mpi)
     except CapsuleError as error:
         advice = (error.advice, f"then go on with the run folder {workspace.to_resume}")
         advised = "\n  ".join(filter(None, advice))
         raise type(error)(error.what, where=error.where, advice=advised) from None
     _keep(workspace, world)
-    setting.met.add(group.ranks)
+    setting.met.update({(group.ranks, by_mpi), (group.ranks, False)})
 
 
 def read(workspace: Workspace) -> tuple[World, ...]:
@@ -78,14 +83,14 @@ def read(workspace: Workspace) -> tuple[World, ...]:
     return tuple(worlds)
 
 
-def _meet(workspace: Workspace, group: Group, setting: Setting) -> World:
+def _meet(workspace: Workspace, group: Group, setting: Setting, *, by_mpi: bool) -> World:
     folder = workspace.folder / "preflight"
     image = (setting.runtime, setting.prepared)
     alone = _lay_out(folder, replace(group, ranks=1), setting, "probe")
     if preflight.probe(*image, alone, _patience(setting)) is not None:
         # what it said comes with the first trial, should that not start either
         return World(nodes=setting.nodes[: group.ranks])
-    request = _lay_out(folder, group, setting, "meet")
+    request = _lay_out(folder, group, setting, "mpi" if by_mpi else "meet")
     met = preflight.check(setting.launcher, *image, request, _patience(setting))
     return World(nodes=request.nodes, means=met.means, bytes=met.bytes, seconds=met.seconds)
 

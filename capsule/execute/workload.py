@@ -50,7 +50,8 @@ class Setting:
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
         deadline_from: Where that was said.
         limits: What each process start may take.
-        met: Numbers of ranks that have met in pre-flight since this process began to work here.
+        met: How many ranks have met in pre-flight since this process began to work here, and
+            whether by MPI, too.
     """
 
     runtime: Runtime
@@ -69,7 +70,7 @@ class Setting:
     deadline: float | None
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
-    met: set[int] = field(default_factory=set)
+    met: set[tuple[int, bool]] = field(default_factory=set)
 
 
 class Workload(Protocol):

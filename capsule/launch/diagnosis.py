@@ -54,7 +54,10 @@ def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fa
 
 
 def find_fault(
-    reports: Sequence[Report], invocations: Sequence[Invocation], nodes: Sequence[int]
+    reports: Sequence[Report],
+    invocations: Sequence[Invocation],
+    nodes: Sequence[int],
+    launcher: str,
 ) -> Fault | None:
     """What is wrong in what ranks have said so far; None where nothing is.
 
@@ -62,33 +65,35 @@ def find_fault(
         reports: By rank, as they were started.
         invocations: As they were started.
         nodes: Index of the node that each was to run on.
+        launcher: Name of what started them.
     """
     faults: tuple[Callable[[], Fault | None], ...] = (
         lambda: _find_stranger(reports, invocations),
         lambda: _find_elsewhere(reports, invocations, nodes),
         lambda: _find_wrong_node(reports, nodes),
-        lambda: next(_world_faults(reports), None),
+        lambda: next(_world_faults(reports, launcher), None),
         lambda: next(_sum_faults(reports), None),
     )
     return next(filter(None, (find() for find in faults)), None)
 
 
-def find_dropout(reports: Sequence[Report], words: Sequence[str]) -> Fault | None:
+def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str) -> Fault | None:
     """What kept a rank from adding up with the others, though all arrived.
 
     Args:
         reports: By rank, of ranks that have ended.
         words: What each said last.
+        launcher: Name of what started them.
     """
-    silent = [rank for rank, one in enumerate(reports) if not _is_done(one)]
+    silent = [rank for rank, one in enumerate(reports) if not one.done]
     if not silent:
         return None
     # those that say why come first: the others were ended with them
-    causes = [rank for rank in silent if reports[rank].message] or silent
+    causes = [rank for rank in silent if reports[rank].message or words[rank]] or silent
     reason = reports[causes[0]].message or words[causes[0]] or "ended without a word"
     return Fault(
         what=f"{_name(causes)} arrived and did not add up with the others: {reason}",
-        advice=_explain_meeting(reports),
+        advice=_explain_stop(reports, launcher),
     )
 
 
@@ -106,11 +111,12 @@ def explain_absence(ranks: Sequence[int], words: str) -> Fault:
     )
 
 
-def explain_silence(reports: Sequence[Report], seconds: float) -> Fault:
+def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) -> Fault:
     """Nothing was heard of a world any more, which runs on.
 
     Args:
         reports: By rank, as far as they go.
+        launcher: Name of what started them.
         seconds: Of silence.
     """
     within = f"within {seconds:.0f} s"
@@ -124,13 +130,9 @@ def explain_silence(reports: Sequence[Report], seconds: float) -> Fault:
     if apart:
         what = f"all {len(reports)} ranks arrived, and {_name(apart)} met nobody {within}"
     else:
-        left = [rank for rank, one in enumerate(reports) if not _is_done(one)]
+        left = [rank for rank, one in enumerate(reports) if not one.done]
         what = f"all ranks met, and {_name(left)} did not add up {BYTES >> 20} MiB {within}"
-    return Fault(what=what, advice=_explain_meeting(reports))
-
-
-def _is_done(report: Report) -> bool:
-    return bool(report.sums) and all(one.bytes for one in report.sums) and not report.message
+    return Fault(what=what, advice=_explain_stop(reports, launcher))
 
 
 def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation]) -> Fault | None:
@@ -257,7 +259,7 @@ def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault |
     return None
 
 
-def _world_faults(reports: Sequence[Report]) -> Iterator[Fault]:
+def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
     """What a library showed as the world, where it is another one."""
     for rank, report in enumerate(reports):
         for one in report.sums:
@@ -269,31 +271,35 @@ def _world_faults(reports: Sequence[Report]) -> Iterator[Fault]:
                 what = f"rank {rank} is number {one.rank} of {one.ranks} by {one.means}"
             yield Fault(
                 what=f"{what}, and {len(reports)} ranks were started",
-                advice=_explain_mpi(report) if one.means == "mpi" else _explain_meeting(reports),
+                advice=_explain_mpi(report, launcher)
+                if one.means == "mpi"
+                else _explain_meeting(reports),
             )
 
 
-def _explain_mpi(report: Report) -> str:
+def _explain_mpi(report: Report, launcher: str) -> str:
     """Why MPI has another world than the launcher."""
     library = report.library or "the image's MPI"
-    speaks = [name for name in report.launcher if not name.startswith("SLURM_")]
-    if not speaks and report.launcher:
-        return (
-            f"Slurm told {library} nothing of a world, as srun --mpi=none does: start with a"
-            " plug-in of the library's family, pmi2 for MPICH, pmix for Open MPI"
+    if not report.launcher:
+        of_slurm = ", as srun --mpi=none does" if launcher == "srun" else ""
+        variables = (
+            "mpirun does so by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it: something"
+            " begins with a clean environment"
+            if launcher == "mpirun"
+            else 'a mpirun of its family does: "launcher": "mpirun" in the site file'
         )
-    if not speaks:
-        return (
-            f"nothing of a world reached {library}: the variables of the launcher (PMI_*, PMIX_*,"
-            " OMPI_*) stay outside of a clean environment, and have to be handed in for each rank"
-        )
-    of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in speaks)
+        return f"{launcher} says nothing of a world to {library}{of_slurm}; {variables}"
+    of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
     if of_open_mpi != library.startswith("Open MPI"):
         return (
             f"two families of MPI: the launcher speaks as {'Open MPI' if of_open_mpi else 'MPICH'}"
-            f" does ({speaks[0]}), and the image has {library}; start it by a launcher of its own"
+            f" does ({report.launcher[0]}), and the image has {library}; put a mpirun of the"
+            " image's family first on the PATH"
         )
-    return f"{library} did not understand the launcher ({speaks[0]}): compare their versions"
+    return (
+        f"{library} and {launcher} are of one family: compare their versions; ranks of one node in"
+        " containers of an ordinary user have to share more of it (--sharens)"
+    )
 
 
 def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
@@ -328,6 +334,12 @@ def _describe_sum(one: Sum) -> str:
 def _due_digest(ranks: int) -> str:
     due = array("d", map(float, range(ranks + 1, ranks + 1 + BYTES // 8)))
     return hashlib.sha256(due).hexdigest()
+
+
+def _explain_stop(reports: Sequence[Report], launcher: str) -> str:
+    """Why ranks that arrived got no further."""
+    in_mpi = [one for one in reports if one.library and not one.done]
+    return _explain_mpi(in_mpi[0], launcher) if in_mpi else _explain_meeting(reports)
 
 
 def _explain_meeting(reports: Sequence[Report]) -> str:

@@ -84,6 +84,11 @@ def probe(
     return "no end of it" if ended is None else _words(ended, invocation)
 
 
+def joins_by_mpi(launcher: Launcher) -> bool:
+    """Whether its ranks are a world of MPI's, too, where the image has MPI of its family."""
+    return launcher.name == "mpirun"
+
+
 def check(
     launcher: Launcher,
     runtime: Runtime,
@@ -104,7 +109,7 @@ def check(
     words = [_words(end, one) for end, one in zip(ended, request.invocations, strict=True)]
     if any(report.message for report in reports):
         # it took the others with it, some before they were there
-        _refuse(diagnosis.find_dropout(reports, words))
+        _refuse(diagnosis.find_dropout(reports, words, launcher.name))
     if missing := [rank for rank, report in enumerate(reports) if not report.arrived]:
         # of those that ended because another one had, none is the cause
         causes = [rank for rank in missing if not _is_taken_along(ended[rank])] or missing
@@ -112,7 +117,7 @@ def check(
         if len(missing) == len(reports) and all(one.engine_fault for one in ended):
             raise CannotRunError(fault.what, where="pre-flight", advice=fault.advice)
         _refuse(fault)
-    _refuse(diagnosis.find_dropout(reports, words))
+    _refuse(diagnosis.find_dropout(reports, words, launcher.name))
     return Met(
         hosts=tuple(report.node for report in reports),
         means=tuple(one.means for one in reports[0].sums),
@@ -136,13 +141,15 @@ def _run(
     began = time.monotonic()
     launched = launcher.start(runtime, prepared, request.invocations)
     try:
-        ended = _follow(launched, request, patience_seconds)
+        ended = _follow(launched, request, launcher.name, patience_seconds)
     finally:
         launched.stop()
     return time.monotonic() - began, ended
 
 
-def _follow(launched: Launched, request: Request, patience_seconds: float) -> tuple[Ended, ...]:
+def _follow(
+    launched: Launched, request: Request, launcher: str, patience_seconds: float
+) -> tuple[Ended, ...]:
     look_seconds = max(_LOOK_SECONDS, _LOOK_SECONDS_PER_RANK * len(request.invocations))
     since, sizes = time.monotonic(), 0
     while True:
@@ -150,11 +157,12 @@ def _follow(launched: Launched, request: Request, patience_seconds: float) -> tu
         size = sum(map(leavings.size_bytes, request.reports))
         if size != sizes:
             since, sizes = time.monotonic(), size
-            _refuse(diagnosis.find_fault(_read(request), request.invocations, request.nodes))
+            reports = _read(request)
+            _refuse(diagnosis.find_fault(reports, request.invocations, request.nodes, launcher))
         if ended is not None:
             return ended
         if time.monotonic() - since > patience_seconds:
-            _refuse(diagnosis.explain_silence(_read(request), patience_seconds))
+            _refuse(diagnosis.explain_silence(_read(request), launcher, patience_seconds))
 
 
 def _refuse(fault: diagnosis.Fault | None) -> None:

@@ -47,6 +47,7 @@ class Report:
         library: Version of the image's MPI, empty where it was not loaded.
         sums: What it met by, in order.
         message: Why it could not go on, empty where it could.
+        done: Whether it came to its end.
     """
 
     arrived: bool = False
@@ -57,6 +58,7 @@ class Report:
     library: str = ""
     sums: tuple[Sum, ...] = ()
     message: str = ""
+    done: bool = False
 
 
 def read(path: Path) -> Report:
@@ -77,6 +79,7 @@ def read(path: Path) -> Report:
         library="".join(_text(one.get("version")) for one in facts if one["event"] == "library"),
         sums=_sums(facts),
         message="".join(_text(one.get("message")) for one in facts if one["event"] == "failed"),
+        done=any(one["event"] == "done" for one in facts),
     )
 
 

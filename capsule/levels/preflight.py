@@ -28,7 +28,7 @@ ELEMENTS = 2**20
 
 _VARIABLES = ("CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK", "CAPSULE_RENDEZVOUS")
 # by these a library of MPI finds out that it is not alone
-_OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "SLURM_PROCID", "MPI_LOCALRANKID")
+_OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_")
 _SHOWN = 16
 _LOOK_SECONDS = 0.02
 _CONNECT_SECONDS = 5.0
@@ -65,6 +65,7 @@ def main(arguments: list[str]) -> int:
     except Exception as error:
         report.tell("failed", message=f"{type(error).__name__}: {error}"[:2000])
         return 1
+    report.tell("done")
     return 0
 
 
@@ -180,15 +181,21 @@ def _gloo(report: _Report) -> bool:
 
 def _mpi(report: _Report) -> None:
     """Meet by the world that the launcher gave to the image's MPI."""
+    import mpi4py
+
+    # which library it is has to be known of one that dies when it begins
+    mpi4py.rc.initialize = False
     from mpi4py import MPI
 
+    library = " ".join(MPI.Get_library_version().split("\n")[0].strip("\x00").split(",")[0].split())
+
+    report.tell("library", version=library)
+    MPI.Init()
     world = MPI.COMM_WORLD
-    library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")[:_WORD_BYTES]
 
     def reduce(values: array[float]) -> None:
         world.Allreduce(MPI.IN_PLACE, [values, MPI.DOUBLE])
 
-    report.tell("library", version=library)
     _add_up(report, "mpi", world.Get_rank(), world.Get_size(), reduce)
 
 

@@ -18,6 +18,7 @@ _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m"
 _HEAD_BYTES = 256
 _MOST_NAMES = 1000
 _SEED = b"CAPSULE_SEED"
+_MPI = b"mpi4py"
 _MOST_SEARCHED, _SEARCHED_BYTES = 100, 1 << 20
 
 
@@ -61,6 +62,22 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
         ' program takes a seed, or "seeding": "inject" beside "command" where it is Python and has'
         " no such option"
     )
+
+
+def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
+    """Whether a file of a command, or a word of it, names MPI's package of Python.
+
+    Args:
+        benchmark: The benchmark.
+        folder: Where its files lie.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command):
+        return False
+    if any(_MPI.decode() in word for word in command.words):
+        return True
+    names = _names(folder, benchmark)[:_MOST_SEARCHED]
+    return any(_holds(folder / name, _MPI) for name in names)
 
 
 def _holds(path: Path, word: bytes) -> bool:

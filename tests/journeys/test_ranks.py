@@ -1,9 +1,7 @@
 """Two ranks of one process start, through every stage from the manifest to a verdict."""
 
 import json
-import os
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from capsule.watch import Watch
 from tests.support.command import REPORT, User, write_manifest, write_script
 from tests.support.engines import engine_cache, engine_state, small_image, torch_image
 from tests.support.patience import until
+from tests.support.worlds import MEETING, RANKS, is_alive, meeting
 
 BOTH = (
     REPORT
@@ -39,21 +38,15 @@ while True:  # what a rank does that waits for the other one
     time.sleep(0.01)
 """
 )
+pytestmark = pytest.mark.usefixtures("bare_python")
+
 Engine = tuple[str, str | None]
 """Name of an engine, and the image that it runs."""
 
-RANKS = {"ranks_per_node": 2, "cpus_per_rank": 1}
-BARE = Path(sys.base_prefix, "bin")
 METRICS = {
     "loss": {"direction": "lower"},
     "rate": {"unit": "1/s", "direction": "higher", "kind": "machine", "per": "rank"},
 }
-
-
-@pytest.fixture(autouse=True)
-def _python_without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that ranks of the host meet by sockets, without torch to be imported."""
-    monkeypatch.setenv("PATH", f"{BARE}{os.pathsep}{os.environ['PATH']}")
 
 
 def two_ranks(user: User, script: str, **changes: object) -> Path:
@@ -183,42 +176,10 @@ def test_what_only_one_rank_reports_is_missed(author: User) -> None:
     assert "rate from rank 1" in sealed.record.attempts[0].message
 
 
-MEETING = """
-import json, os, socket, time, urllib.parse
-rank, ranks = int(os.environ["CAPSULE_RANK"]), int(os.environ["CAPSULE_RANKS"])
-assert os.environ["CAPSULE_LOCAL_RANK"] == str(rank)
-place = urllib.parse.urlparse(os.environ["CAPSULE_RENDEZVOUS"])
-assert place.scheme == "file" and (rank or not os.path.exists(place.path))
-if rank == 0:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with open(place.path + ".part", "w") as file:
-            file.write(str(server.getsockname()[1]))
-        os.rename(file.name, place.path)
-        said = server.accept()[0].recv(100)
-else:
-    while not os.path.exists(place.path):
-        time.sleep(0.01)
-    with socket.create_connection(("127.0.0.1", int(open(place.path).read()))) as peer:
-        peer.sendall(os.environ["CAPSULE_SEED"].encode())
-    said = os.environ["CAPSULE_SEED"].encode()
-with open(os.environ["CAPSULE_RESULTS"], "a") as results:
-    for name, value in (("loss", float(said)), ("world_size", WORLD)):
-        results.write(json.dumps({"metric": name, "value": value}) + "\\n")
-"""
 ENGINES = [
     "host",
     *(pytest.param(one, marks=pytest.mark.engines) for one in ("apptainer", "docker", "podman")),
 ]
-
-
-def meeting(user: User, world: str = "ranks") -> Path:
-    """A manifest of one run whose ranks talk to each other."""
-    write_script(user.folder, MEETING.replace("WORLD", world))
-    metrics = {"loss": {"per": "rank"}, "world_size": {"per": "rank"}}
-    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
-    return write_manifest(
-        user.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
-    )
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -262,14 +223,6 @@ if not mark.exists():
 """
 
 
-def is_alive(pid: str) -> bool:
-    """Whether a process runs: one that ended and that nobody waited for has no command line."""
-    try:
-        return bool(Path("/proc", pid, "cmdline").read_bytes())
-    except OSError:
-        return False
-
-
 def test_a_run_that_is_killed_ends_its_ranks_and_goes_on(author: User) -> None:
     path = meeting(author)
     stuck = STUCK.replace("FOLDER", repr(str(author.folder)))
@@ -288,61 +241,6 @@ def test_a_run_that_is_killed_ends_its_ranks_and_goes_on(author: User) -> None:
     assert [(one["nodes"], one["means"]) for one in worlds] == [([0, 0], ["sockets"])] * 2
     for mark in marks:
         assert not is_alive(mark.read_text())
-
-
-def wrap_python(user: User, line: str) -> dict[str, str]:
-    """Put a script in the place of python3, and return the variables that find it first."""
-    folder = user.folder / "bin"
-    folder.mkdir(exist_ok=True)
-    python = folder / "python3"
-    python.write_text(f'#!/bin/sh\n{line}\nexec {BARE}/python3 "$@"\n')
-    python.chmod(0o755)
-    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-
-
-# what stands in the place of python3, and words of the explanation
-WRONG_WORLDS = {
-    "env -i": (f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for alone"),
-    "literal": ("export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "nobody has expanded it"),
-    "hung": ('[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
-}
-
-
-@pytest.mark.parametrize("cause", WRONG_WORLDS)
-def test_a_wrong_world_is_never_a_capsule_and_the_run_goes_on_when_it_is_right(
-    author: User, cause: str
-) -> None:
-    line, words = WRONG_WORLDS[cause]
-    path = meeting(author, world="1")  # which nobody would notice else
-    write_script(author.folder, MEETING.replace("WORLD", "2"))
-    variables = wrap_python(author, line)
-    limit = ["--walltime", "00:00:06"] if cause == "hung" else []
-    ended = author.run("run", path, "--runtime", "host", *limit, **variables)
-    said = " ".join(ended.stderr.split())
-    assert ended.returncode == 5, said
-    assert words in said
-    assert "pre-flight" in said
-    assert not list(author.folder.glob("*.capsule.zip"))
-    (work,) = author.folder.glob("*.run")
-    assert not list(work.glob("starts/*"))
-    assert f"go on with the run folder {work.name}" in said or str(work) in said
-    wrap_python(author, "")
-    ended = author.run("run", "--resume", work, **variables)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    (capsule,) = author.folder.glob("*.capsule.zip")
-    assert len(author.json("show", capsule)["worlds"]) == 1
-
-
-def test_ranks_without_python_are_told_as_not_seen_to_meet(author: User) -> None:
-    (author.folder / "rank.sh").write_text("echo loss: 1\n")
-    metrics = {"loss": {"from": {"pattern": "loss: (.*)"}}}
-    benchmark = {"id": "tiny", "command": ["sh", "rank.sh"], "inputs": ["rank.sh"]}
-    path = write_manifest(
-        author.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
-    )
-    ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "2 on 1 node, not seen to meet: no python3" in " ".join(ended.stdout.split())
 
 
 EXAMPLE = Path(__file__).parents[2] / "manifests" / "ranks"

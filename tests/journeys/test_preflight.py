@@ -1,0 +1,107 @@
+"""Worlds that are none, from the manifest to the exit code: never a capsule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import User, write_manifest, write_script
+from tests.support.engines import engine_cache, torch_image
+from tests.support.patience import until
+from tests.support.worlds import BARE, MEETING, RANKS, is_alive, meeting, wrap_python
+
+pytestmark = pytest.mark.usefixtures("bare_python")
+
+# what stands in the place of python3, and words of the explanation
+WRONG_WORLDS = {
+    "env -i": (f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for alone"),
+    "literal": ("export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "nobody has expanded it"),
+    "hung": ('[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
+}
+
+
+@pytest.mark.parametrize("cause", WRONG_WORLDS)
+def test_a_wrong_world_is_never_a_capsule_and_the_run_goes_on_when_it_is_right(
+    author: User, cause: str
+) -> None:
+    line, words = WRONG_WORLDS[cause]
+    path = meeting(author, world="1")  # which nobody would notice else
+    write_script(author.folder, MEETING.replace("WORLD", "2"))
+    variables = wrap_python(author, line)
+    limit = ["--walltime", "00:00:06"] if cause == "hung" else []
+    ended = author.run("run", path, "--runtime", "host", *limit, **variables)
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 5, said
+    assert words in said
+    assert "pre-flight" in said
+    assert not list(author.folder.glob("*.capsule.zip"))
+    (work,) = author.folder.glob("*.run")
+    assert not list(work.glob("starts/*"))
+    assert f"go on with the run folder {work.name}" in said or str(work) in said
+    wrap_python(author, "")
+    ended = author.run("run", "--resume", work, **variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert len(author.json("show", capsule)["worlds"]) == 1
+
+
+def test_a_run_that_is_killed_in_pre_flight_leaves_nothing_and_goes_on(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, mark = meeting(author), author.folder / "mark"
+    line = f'[ "$CAPSULE_RANKS" = 2 ] && [ ! -e {mark} ] && echo $$ >{mark} && exec sleep 600'
+    monkeypatch.setenv("PATH", wrap_python(author, line)["PATH"])
+    process = author.start("run", path, "--runtime", "host")
+    until(lambda: mark.exists() and bool(mark.read_text()), "a rank is in pre-flight")
+    process.kill()
+    process.wait()
+    (work,) = author.folder.glob("*.run")
+    ended = author.run("run", "--resume", work)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert not is_alive(mark.read_text().strip())
+
+
+def test_ranks_without_python_are_told_as_not_seen_to_meet(author: User) -> None:
+    (author.folder / "rank.sh").write_text("echo loss: 1\n")
+    metrics = {"loss": {"from": {"pattern": "loss: (.*)"}}}
+    benchmark = {"id": "tiny", "command": ["sh", "rank.sh"], "inputs": ["rank.sh"]}
+    path = write_manifest(
+        author.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
+    )
+    ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 on 1 node, not seen to meet: no python3" in " ".join(ended.stdout.split())
+
+
+OF_MPI = """
+import json, os
+from mpi4py import MPI
+with open(os.environ["CAPSULE_RESULTS"], "a") as results:
+    results.write(json.dumps({"metric": "loss", "value": MPI.COMM_WORLD.rank}) + "\\n")
+"""
+
+
+def of_mpi(user: User) -> Path:
+    """A manifest of two ranks that meet by MPI alone, and do not say how many they are."""
+    write_script(user.folder, OF_MPI)
+    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    return write_manifest(
+        user.folder,
+        benchmarks=[{**benchmark, "metrics": {"loss": {"per": "rank"}}}],
+        seeds=[1],
+        resources=RANKS,
+    )
+
+
+@pytest.mark.engines
+def test_ranks_of_mpi_that_nothing_joins_are_found(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    ended = author.run("run", of_mpi(author), "--runtime", "apptainer", "--image", torch_image())
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 5, said
+    assert "is alone in its world by mpi, and 2 ranks were started" in said
+    assert "local says nothing of a world to MPICH Version: 5.0.2" in said
+    assert not list(author.folder.glob("*.capsule.zip"))
