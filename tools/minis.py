@@ -124,6 +124,8 @@ def verify(name: str, folder: Path, number: int) -> str:
         number: How many there were before; each draws fresh seeds.
     """
     sealed = folder / f"{name}.capsule.zip"
+    if not sealed.exists():
+        sys.exit(f"{sealed} is not there: seal it with `tools/minis.py run --image IMAGE {name}`")
     words = ("--runtime", "docker", "--nonce", f"look-{number}", "-o")
     again = folder / f"{name}-{number}.verification.zip"
     again.unlink(missing_ok=True)
@@ -138,6 +140,12 @@ def plant(fault: faults.Fault, image: str) -> Document:
         package = faults.copy_package(fault, folder)
         document = page.manifest(fault.mini)
         document["seeds"] = document["seeds"][: faults.SEEDS]
+        # nobody publishes a target that their own runs miss
+        for benchmark in document["benchmarks"]:
+            del benchmark["target"]
+        document["claims"] = [
+            claim for claim in document["claims"] if not claim["metric"].endswith("time_to_target")
+        ]
         sealed = folder / "faulty.capsule.zip"
         _seal(package.parent, document, image, sealed)
         checked = _call(ROOT, "check", str(sealed), codes=(0, 4))
