@@ -50,4 +50,4 @@ def test_every_fault_is_caught(key: str) -> None:
 
 
 def test_a_fault_that_the_reference_has_too_is_told_by_the_network() -> None:
-    assert MEASURED["faults"]["slope"]["claims"] == ["network_fingerprint"]
+    assert "network_fingerprint" in MEASURED["faults"]["slope"]["claims"]
