@@ -6,11 +6,14 @@ Which MPI: ranks that meet by torch's rendezvous need none of Slurm (`--mpi=none
 from __future__ import annotations
 
 import os
+import secrets
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from capsule import process
-from capsule.errors import CannotRunError, CapsuleError
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.jsons import JsonObject
 from capsule.launch import started, survey
 from capsule.launch.folder import LaunchFolder
@@ -26,6 +29,7 @@ _KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLU
 _RANK, _SIZE = "SLURM_PROCID", "SLURM_NTASKS"
 # a step that gets no CPUs waits for them without a word
 _PATIENCE_SECONDS = 60
+_LOOK_SECONDS = 0.1
 
 
 class Srun:
@@ -58,15 +62,16 @@ class Srun:
         """
         far = self._resources.nodes > 1
         folder = started.lay_out(runtime, prepared, invocations, far=far, joins=False)
-        label = invocations[0].label
+        label, name = invocations[0].label, f"capsule-{secrets.token_hex(8)}"
         running = process.start(
-            (*self._step(), *started.wrapper(folder, _RANK, _SIZE)),
+            (*self._step(), f"--job-name={name}", *started.wrapper(folder, _RANK, _SIZE)),
             env={**_variables(), process.RUN_MARK: label},
             cwd=folder.path,
             stdout=folder.stdout,
             stderr=folder.stderr,
         )
-        return StartedRanks(running, folder, len(invocations), label, _terminate)
+        sweep = partial(_sweep, name)
+        return StartedRanks(running, folder, len(invocations), label, _terminate, sweep)
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
         """The inventory of the node of each rank: taken once, by one rank of each node.
@@ -154,3 +159,30 @@ def _terminate(folder: LaunchFolder) -> bool:
         return any(process.run(("scancel", "--signal=TERM", one)).exit_code == 0 for one in steps)
     except CapsuleError:
         return False
+
+
+def _sweep(name: str) -> None:
+    """End a step that outlived its srun, which may be killed before the step is its own to end.
+
+    Raises:
+        ExecutionError: It does not end.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        while steps := _find_steps(name):
+            process.run(("scancel", *steps))
+            if time.monotonic() > deadline:
+                raise ExecutionError(f"Slurm's step {steps[0]} does not end: scancel {steps[0]}")
+            time.sleep(_LOOK_SECONDS)
+    except CannotRunError:
+        # nothing of Slurm's is here any more, and with the job all of it ends
+        return
+
+
+def _find_steps(name: str) -> list[str]:
+    """Those of this job that bear a name and are not over."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    words = ("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i %j")
+    lines = process.run(words).stdout.decode(errors="replace").splitlines()
+    pairs = (line.split() for line in lines)
+    return [pair[0] for pair in pairs if pair[1:] == [name]]

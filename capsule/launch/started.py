@@ -79,6 +79,7 @@ class StartedRanks:
         ranks: World size.
         label: Marks the processes of their run.
         terminate: Asks all of them to end; whether there were any that could be asked.
+        sweep: Ends what the launcher leaves on other nodes where it had to be killed.
     """
 
     def __init__(
@@ -88,12 +89,14 @@ class StartedRanks:
         ranks: int,
         label: str,
         terminate: Callable[[LaunchFolder], bool],
+        sweep: Callable[[], None] = lambda: None,
     ) -> None:
         self._launcher = launcher
         self._folder = folder
         self._ranks = ranks
         self._label = label
         self._terminate = terminate
+        self._sweep = sweep
         self._ended: tuple[Ended, ...] | None = None
 
     def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
@@ -123,7 +126,7 @@ class StartedRanks:
         if self._launcher.wait(0) is None and self._terminate(self._folder):
             self._launcher.wait(_STOP_SECONDS)
         self._launcher.stop()
-        # on this node; what a launcher left on others ended with its step
+        self._sweep()
         process.reap(self._label)
 
     def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
