@@ -18,11 +18,14 @@ from capsule import process
 from capsule.errors import CannotRunError, ExecutionError, UsageError
 
 _PATIENCE_SECONDS = 120.0
-_ID = re.compile(r"[0-9]+")
-# of requests that no node that comes free will ever meet, and that many sites let wait all the same
-_IMPOSSIBLE = re.compile(
-    "node configuration is not available|More processors requested|time limit is invalid"
+ADVICE = (
+    "compare its #SBATCH lines with what sinfo shows, and change the manifest's resources,"
+    " the time, or account and partition: `batch` of the site file"
 )
+"""What to do about a job script that this cluster has no nodes for."""
+_ID = re.compile(r"[0-9]+")
+# nodes that come free change nothing about these; where nodes are down Slurm has other words
+_IMPOSSIBLE = ("BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
 _ENDED = frozenset(
     [
         "BOOT_FAIL",
@@ -44,9 +47,10 @@ _REASONS = {
     "ReqNodeNotAvail": "nodes that it needs are down or reserved",
     "JobHeldUser": "it is held, until somebody lets it go with scontrol release",
     "JobHeldAdmin": "the administrators of this machine hold it",
-    "PartitionTimeLimit": "it asks for more time than its partition allows, and may wait for ever",
-    "PartitionNodeLimit": "it asks for more nodes than its partition has, and may wait for ever",
-    "PartitionConfig": "its partition cannot give what it asks for, and it may wait for ever",
+    "BadConstraints": "no node here is what it asks for",
+    "PartitionConfig": "no node of its partition has what it asks for",
+    "PartitionNodeLimit": "it asks for more nodes than its partition gives",
+    "PartitionTimeLimit": "it asks for more time than its partition gives",
 }
 
 
@@ -71,9 +75,14 @@ class Job:
         """Whether nothing of it runs any more, nor will."""
         return self.state in _ENDED
 
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it waits for what no job's end brings, and for ever unless the site changes."""
+        return self.state == "PENDING" and self.reason in _IMPOSSIBLE
+
     def explain(self) -> str:
         """Why it waits, as a clause."""
-        text = _REASONS.get(self.reason)
+        text = _REASONS.get(self.reason.partition(",")[0])
         return f"{text} ({self.reason})" if text else self.reason
 
 
@@ -89,23 +98,6 @@ def require() -> None:
                 f"there is no Slurm here: {program} is not in PATH",
                 advice="submit on a login node of a cluster, or use `capsule run` on this machine",
             )
-
-
-def require_possible(script: Path) -> None:
-    """Stop where a job would wait for ever.
-
-    Raises:
-        CannotRunError: No nodes of this cluster meet the request, now or later.
-    """
-    ended = _call("sbatch", "--test-only", str(script))
-    message = _errors(ended)
-    if ended.exit_code != 0 and _IMPOSSIBLE.search(message):
-        raise CannotRunError(
-            f"no nodes here can meet what the job asks for: {message}",
-            where=str(script),
-            advice="compare its #SBATCH lines with what `sinfo` shows, and change the manifest's"
-            " `resources`, or `batch` of the site file where the partition is wrong",
-        )
 
 
 def submit(script: Path, *, lock: int) -> str:
@@ -124,7 +116,7 @@ def submit(script: Path, *, lock: int) -> str:
         raise CannotRunError(
             f"sbatch takes no such job: {_errors(ended)}",
             where=str(script),
-            advice="account, partition and further options are `batch` of the site file",
+            advice=ADVICE,
         )
     return number[0]
 
@@ -153,16 +145,29 @@ def look(job: str) -> Job | None:
 
 
 def find(name: str) -> list[str]:
-    """Ids of this user's jobs of a name that Slurm still knows, the latest last.
+    """Ids of this user's jobs of a name that have not ended, the latest last.
+
+    Slurm also knows those that `sbatch` refused, as ended.
 
     Raises:
         ExecutionError: Slurm does not answer.
     """
     own = f"--user={os.geteuid()}"
-    ended = _call("squeue", own, "--states=all", f"--name={name}", "--noheader", "--format=%A")
+    ended = _call("squeue", own, f"--name={name}", "--noheader", "--format=%A")
     if ended.exit_code != 0:
         raise ExecutionError(f"Slurm does not tell of jobs named {name}: {_errors(ended)}")
     return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
+
+
+def cancel(job: str) -> None:
+    """End a job, or have it never begin; one that has ended stays as it is.
+
+    Raises:
+        ExecutionError: Slurm does not do it.
+    """
+    ended = _call("scancel", job)
+    if ended.exit_code != 0:
+        raise ExecutionError(f"Slurm does not end job {job}: {_errors(ended)}")
 
 
 def write_directives(options: Sequence[str]) -> str:

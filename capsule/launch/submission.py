@@ -20,42 +20,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from capsule import places
-from capsule.digest import Digest, of_bytes
-from capsule.errors import DamagedError, ExecutionError, UntrustedError, UsageError
+from capsule.digest import of_bytes
+from capsule.errors import CannotRunError, ExecutionError, UntrustedError, UsageError
 from capsule.launch import slurm
+from capsule.launch import wish as wishes
 from capsule.launch.script import Script, write
+from capsule.launch.wish import State, Wish
 from capsule.manifest.model import Resources
 
-_STATE, _SCRIPT = "submission.json", "job.sh"
-_FORMAT = 1
+_SCRIPT = "job.sh"
 _LOOK_SECONDS = 0.1
 # the first wait between two questions to the scheduler, and the longest: many ask it
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.3, 10.0
 # that long a network file system may show what was there before
 _LAG_SECONDS = 30.0
 _INTERRUPTED = (130, 143)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is to run.
-
-    Attributes:
-        manifest: Absolute path of it.
-        digest: Of its bytes.
-        begin: Command line that begins the run, given `--work`.
-        resume: Command line that goes on with it.
-        walltime: Seconds that a job has, None for what the manifest says.
-    """
-
-    manifest: Path
-    digest: Digest
-    begin: str
-    resume: str
-    walltime: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,21 +61,10 @@ class Ended:
         return self.code is None or self.code in _INTERRUPTED or self.code > 128
 
 
-@dataclass(frozen=True, kw_only=True)
-class _State:
-    """What `submission.json` says; `told` is the last job whose end somebody heard of."""
-
-    name: str
-    folder: Path
-    wish: Wish
-    jobs: tuple[str | None, ...] = ()
-    told: str | None = None
-
-
 class Submission:
     """A folder of a submission; made by `begin` or `reopen`."""
 
-    def __init__(self, folder: Path, state: _State) -> None:
+    def __init__(self, folder: Path, state: State) -> None:
         self.folder = folder
         self._state = state
 
@@ -118,7 +88,7 @@ class Submission:
             ExecutionError: It does not answer, and whether a job is under way is not known.
         """
         with self._lock() as lock:
-            self._state = _read(self.folder)
+            self._state = wishes.read(self.folder)
             job = self._recover(tell)
             if job is not None and not self._wants_another(job, tell):
                 return job
@@ -153,7 +123,7 @@ class Submission:
     def acknowledge(self, ended: Ended) -> None:
         """Keep that somebody heard how a job ended: the next submission is another try."""
         with self._lock():
-            self._write(replace(_read(self.folder), told=ended.job))
+            self._write(replace(wishes.read(self.folder), told=ended.job))
 
     def _recover(self, tell: Callable[[str], None]) -> str | None:
         """The last job, also where this process' predecessor was killed while it handed one in."""
@@ -181,7 +151,7 @@ class Submission:
             tell(f"job {job} has ended")
             return False
         if ended.is_cut_off:
-            tell(f"job {job} was cut off ({ended.state})")
+            tell(f"job {job} was cut off")
             return True
         return self._state.told == job
 
@@ -216,10 +186,18 @@ class Submission:
                 options=options,
             ),
         )
-        slurm.require_possible(script)
         self._write(replace(state, jobs=(*state.jobs, None)))
         job = slurm.submit(script, lock=lock)
-        self._write(replace(self._state, jobs=(*state.jobs, job)))
+        self._write(replace(state, jobs=(*state.jobs, job)))
+        status = slurm.look(job)
+        if status is not None and status.is_impossible:
+            slurm.cancel(job)
+            self._write(state)
+            raise CannotRunError(
+                f"the job would wait for ever: {status.explain()}",
+                where=str(script),
+                advice=slurm.ADVICE,
+            )
         tell(f"job {job} {'goes on with' if goes_on else 'is'} {state.name}: {script}")
         return job
 
@@ -245,10 +223,16 @@ class Submission:
         if code in (0, 5) and _has_text(result):
             with suppress(ValueError, KeyError, TypeError):
                 capsule = self._state.folder / json.loads(result.read_bytes())["capsule"]
+        if code == 0 and capsule is None:
+            raise ExecutionError(
+                f"job {job} ended well, and which capsule it sealed cannot be read here",
+                where=str(result),
+                advice="what it said is in its log beside it; does this machine see its folder?",
+            )
         return Ended(job=job, code=code, state=state, capsule=capsule)
 
-    def _write(self, state: _State) -> None:
-        _write(self.folder, state)
+    def _write(self, state: State) -> None:
+        wishes.write(self.folder, state)
         self._state = state
 
     @contextmanager
@@ -291,10 +275,15 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     """
     folder = folder.absolute()
     if not folder.exists():
-        state = _State(name=f"capsule-{name}-{uuid.uuid4().hex[:8]}", folder=Path.cwd(), wish=wish)
-        with places.new_folder(folder) as partial:
-            _write(partial, state)
-        return Submission(folder, state)
+        state = State(name=f"capsule-{name}-{uuid.uuid4().hex[:8]}", folder=Path.cwd(), wish=wish)
+        try:
+            with places.new_folder(folder) as partial:
+                wishes.write(partial, state)
+            return Submission(folder, state)
+        except ExecutionError:
+            # the same submission, at the same time
+            if not (folder / wishes.NAME).exists():
+                raise
     submission = reopen(folder)
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
@@ -304,7 +293,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
             advice="name another folder with --work",
         )
     with submission._lock():
-        submission._write(replace(_read(folder), wish=wish))
+        submission._write(replace(wishes.read(folder), wish=wish))
     return submission
 
 
@@ -316,19 +305,19 @@ def reopen(folder: Path) -> Submission:
         UntrustedError: It is somebody else's, whose commands would run.
     """
     folder = folder.absolute()
-    if not (folder / _STATE).is_file():
+    if not (folder / wishes.NAME).is_file():
         raise UsageError(
             "no submission lies here",
             where=str(folder),
             advice="name a manifest, or the folder that `capsule submit` made for one",
         )
-    if (folder / _STATE).stat().st_uid != os.geteuid():
+    if (folder / wishes.NAME).stat().st_uid != os.geteuid():
         raise UntrustedError(
             "somebody else submitted this, and what its file says would run as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )
-    return Submission(folder, _read(folder))
+    return Submission(folder, wishes.read(folder))
 
 
 def _describe(job: str, status: slurm.Job) -> str:
@@ -348,49 +337,3 @@ def _read_code(path: Path) -> int | None:
         return int(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-
-
-def _read(folder: Path) -> _State:
-    path = folder / _STATE
-    try:
-        document: Any = json.loads(path.read_bytes())
-        if document["format"] != _FORMAT:
-            raise ValueError
-        wish = document["wish"]
-        return _State(
-            name=document["name"],
-            folder=Path(document["folder"]),
-            wish=Wish(
-                manifest=Path(wish["manifest"]),
-                digest=Digest.parse(wish["digest"]),
-                begin=wish["begin"],
-                resume=wish["resume"],
-                walltime=wish["walltime"],
-            ),
-            jobs=tuple(document["jobs"]),
-            told=document["told"],
-        )
-    except (OSError, ValueError, KeyError, TypeError, UsageError):
-        raise DamagedError(
-            "is not as capsule wrote it",
-            where=str(path),
-            advice="submit into another folder, which --work names",
-        ) from None
-
-
-def _write(folder: Path, state: _State) -> None:
-    wish = vars(state.wish) | {name: str(vars(state.wish)[name]) for name in ("manifest", "digest")}
-    document = {
-        "format": _FORMAT,
-        "name": state.name,
-        "folder": str(state.folder),
-        "wish": wish,
-        "jobs": state.jobs,
-        "told": state.told,
-    }
-    partial = folder / f".{_STATE}"
-    with partial.open("w") as stream:
-        stream.write(json.dumps(document, indent=2) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(folder / _STATE)

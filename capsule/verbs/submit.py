@@ -71,11 +71,15 @@ def _submit(arguments: Arguments, console: Console) -> int:
         places.check(output=arguments.output)
         submitted = _begin(wanted, arguments)
     again = _way_on(arguments, submitted)
-    job = submitted.settle(wanted.resources, site.load().batch, console.say)
+    job = None
     try:
+        job = submitted.settle(wanted.resources, site.load().batch, console.say)
         ended = submitted.follow(job, console.say)
     except KeyboardInterrupt:
-        console.say(f"job {job} goes on without this command; scancel {job} would end it")
+        if job is None:
+            console.say("a job that was handed in goes on without this command")
+        else:
+            console.say(f"job {job} goes on without this command; scancel {job} would end it")
         console.say(f"to follow it again: {again}")
         raise
     return _tell(ended, submitted, again, arguments, console)
@@ -84,6 +88,7 @@ def _submit(arguments: Arguments, console: Console) -> int:
 def _begin(wanted: Manifest, arguments: Arguments) -> Submission:
     from capsule.digest import of_bytes
     from capsule.launch import submission
+    from capsule.launch.wish import Wish
 
     path = arguments.source.absolute()
     digest = of_bytes(path.read_bytes())
@@ -105,7 +110,7 @@ def _begin(wanted: Manifest, arguments: Arguments) -> Submission:
     identity = of_bytes(verb.command(path, str(digest), flags=begin).encode()).hex[:8]
     folder = (arguments.work or Path(f"{wanted.name}-{identity}.job")).absolute()
     run = folder / "run"
-    wish = submission.Wish(
+    wish = Wish(
         manifest=path,
         digest=digest,
         begin=verb.command("run", path, flags={**begin, "--work": run, **always}),
@@ -146,7 +151,8 @@ def _tell(
         return tell_outcome(sealed, console, as_json=arguments.json)
     log = places.near(submitted.folder / f"job-{ended.job}.log")
     if ended.is_cut_off:
-        console.say(f"job {ended.job} was cut off ({ended.state}), and what finished is kept")
+        how = f" ({ended.state})" if ended.code is None else ""
+        console.say(f"job {ended.job} was cut off{how}, and what finished is kept")
         console.say(f"to go on in another job: {again}")
         return ended.code or _INTERRUPTED
     submitted.acknowledge(ended)

@@ -19,10 +19,9 @@ from tests.support.patience import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.engines
 
-# sbatch, and the death of whoever calls it; whether a job is possible it tells as ever
+# sbatch, and the death of whoever calls it
 KILLED = """#!/bin/bash
 sbatch=$(PATH=${PATH#*:} command -v sbatch)
-[ "$1" = --test-only ] && exec "$sbatch" "$@"
 %s
 kill -KILL $PPID
 """
@@ -210,14 +209,58 @@ def test_a_job_that_waits_says_why_and_a_cancelled_one_that_it_is_gone(ordinary:
     assert f"job {job} was cut off (CANCELLED)" in ordinary.talk.read_text()
 
 
-@pytest.mark.parametrize("resources", [{"nodes": 5}, {"cpus_per_rank": 500}], ids=["nodes", "cpus"])
+def test_submissions_at_the_same_time_hand_in_one_job(ordinary: User) -> None:
+    path = manifest(ordinary)
+    both = [start(ordinary, path, "--runtime", "host") for _ in range(2)]
+    assert [one.wait(PATIENCE_SECONDS) for one in both] == [0, 0]
+    assert len(jobs(ordinary)) == 1
+
+
+def test_a_job_whose_name_alone_is_known_is_found_by_what_it_left(ordinary: User) -> None:
+    path = manifest(ordinary)
+    first = ordinary.json("submit", path, "--runtime", "host")
+    state = submission(ordinary) / "submission.json"
+    document = json.loads(state.read_bytes())
+    # Slurm forgets a job minutes after its end
+    state.write_text(json.dumps({**document, "name": "forgotten", "jobs": [None]}))
+    assert ordinary.json("submit", path, "--runtime", "host") == first
+
+
+def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) -> None:
+    site = ordinary.home / ".config/capsule/site.json"
+    site.parent.mkdir(parents=True)
+    site.write_text(json.dumps({"batch": {"--hold": ""}}))
+    path = manifest(ordinary)
+    running = start(ordinary, path, "--runtime", "host")
+    heard(ordinary, "JobHeldUser")
+    manifest(ordinary, seeds=[1, 2, 3])
+    slurm("scontrol", "release", *jobs(ordinary))
+    assert running.wait(PATIENCE_SECONDS) == 2
+    assert "it was changed after it was submitted" in ordinary.talk.read_text()
+
+
+@pytest.mark.parametrize(
+    ("resources", "says"),
+    [
+        # which this Slurm takes, and lets wait
+        ({"nodes": 5}, "the job would wait for ever: "),
+        # which it does not take
+        ({"cpus_per_rank": 9}, "sbatch takes no such job: "),
+    ],
+    ids=["nodes", "cpus"],
+)
 def test_what_no_node_can_give_is_refused_at_once(
-    ordinary: User, resources: dict[str, int]
+    ordinary: User, resources: dict[str, int], says: str
 ) -> None:
-    ended = ordinary.run("submit", manifest(ordinary, resources=resources), "--runtime", "host")
-    assert ended.returncode == 6
-    assert "no nodes here can meet what the job asks for" in ended.stderr
-    assert not jobs(ordinary)
+    path = manifest(ordinary, resources=resources)
+    # and again, where Slurm has the record of a job that it refused
+    for _ in range(2):
+        ended = ordinary.run("submit", path, "--runtime", "host")
+        assert ended.returncode == 6
+        assert says in ended.stderr
+        assert "compare its #SBATCH lines with what sinfo shows" in ended.stderr
+    name = json.loads((submission(ordinary) / "submission.json").read_bytes())["name"]
+    assert not slurm("squeue", "--noheader", f"--name={name}")
 
 
 def test_where_slurm_is_not_in_path_it_says_what_to_do(author: User) -> None:
