@@ -236,13 +236,18 @@ ROWS = (
         "mistakes planted and noticed; torch on the CPU",
         ("levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_faults::test_a_fault_is_noticed")),
-    Row("3", "replicated and partitioned sampling", "there", "not there yet"),
+    Row("3", "replicated and partitioned sampling", "there", "ranks share each batch, or each "
+        "takes all data in an order of its own",
+        ("levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
+         "levels/level3/test_instances::test_the_first_instance_is_the_trial_itself")),
     Row("3", "communication volume, MPI profiling", "counters of the node's network card; needs "
         "ifstat", "bytes and messages of each rank in each step, counted at the call and held to "
         "the scheme by the reader; no profiling of MPI yet",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
          "archive/test_exchanges::test_what_no_scheme_exchanges_is_refused")),
-    Row("3", "strong and weak scaling", "in the paper", "not there yet"),
+    Row("3", "strong and weak scaling", "in the paper", "many independent trainings at once, as MLPerf HPC "
+        "measures throughput; no sweep over ranks yet",
+        ("levels/level3/test_instances::test_those_that_reach_their_target_are_counted",)),
     Row("all", "several frameworks behind one interface", "TensorFlow 1 interface, PyTorch, Caffe2 "
         "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, ONNX Runtime",
         ("levels/frameworks/test_frameworks::test_every_operator_and_dtype_stays_within_its_bounds",

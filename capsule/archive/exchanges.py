@@ -44,7 +44,8 @@ def faults(record: Record) -> Iterator[str]:
 
 def facts(record: Record) -> Iterator[str]:
     """What reading has shown to hold of a record without faults; nothing without such trainings."""
-    if shared := sum(1 for _ in _read(record)):
+    schemes_of_ranks = (schemes.SCHEMES[one.scheme.name] for one in _read(record))
+    if shared := sum(1 for scheme in schemes_of_ranks if not scheme.independent):
         yield (
             f"what each rank of {shared} trainings sent and received in each step is what its"
             " scheme exchanges"
@@ -84,19 +85,21 @@ def _read(record: Record) -> Iterator[Shared]:
 
 def _faults(one: Shared) -> Iterator[str]:
     steps = set()
+    counted = () if schemes.SCHEMES[one.scheme.name].independent else schemes.TRAFFIC
     for rank in range(one.ranks):
         series = one.series.get(rank, {})
-        lacking = [name for name in ("world_size", *schemes.TRAFFIC) if name not in series]
+        lacking = [name for name in ("world_size", *counted) if name not in series]
         if lacking:
             yield f"rank {rank} says nothing of {', '.join(lacking)}"
             continue
-        steps |= {len(series[name].values) for name in schemes.TRAFFIC}
+        steps |= {len(series[name].values) for name in counted}
         size = series["world_size"].values[0]
         if size != one.ranks:
             yield f"rank {rank} saw {size:g} ranks, and {one.ranks} were started"
         if one.parameters is not None and len(steps) == 1:
             yield from _traffic_faults(one, rank, series, one.parameters)
     yield from _staleness_faults(one)
+    yield from _instance_faults(one)
     if len(steps) > 1:
         yield "its ranks took different numbers of steps"
 
@@ -130,3 +133,16 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
             f"a rank was {max(reported.values):g} steps ahead of the slowest, and {bound:g} are"
             " the most by its scheme"
         )
+
+
+def _instance_faults(one: Shared) -> Iterator[str]:
+    reported = one.series.get(0, {}).get("instances")
+    if not schemes.SCHEMES[one.scheme.name].independent:
+        return
+    reached = [
+        series["instance_reached"].values[0]
+        for series in one.series.values()
+        if "instance_reached" in series
+    ]
+    if reported is None or reported.values[0] != sum(reached):
+        yield f"rank 0 counts other instances than the {sum(reached):g} that reached their target"

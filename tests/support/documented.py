@@ -69,6 +69,9 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/level3.json --runtime host": Here(
         says="sealed level3-", needs=("long",)
     ),
+    "capsule run manifests/throughput.json --runtime host": Here(
+        says="sealed throughput-", needs=("long",)
+    ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "python tools/minis.py page": There(

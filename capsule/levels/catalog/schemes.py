@@ -19,6 +19,9 @@ model-averaging     every rank takes a step of its own, and then parameters are 
 local-sgd           likewise after so many steps (`period`; Stich 2019)
 neighbour-averaging likewise, each with the two neighbours of a ring alone (Lian et al. 2017)
 
+independent         every rank trains a network of its own on all data, under a seed of its own: so
+                    many instances at once (MLPerf HPC's throughput)
+
 Whatever is averaged is weighed by the samples of each rank, but for neighbours, who count alike.
 """
 
@@ -40,12 +43,14 @@ class Scheme:
         consistent: Whether parameters are equal on all ranks after each step.
         exact: Whether its steps are those of one process with the whole batch.
         asynchronous: Whether a rank may be ahead of another one.
+        independent: Whether ranks train without each other.
     """
 
     numbers: tuple[Number, ...] = ()
     consistent: bool = False
     exact: bool = False
     asynchronous: bool = False
+    independent: bool = False
 
 
 SCHEMES: dict[str, Scheme] = {
@@ -59,6 +64,7 @@ SCHEMES: dict[str, Scheme] = {
     "model-averaging": Scheme(),
     "local-sgd": Scheme((Number("period", least=1, whole=True),)),
     "neighbour-averaging": Scheme(),
+    "independent": Scheme(independent=True),
 }
 
 _COMMON = (
@@ -72,6 +78,16 @@ _COMMON = (
     MetricFacts("straggler", "1", "none", "machine", 1.0, "step"),
     MetricFacts("load_imbalance", "1", "lower", "machine", 0.0, "step"),
     MetricFacts("reference_error_ratio", "1", "lower", "portable", 0.0, "trial"),
+)
+_INSTANCES = (
+    MetricFacts("world_size", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("instance_reached", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("instance_quality", "1", "none", "portable", 0.0, "rank"),
+    MetricFacts("instance_epochs", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("instance_time", "s", "lower", "machine", 1e-9, "rank"),
+    MetricFacts("instances", "1", "higher", "portable", 1.0, "trial"),
+    MetricFacts("time_to_train_all", "s", "lower", "machine", 1e-9, "trial"),
+    MetricFacts("instance_throughput", "1/s", "higher", "machine", 0.0, "trial"),
 )
 _DIFFERENCE = MetricFacts("rank_difference", "1", "lower", "portable", 0.0, "step")
 _DISTANCE = MetricFacts("consensus_distance", "1", "lower", "portable", 0.0, "step")
@@ -87,10 +103,17 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
     `load_imbalance` how much longer than the mean the busiest rank did not wait, in parts of it;
     `staleness` how many steps a rank was ahead of the slowest at most.
 
+    Independent ranks have other metrics: of each whether it reached its target (1 or 0), what its
+    quality was at its end, after how many epochs and how long, from when all began;
+    `time_to_train_all` is that of the last one that reached its target, `instances` says how many
+    did, and `instance_throughput` how many of them a second.
+
     Args:
         name: Key of `SCHEMES`.
     """
     scheme = SCHEMES[name]
+    if scheme.independent:
+        return _INSTANCES
     own = _DIFFERENCE if scheme.consistent else _DISTANCE
     return (*_COMMON, own, *((_STALENESS,) if scheme.asynchronous else ()))
 
@@ -159,7 +182,7 @@ def traffic(
     (104, 312, 2)
     """
     size, others = elements * item, ranks - 1
-    if not others or step % int(numbers.get("period", 1)):
+    if SCHEMES[name].independent or not others or step % int(numbers.get("period", 1)):
         return 0, 0, 0
     if name == "parameter-server":
         return (size, size * others, 2) if rank == 0 else (size, size, 2)
@@ -178,6 +201,18 @@ def traffic(
         return size, size, -(-elements // count_in_bucket(numbers["bucket_bytes"], item))
     return size, size, 1
 
+
+def instance_seed(seed: int, rank: int) -> int:
+    """The seed of an independent rank: another one for each, and for the first the trial's own.
+
+    >>> instance_seed(17, 0), instance_seed(17, 1)
+    (17, 2654435786)
+    """
+    return (seed + rank * _ODD) % 2**32
+
+
+# 2**32 over the golden ratio: as it is odd, no two ranks have one seed
+_ODD = 2654435769
 
 INDEX_BYTES = 4
 """Of the place of a number among all trained parameters."""

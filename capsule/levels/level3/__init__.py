@@ -1,7 +1,8 @@
 """One Level 3 trial: a training of Level 2 whose batches many ranks share.
 
 Every rank takes its samples of each batch, of the noise and of what is done to pictures, so that
-any number of ranks computes the same; what they exchange is the recipe's scheme. The first rank
+any number of ranks computes the same; what they exchange is the recipe's scheme.
+One scheme is none: each rank trains by itself. The first rank
 journals what is that of all, curves and qualities; each one its own bytes and times.
 """
 
@@ -31,7 +32,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         raise ValueError("a training of many ranks has a recipe with a scheme")
     _refuse(trial, recipe, recipe.scheme)
     # with torch, which other frameworks' images lack
-    from ..communicators import connect
+    from ..communicators import Communicator, connect
+    from . import instances
     from .ranks import Ranks
 
     context = trial.context
@@ -39,7 +41,10 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         together = schemes.metrics(recipe.scheme.name)
         report.restrict(one.name for one in together if one.per == "rank")
     with connect(context.rank, context.ranks, context.rendezvous, trial.id):
-        train(trial, framework, report, Ranks(recipe.scheme))
+        if schemes.SCHEMES[recipe.scheme.name].independent:
+            instances.measure(trial, framework, report, Communicator())
+        else:
+            train(trial, framework, report, Ranks(recipe.scheme))
 
 
 def _refuse(trial: Trial, recipe: Recipe, scheme: Scheme) -> None:
@@ -47,6 +52,8 @@ def _refuse(trial: Trial, recipe: Recipe, scheme: Scheme) -> None:
     how = context.framework, context.device, recipe.optimizer, trial.dtype
     if reason := schemes.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
+    if schemes.SCHEMES[scheme.name].independent:
+        ranks = 1
     if batch < ranks:
         raise ValueError(f"a batch of {batch} is too small for {ranks} ranks: each takes a sample")
     if batch % (ranks * recipe.accumulate) and recipe.accumulate > 1:
