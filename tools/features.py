@@ -245,8 +245,8 @@ ROWS = (
         "the scheme by the reader; no profiling of MPI yet",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
          "archive/test_exchanges::test_what_no_scheme_exchanges_is_refused")),
-    Row("3", "strong and weak scaling", "in the paper", "many independent trainings at once, as MLPerf HPC "
-        "measures throughput; no sweep over ranks yet",
+    Row("3", "strong and weak scaling", "in the paper", "many independent "
+        "trainings at once, as MLPerf HPC measures throughput; no sweep over ranks yet",
         ("levels/level3/test_instances::test_those_that_reach_their_target_are_counted",)),
     Row("all", "several frameworks behind one interface", "TensorFlow 1 interface, PyTorch, Caffe2 "
         "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, ONNX Runtime",
