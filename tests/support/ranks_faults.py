@@ -68,6 +68,7 @@ FAULTS = (
     Fault("one rank's gradient applied twice", ASYNCHRONOUS),
     Fault("parameters handed out from before the step", ASYNCHRONOUS),
     Fault("staleness beyond its bound", STALE),
+    Fault("one rank leaves", STALE, 3),
     Fault("neighbours average gradients, not parameters", NEIGHBOURS, 4, is_of_deep500=True),
     Fault("two neighbours divide by three", NEIGHBOURS, is_of_deep500=True),
     Fault("a wrong neighbour", NEIGHBOURS, 4),
@@ -120,7 +121,9 @@ def find_order(entry: Mapping[str, Any]) -> int:
 def notice(scenario: Scenario, outcome: Outcome) -> list[str]:
     """The metrics by which a training shows that it is wrong, as a reader sees it."""
     (entry,) = (one for one in scenario.trials if one["id"] == outcome.trial)
-    if {one["outcome"] for one in outcome.ends} != {"completed"}:
+    ends = {one["outcome"] for one in outcome.ends}
+    if ends != {"completed"}:
+        assert ends == {"failed"}, outcome.ends
         return ["failed"]
     return list(_notice(entry, scenario, outcome))
 
@@ -158,7 +161,8 @@ named by the metric that a claim is made on, or that a reader holds to its defin
 steps beside those of one process (`reference_error_ratio`), parameters that are the same on all
 ranks (`rank_difference`), the order of all samples, which follows from the seed, bytes and
 messages, which follow from the scheme, and how far a rank was ahead. A slow rank breaks no claim;
-`straggler` names it. Of Deep500 are those that its own schemes have.
+`straggler` names it. Where a rank leaves, the trial has `failed` on all of them. Of Deep500 are
+those that its own schemes have.
 
 `python -m tests.support.ranks_faults > docs/ranks-faults.md` plants them all and writes this.
 

@@ -207,6 +207,23 @@ def run_ahead(rank: int) -> None:
     )
 
 
+def leave(rank: int) -> None:
+    """One rank ends with an error in the middle of an epoch, and others meet only a third one."""
+    steps = 0
+
+    def make(sound: Any) -> Any:
+        def before_step(self: Asynchronous) -> None:
+            nonlocal steps
+            steps += 1
+            if rank == 1 and steps == 5:
+                raise MemoryError("planted")
+            sound(self)
+
+        return before_step
+
+    change(Asynchronous, "before_step", make)
+
+
 def average_neighbours_gradients(rank: int) -> None:
     def before_step(self: NeighbourAveraging) -> None:
         ranks = self.communicator.ranks
@@ -330,4 +347,5 @@ PLANTS: dict[str, Plant] = {
     "one rank's gradient applied twice": apply_twice,
     "parameters handed out from before the step": hand_out_old_ones,
     "staleness beyond its bound": run_ahead,
+    "one rank leaves": leave,
 }
