@@ -143,14 +143,15 @@ def _hand_on(workspace: Workspace, group: Group, start: Start) -> None:
     for trial in group.trials:
         if recipes.checkpoint_epochs(trial.benchmark, trial.case.name) is None:
             continue
-        name = checkpoints.path(trial.benchmark.id, trial.case.name)
-        target = start.rank(0).out / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for begun in reversed(workspace.log.starts):
-            earlier = workspace.start(begun.number, begun.ranks)
-            is_another = begun.number != start.number and trial.id in begun.trials
-            if is_another and leavings.move_below(earlier.rank(0).out, name, target):
-                break
+        names = checkpoints.paths(trial.benchmark.id, trial.case.name)
+        for name, (rank, files) in product(names, enumerate(start.rank_files())):
+            target = files.out / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for begun in reversed(workspace.log.starts):
+                earlier = workspace.start(begun.number, begun.ranks)
+                is_another = begun.number != start.number and trial.id in begun.trials
+                if is_another and leavings.move_below(earlier.rank(rank).out, name, target):
+                    break
 
 
 class Lines:

@@ -111,6 +111,8 @@ class Recipe:
         augmentation: What is done to each picture of a minibatch.
         has_own_optimizer: Whether the optimizer is that of a file.
         scheme: How ranks train together; None for one process. The batch is that of all of them.
+        batch_norm_group: Samples that ranks normalize together, a micro-batch of one rank; None
+            where a rank's samples are not grouped.
     """
 
     batch: int
@@ -128,6 +130,15 @@ class Recipe:
     augmentation: training.Augmentation = training.NO_AUGMENTATION
     has_own_optimizer: bool = False
     scheme: Scheme | None = None
+    batch_norm_group: int | None = None
+
+    def micro_batch(self, samples: int) -> int:
+        """How many of the samples that a process has of a step it takes at a time."""
+        return self.batch_norm_group or samples // self.accumulate
+
+    def parts(self, samples: int) -> int:
+        """How many micro-batches the samples are that a process has of a step."""
+        return samples // self.micro_batch(samples)
 
 
 @dataclass(frozen=True)
@@ -283,7 +294,12 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
         raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to train together")
     scheme = chosen.object("scheme")
     name = scheme.choice("name", tuple(schemes.SCHEMES))
-    return replace(recipe, scheme=Scheme(name, scheme.complete(schemes.SCHEMES[name].numbers)))
+    has_groups = chosen.has("batch_norm_group")
+    return replace(
+        recipe,
+        scheme=Scheme(name, scheme.complete(schemes.SCHEMES[name].numbers)),
+        batch_norm_group=chosen.whole("batch_norm_group", 1) if has_groups else None,
+    )
 
 
 def _reading(fields: Fields) -> reading.Reading:

@@ -65,7 +65,6 @@ class Report:
     def restrict(self, metrics: Iterable[str]) -> None:
         """Hand on these metrics alone, and keep no file: another rank tells the rest."""
         self._only = frozenset(metrics)
-        self.folder = None
 
     def samples(self, metric: str, values: Iterable[float], warmup: int = 0) -> None:
         """Report values of repetitions, which follow those that the metric has already.
@@ -131,7 +130,7 @@ class Report:
         Raises:
             OSError: It cannot be written.
         """
-        if self.folder is not None:
+        if self.folder is not None and self._only is None:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)

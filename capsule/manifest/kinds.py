@@ -92,6 +92,7 @@ class Settings(NamedTuple):
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
         scheme: How ranks share each batch; None for the training of one process.
+        batch_norm_group: Samples of a batch that are normalized together; None where nothing is.
     """
 
     sizes: Mapping[str, int]
@@ -109,6 +110,7 @@ class Settings(NamedTuple):
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
     scheme: Scheme | None = None
+    batch_norm_group: int | None = None
 
 
 class Module(NamedTuple):

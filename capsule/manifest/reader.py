@@ -12,6 +12,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
+from capsule.levels.catalog import schemes
 from capsule.manifest import (
     claims,
     closed,
@@ -282,10 +283,13 @@ def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Pr
             case Command():
                 continue
             case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
-                least = min(how.batch for how in settings.values())
-                if least < ranks:
-                    message = f"a batch of {least} is too small for {ranks} ranks: each has a part"
-                    problems.add(f"/benchmarks/{index}/batch", message)
+                for how in settings.values():
+                    shares = how.batch, ranks, how.accumulate, how.batch_norm_group
+                    assert how.scheme is not None
+                    place = how.scheme.name, one.subject.name
+                    if reason := schemes.refuse_shares(*place, *shares):
+                        problems.add(f"/benchmarks/{index}", reason)
+                        break
             case _ if ranks > 1:
                 message = f"{one.id} is measured in one process: only a command and level 3"
                 problems.add("/resources", f"{message} have several ranks")

@@ -157,6 +157,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"workers": settings.workers} if settings.workers else {}),
         **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
         **({"scheme": {"name": one.name, **one.numbers}} if (one := settings.scheme) else {}),
+        **({"batch_norm_group": settings.batch_norm_group} if settings.batch_norm_group else {}),
     }
 
 
@@ -213,6 +214,9 @@ def _check_scheme(
 ) -> None:
     """Note a scheme that is none, or that what is trained cannot have."""
     scheme = raw.get("scheme")
+    if "batch_norm_group" in raw and raw["level"] != LEVEL_OF_RANKS:
+        message = "groups are of level 3; in one process accumulate normalizes each micro-batch"
+        problems.add(f"{here}/batch_norm_group", message)
     if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
         message = (
             "a training of level 2 has no scheme; write level 3"
@@ -228,9 +232,8 @@ def _check_scheme(
         for name in set(scheme) - set(known):
             message = f"{scheme['name']} takes no {quote(name)}; {instead(name, known)}"
             problems.add(f"{here}/scheme" + pointer(name[:200]), message)
-        if "checkpoint_epochs" in raw:
-            message = "ranks that train together write no checkpoints; leave it out"
-            problems.add(f"{here}/checkpoint_epochs", message)
+        if "checkpoint_epochs" in raw and (no := schemes.refuse_checkpoints(scheme["name"])):
+            problems.add(f"{here}/checkpoint_epochs", no)
         for index, framework in enumerate(raw["frameworks"]):
             how = framework, device, raw["optimizer"].get("name", ""), dtype
             if reason := schemes.refusal(*how, is_module=network.module is not None):
@@ -342,6 +345,7 @@ def _settings(
             workers=int(whole["workers"]),
             augmentation=read_augmentation(raw.get("augmentation", {}), network.name),
             scheme=_read_scheme(raw.get("scheme")),
+            batch_norm_group=int(raw["batch_norm_group"]) if "batch_norm_group" in raw else None,
         )
     except ValueError as error:
         problems.add(here, str(error))

@@ -7,6 +7,10 @@ import pytest
 
 from capsule import manifest, plan
 from capsule.errors import ManifestError
+from capsule.levels.catalog import NETWORKS
+from capsule.levels.catalog.schemes import NORMALIZING
+from capsule.levels.graphs import statistics
+from capsule.levels.networks import build
 from capsule.manifest import Manifest, Recipe
 from capsule.manifest.kinds import Scheme
 
@@ -21,6 +25,8 @@ ENTRY: dict[str, Any] = {
     "optimizer": {"name": "sgd", "lr": 0.1},
     "scheme": {"name": "local-sgd", "period": 4},
 }
+
+GROUPED: dict[str, Any] = {"network": "resnet9", "batch_norm_group": 2}
 
 
 def read(subjects: list[dict[str, Any]] | None = None, ranks: int = 2, **fields: Any) -> Manifest:
@@ -77,6 +83,16 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
     [
+        (
+            {"scheme": {"name": "independent"}, "checkpoint_epochs": 1},
+            "/benchmarks/0/checkpoint_epochs",
+            "no epoch in common",
+        ),
+        (
+            {"scheme": {"name": "independent"}, "network": "resnet9", "batch_norm_group": 5},
+            "/benchmarks/0",
+            "share no batch",
+        ),
         ({"scheme": None}, "/benchmarks/0", "level 3 needs a scheme"),
         ({"level": 2}, "/benchmarks/0", "a training of level 2 has no scheme; write level 3"),
         (
@@ -102,14 +118,29 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             "/benchmarks/0/frameworks/0",
             "ranks train together in torch on cpu, not in numpy",
         ),
-        (
-            {"checkpoint_epochs": 1},
-            "/benchmarks/0/checkpoint_epochs",
-            "ranks that train together write no checkpoints",
-        ),
         ({"optimizer": {"name": "lbfgs", "lr": 1}}, "/benchmarks/0/frameworks/0", "with lbfgs"),
         ({"dtype": "float16-mixed"}, "/benchmarks/0/frameworks/0", "float32 or float64"),
-        ({"batch": 1}, "/benchmarks/0/batch", "a batch of 1 is too small for 2 ranks"),
+        ({"batch": 1}, "/benchmarks/0", "a batch of 1 is too small for 2 ranks"),
+        ({"accumulate": 4, "batch": 12}, "/benchmarks/0", "no 4 equal parts on each of 2 ranks"),
+        (
+            {"checkpoint_epochs": 1, "scheme": {"name": "asynchronous-parameter-server"}},
+            "/benchmarks/0/checkpoint_epochs",
+            "the server of asynchronous-parameter-server keeps no checkpoint",
+        ),
+        ({"batch_norm_group": 2}, "/benchmarks/0", "lenet does not normalize by batch"),
+        ({"network": "resnet9"}, "/benchmarks/0", "say by batch_norm_group how many samples"),
+        ({**GROUPED, "accumulate": 2}, "/benchmarks/0", "leave out accumulate"),
+        ({**GROUPED, "batch_norm_group": 3}, "/benchmarks/0", "no equal groups of 3 samples"),
+        (
+            {**GROUPED, "batch_norm_group": 4},
+            "/benchmarks/0",
+            "a batch of 20 has 5 groups of 4 samples, which 2 ranks cannot share evenly",
+        ),
+        (
+            {**GROUPED, "level": 2, "scheme": None},
+            "/benchmarks/0/batch_norm_group",
+            "groups are of level 3",
+        ),
     ],
 )
 def test_a_mistake_is_told_where_it_stands(
@@ -119,6 +150,25 @@ def test_a_mistake_is_told_where_it_stands(
         read(**fields)
     assert where in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_groups_are_what_a_plan_says_of_them() -> None:
+    subjects = plan.subjects_to_json(read(**GROUPED))
+    assert subjects[0]["recipes"]["default"]["batch_norm_group"] == 2
+    assert read(subjects, **GROUPED) == read(**GROUPED)
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(subjects, **{**GROUPED, "batch_norm_group": 5})
+
+
+def test_another_number_of_ranks_has_the_same_groups_or_is_refused() -> None:
+    for ranks in (1, 2, 5, 10):
+        assert read(ranks=ranks, **GROUPED).benchmarks
+    with pytest.raises(ManifestError, match="10 groups of 2 samples, which 4 ranks cannot share"):
+        read(ranks=4, **GROUPED)
+
+
+def test_the_networks_that_normalize_by_batch_are_known() -> None:
+    assert {name for name in NETWORKS if statistics.find(build(name, {"batch": 2}))} == NORMALIZING
 
 
 def test_other_levels_run_in_one_process() -> None:

@@ -4,8 +4,10 @@ As a program, `python -m tests.support.ranks <scenarios.json>`: torch is importe
 rank is forked from there, with a fault in it where a scenario has one.
 """
 
+import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support import trials
+import numpy
+
+from tests.support import strike, trials
 from tests.support.documented import ROOT
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.trainings import SGD
@@ -24,21 +28,35 @@ Values = dict[str, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Some ranks and the trials that they run; a fault is a key of `ranks_plants.PLANTS`."""
+    """Some ranks and the trials that they run.
+
+    Attributes:
+        fault: A key of `ranks_plants.PLANTS`.
+        strikes: Of each attempt that is made before, the rank that is killed, and the words of
+            `strike` that say where.
+    """
 
     name: str
     ranks: int
     trials: tuple[dict[str, Any], ...]
     fault: str | None = None
+    strikes: tuple[tuple[int, str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each rank said of a trial, which is named by its id: how it ended, and its values."""
+    """What each rank said of a trial, which is named by its id: how it ended, and its values.
+
+    Attributes:
+        resumed: After how many epochs each rank went on; None for a rank that began anew.
+        evaluated: Parameters and kept statistics of rank 0's last evaluation, arrays by name.
+    """
 
     trial: str
     ends: tuple[dict[str, Any], ...]
     values: tuple[Values, ...]
+    resumed: tuple[int | None, ...]
+    evaluated: dict[str, Any]
 
 
 def trial(scheme: Mapping[str, Any], identity: str = "", **recipe: Any) -> dict[str, Any]:
@@ -83,12 +101,12 @@ def write(folder: Path, data: Mapping[str, str], scenario: Scenario) -> list[Pat
     return folders
 
 
-def variables(folder: Path, rank: int, ranks: int) -> dict[str, str]:
+def variables(folder: Path, rank: int, ranks: int, meeting: str = "meeting") -> dict[str, str]:
     """What the host sets for a rank."""
     return {
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(ranks),
-        "CAPSULE_RENDEZVOUS": f"file://{folder}/meeting",
+        "CAPSULE_RENDEZVOUS": f"file://{folder}/{meeting}",
     }
 
 
@@ -104,8 +122,21 @@ def read(folder: Path, scenario: Scenario) -> dict[str, Outcome]:
     for identity in (one["id"] for one in scenario.trials):
         own = [[one for one in lines if one.get("trial") == identity] for lines in journals]
         ends = tuple(lines[-1] for lines in own)
-        outcomes[identity] = Outcome(identity, ends, tuple(map(_gather, own)))
+        resumed = tuple(
+            next((one["epochs"] for one in lines if one["event"] == "resume"), None)
+            for lines in own
+        )
+        values, evaluated = tuple(map(_gather, own)), _read_arrays(folder / "0" / f"{identity}.npz")
+        outcomes[identity] = Outcome(identity, ends, values, resumed, evaluated)
     return outcomes
+
+
+def _read_arrays(place: Path) -> dict[str, Any]:
+    """Nothing where no evaluation has left any."""
+    if not place.exists():
+        return {}
+    with numpy.load(place) as arrays:
+        return dict(arrays)
 
 
 def _gather(lines: Sequence[Mapping[str, Any]]) -> Values:
@@ -122,7 +153,7 @@ def run(
     """Outcomes of all trials by the names of the scenarios."""
     for one in scenarios:
         write(folder / one.name, data, one)
-    plan = [[str(folder / one.name), one.ranks, one.fault] for one in scenarios]
+    plan = [[str(folder / one.name), one.ranks, one.fault, one.strikes] for one in scenarios]
     (folder / "scenarios.json").write_text(json.dumps(plan))
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.ranks", str(folder / "scenarios.json")],
@@ -137,33 +168,61 @@ def run(
     return {one.name: read(folder / one.name, one) for one in scenarios}
 
 
+def _keep_evaluated(folder: Path) -> None:
+    """Have what the network is judged by put into a file for each trial."""
+    from capsule.levels import level2
+
+    sound, savez = level2._evaluate, numpy.savez
+
+    def evaluate(trial: Any, trainer: Any, so_far: Any) -> Any:
+        identity = ast.literal_eval(trial.identity.partition(",")[0][1:])
+        savez(folder / f"{identity}.npz", **trial.fetch(trainer.parameters()))
+        return sound(trial, trainer, so_far)
+
+    level2._evaluate = evaluate
+
+
 def _main(path: Path) -> None:
     # what every rank imports, before they are forked; the first of torch's optimizers has the rest
     import torch._dynamo  # noqa: F401
 
     from capsule.levels import probe
-    from capsule.levels import run as program
     from capsule.levels.frameworks.torch import training  # noqa: F401
     from capsule.levels.level3 import ranks  # noqa: F401
-    from tests.support.ranks_plants import PLANTS
 
     # which each rank would read from hundreds of files
     installed = probe._distributions()
     probe._distributions = lambda: installed
-    for folder, count, fault in json.loads(path.read_text()):
-        children = []
-        for rank in range(count):
-            child = os.fork()
-            if not child:
-                os.environ.update(variables(Path(folder), rank, count))
-                if fault:
-                    PLANTS[fault](rank)
-                journal = Path(folder, str(rank), "journal.jsonl")
-                os._exit(program.main(Path(folder, "job.json"), journal))
-            children.append(child)
-        for child in children:
-            _, status = os.waitpid(child, 0)
-            assert status == 0, (folder, status)
+    for name, count, fault, strikes in json.loads(path.read_text()):
+        folder = Path(name)
+        for number, (struck, *words) in enumerate(strikes):
+            statuses = _start(folder, count, fault, f"killed-{number}", {struck: words})
+            assert statuses[struck] == signal.SIGKILL, (folder, statuses)
+        statuses = _start(folder, count, fault, "journal", {})
+        assert not any(statuses), (folder, statuses)
+
+
+def _start(
+    folder: Path, count: int, fault: str | None, name: str, strikes: Mapping[int, Any]
+) -> list[int]:
+    """How each rank ended, the journal of which is a file of that name."""
+    from capsule.levels import run as program
+    from tests.support.ranks_plants import PLANTS
+
+    children = []
+    for rank in range(count):
+        child = os.fork()
+        if not child:
+            os.environ.update(variables(folder, rank, count, f"meeting-{name}"))
+            if fault:
+                PLANTS[fault](rank)
+            if not rank:
+                _keep_evaluated(folder / "0")
+            if rank in strikes:
+                strike.plant(*strikes[rank])
+            os._exit(program.main(folder / "job.json", folder / str(rank) / f"{name}.jsonl"))
+        children.append(child)
+    return [os.waitpid(child, 0)[1] for child in children]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,16 @@ from tests.support.trainings import SMALL
 SIZES: Mapping[str, Mapping[str, int]] = {
     "glyphs": SMALL,
     "universe": {"samples": 12, "test_samples": 5, "side": 8},
+    "colours": {**SMALL, "samples": 32, "side": 16, "channels": 3},
+}
+GENERATORS: Mapping[str, str] = {"colours": "glyphs"}
+"""Of datasets that have another name."""
+RESNET: dict[str, Any] = {
+    "network": "resnet9",
+    "parameters": {"side": 16, "width": 2, "classes": 3, "dropout": 30},
+    "datasets": ["colours"],
+    "batch": 16,
+    "batch_norm_group": 2,
 }
 COSMOS: dict[str, Any] = {
     "network": "cosmoflow",
@@ -85,6 +95,7 @@ FAULTS = (
     Fault("a shard read twice", ALLREDUCE),
     Fault("rest of an uneven batch dropped", ALLREDUCE, 4),
     Fault("equal noise on every rank", ALLREDUCE, 2, COSMOS),
+    Fault("statistics of one rank's groups alone", ALLREDUCE, 2, RESNET),
     Fault("bytes counted one way", ALLREDUCE),
     Fault("a two-way exchange counted once", NEIGHBOURS, 4),
     Fault("bytes of the whole node counted by each rank", ALLREDUCE, is_of_deep500=True),
@@ -97,7 +108,7 @@ def write(folder: Path) -> dict[str, str]:
     places = {}
     for name, sizes in SIZES.items():
         (folder / name).mkdir()
-        generators.write(generators.generate(name, sizes), folder / name)
+        generators.write(generators.generate(GENERATORS.get(name, name), sizes), folder / name)
         places[name] = str(folder / name)
     return places
 

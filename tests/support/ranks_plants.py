@@ -26,6 +26,7 @@ from capsule.levels.level3.exchanges import (
     fill,
     flatten,
 )
+from capsule.levels.level3.groups import Parts
 from capsule.levels.level3.ranks import Ranks
 from capsule.levels.level3.staleness import Asynchronous, Server
 
@@ -314,6 +315,11 @@ def hand_out_old_ones(rank: int) -> None:
     change(Server, "take", make)
 
 
+def normalize_alone(rank: int) -> None:
+    for name in ("before_step", "after_step"):
+        change(Parts, name, lambda _: lambda *_: None)
+
+
 PLANTS: dict[str, Plant] = {
     "rank 0's gradient dropped": weigh(lambda rank, _: float(rank > 0)),
     "sum instead of mean": weigh(lambda _, member: 1 / member.weight),
@@ -330,6 +336,7 @@ PLANTS: dict[str, Plant] = {
     "equal noise on every rank": draw_alike,
     "other initial parameters on each rank": begin_apart,
     "one rank's optimizer state stale": keep_state,
+    "statistics of one rank's groups alone": normalize_alone,
     "one slow rank": slow_down,
     "bytes counted one way": count(_one_way),
     "a two-way exchange counted once": count(_once),

@@ -2,7 +2,8 @@
 
     python -m tests.support.strike WHERE NUMBER job.json journal.jsonl
 
-WHERE is `step` (before step NUMBER of all), or, of checkpoint NUMBER, `half` (half of it written),
+WHERE is `step` (before step NUMBER of all), `gathered` (before minibatch NUMBER is, none of those
+that are held to the reference counted), or, of checkpoint NUMBER, `half` (half of it written),
 `whole` (all of it, under its passing name) or `placed` (in its place).
 """
 
@@ -17,9 +18,11 @@ import numpy
 
 from capsule.levels import run
 from capsule.levels.catalog.schedules import Schedule
+from capsule.levels.level2.prepared import Prepared
 
 
-def main(where: str, number: int, job: str, journal: str) -> int:
+def plant(where: str, number: int) -> None:
+    """Have this process killed there."""
     calls = 0
 
     def count() -> None:
@@ -29,6 +32,11 @@ def main(where: str, number: int, job: str, journal: str) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     rate, savez, replace = Schedule.rate, numpy.savez, Path.replace
+    gather = Prepared.gather
+
+    def gathered(trial: Prepared, epoch: int, number: int, indices: Any) -> dict[str, Any]:
+        count()
+        return gather(trial, epoch, number, indices)
 
     def counted_rate(schedule: Schedule, step: int, per_epoch: int) -> float:
         count()
@@ -53,13 +61,14 @@ def main(where: str, number: int, job: str, journal: str) -> int:
 
     owner, name, planted = {
         "step": (Schedule, "rate", counted_rate),
+        "gathered": (Prepared, "gather", gathered),
         "half": (numpy, "savez", half),
         "whole": (Path, "replace", whole),
         "placed": (Path, "replace", placed),
     }[where]
     setattr(owner, name, planted)
-    return run.main(Path(job), Path(journal))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
+    plant(sys.argv[1], int(sys.argv[2]))
+    sys.exit(run.main(*map(Path, sys.argv[3:])))

@@ -142,6 +142,72 @@ def refusal(
     return None
 
 
+def refuse_checkpoints(name: str) -> str | None:
+    """Why a scheme cannot go on from a checkpoint; None where it can.
+
+    Args:
+        name: Key of `SCHEMES`.
+    """
+    if SCHEMES[name].asynchronous:
+        return f"the server of {name} keeps no checkpoint: leave out checkpoint_epochs"
+    if SCHEMES[name].independent:
+        return f"{name} ranks have no epoch in common to go on from: leave out checkpoint_epochs"
+    return None
+
+
+NORMALIZING = frozenset(
+    ("resnet9", "resnet18", "resnet44", "resnet50", "multilabel", "deepcam", "cosmogan")
+)
+"""Networks that normalize by batch."""
+
+
+def refuse_shares(
+    name: str, network: str, batch: int, ranks: int, accumulate: int, group: int | None
+) -> str | None:
+    """Why ranks cannot share the batches of a training; None where they can.
+
+    What they compute must not depend on how many they are.
+
+    Args:
+        name: Key of `SCHEMES`.
+        network: Its name.
+        batch: Samples of a step, of all ranks together.
+        ranks: How many there are.
+        accumulate: Micro-batches of a step on each rank.
+        group: Samples that are normalized together; None where nothing says it.
+
+    >>> refuse_shares("allreduce", "deepcam", 12, 4, 1, 2)
+    'a batch of 12 has 6 groups of 2 samples, which 4 ranks cannot share evenly'
+    """
+    if SCHEMES[name].independent:
+        if group is not None:
+            return f"{name} ranks share no batch to make groups of: leave out batch_norm_group"
+        ranks = 1
+    if batch < ranks:
+        return f"a batch of {batch} is too small for {ranks} ranks: each takes a sample"
+    if group is None:
+        if network in NORMALIZING and ranks > 1:
+            return (
+                f"{network} normalizes by batch, and each rank would by its own samples: say by"
+                " batch_norm_group how many samples are normalized together"
+            )
+        if accumulate > 1 and batch % (ranks * accumulate):
+            return f"a batch of {batch} has no {accumulate} equal parts on each of {ranks} ranks"
+        return None
+    if network not in NORMALIZING:
+        return f"{network} does not normalize by batch: leave out batch_norm_group"
+    if accumulate > 1:
+        return "a rank takes one batch_norm_group at a time: leave out accumulate"
+    if batch % group:
+        return f"a batch of {batch} has no equal groups of {group} samples"
+    if batch // group % ranks:
+        return (
+            f"a batch of {batch} has {batch // group} groups of {group} samples, which {ranks}"
+            " ranks cannot share evenly"
+        )
+    return None
+
+
 TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 """Metrics that `traffic` gives."""
 

@@ -19,16 +19,19 @@ class CheckpointError(Exception):
     """A file that nothing can go on from; the message says why."""
 
 
-def path(benchmark: str, case: str) -> str:
-    """Where the file lies below the folder that a trial may write."""
-    return f"checkpoints/{benchmark}/{case}.npz"
+def paths(benchmark: str, case: str) -> tuple[str, str]:
+    """Where the last one, and that before it, lie below the folder that a trial may write."""
+    return f"checkpoints/{benchmark}/{case}.npz", f"checkpoints-before/{benchmark}/{case}.npz"
 
 
-def write(place: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+def write(
+    place: Path, before: Path | None = None, *, facts: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
     """Put a checkpoint in the place of the last one, so that a kill at any instant leaves either.
 
     Args:
         place: Of the file.
+        before: Where the last one is put, None for nowhere.
         facts: What JSON can hold, NaN and infinities included.
         arrays: Numpy arrays by name, none of objects.
 
@@ -46,12 +49,20 @@ def write(place: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> N
         numpy.savez(stream, **{_FACTS: numpy.frombuffer(text, "uint8"), **numbered})
         stream.flush()
         os.fsync(stream.fileno())
+    if before is not None and place.exists():
+        before.parent.mkdir(parents=True, exist_ok=True)
+        place.replace(before)
+        _sync(before.parent)
     partial.replace(place)
-    folder = os.open(place.parent, os.O_RDONLY)
+    _sync(place.parent)
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def read(place: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:

@@ -7,7 +7,7 @@ diverges ends there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -18,19 +18,19 @@ from typing import Any, Callable
 
 from .. import catalog, networks
 from ..catalog import training
-from ..data import checkpoints, predictions, samplers
+from ..data import predictions, samplers
 from ..frameworks import Framework
-from ..frameworks.base import Resumable, Trainer
+from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory
-from ..job import Recipe, Trial
+from ..job import Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, contract, modules, nodes, progress, reading
+from . import ahead, checks, contract, modules, nodes, reading, resuming
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
-from .progress import Progress, Resumed
+from .progress import Progress, Resumed, report_classes
 from .samples import Samples, batches, make_order, read
 from .team import Team
 
@@ -78,8 +78,9 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         first, end = team.span(recipe.batch)
-        most = max(judged * parts, team.judged_samples(recipe.batch, recipe.accumulate))
-        both = graph((end - first) // recipe.accumulate), graph(most)
+        own = end - first
+        most = max(judged * parts, team.judged_samples(recipe.batch, recipe.parts(own)))
+        both = graph(recipe.micro_batch(own)), graph(most)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
         framework=framework,
@@ -101,11 +102,11 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
         kept=predictions.path(trial.benchmark, trial.case),
         source=source,
         identity=_identity(trial, train, test),
-        checkpoint=_find_checkpoint(trial, recipe, report),
+        checkpoints=resuming.places(trial, recipe, report, team),
         team=team,
     )
     with framework.arithmetic(dtype):
-        resumed = _resume(prepared)
+        resumed = resuming.find(prepared)
     with report.pause():
         if source is None:
             checks.hold_to_reference(prepared, judged, parts)
@@ -114,15 +115,8 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
         team.hold(prepared)
     with framework.arithmetic(dtype):
         _train(prepared, resumed)
-    if prepared.checkpoint is not None:
-        prepared.checkpoint.unlink(missing_ok=True)
-
-
-def _find_checkpoint(trial: Trial, recipe: Recipe, report: Report) -> Path | None:
-    """Where checkpoints are put; None for nowhere."""
-    if not recipe.checkpoint_epochs or report.folder is None:
-        return None
-    return report.folder / checkpoints.path(trial.benchmark, trial.case)
+    for place in prepared.checkpoints:
+        place.unlink(missing_ok=True)
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
@@ -144,57 +138,24 @@ def _identity(trial: Trial, train: Samples, test: Samples) -> str:
     return repr(
         (
             *(trial.id, context.seed, context.framework, context.determinism, context.device),
-            *(context.threads, trial.subject, trial.dtype, sorted(trial.parameters.items())),
+            *(
+                context.threads,
+                context.rank,
+                context.ranks,
+                trial.subject,
+                trial.dtype,
+                sorted(trial.parameters.items()),
+            ),
             *(recipe, train.count, test.count),
         )
     )
-
-
-def _resume(trial: Prepared) -> Resumed | None:
-    """What an earlier attempt left, once a trainer has been seen to take it; says so."""
-    if trial.checkpoint is None:
-        return None
-    resumed = progress.load(trial.checkpoint, trial.identity, trial.quality)
-    if resumed is None:
-        return None
-    try:
-        _restore(trial, resumed)
-    except (LookupError, TypeError, ValueError) as error:
-        progress.discard(trial.checkpoint, f"{type(error).__name__}: {error}")
-        return None
-    trial.report.resume(resumed[0].epochs)
-    return resumed
-
-
-def _restore(trial: Prepared, resumed: Resumed) -> Trainer:
-    trainer = trial.start(trial.part)
-    assert isinstance(trainer, Resumable)
-    # in the dtypes that they were kept in
-    trainer.restore({name: trial.framework.from_numpy(one) for name, one in resumed[1].items()})
-    return trainer
-
-
-def _begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
-    """A trainer and what is known, where an earlier attempt was; tells again what that told."""
-    if resumed is None:
-        return trial.start(trial.part), Progress(trial.quality)
-    report, so_far = trial.report, resumed[0]
-    for metric, curve in so_far.curves.items():
-        for epoch, value in enumerate(curve, 1):
-            report.point(metric, epoch, value)
-    if so_far.untrained is not None:
-        report.samples("untrained_loss", [so_far.untrained])
-    if so_far.class_counts:
-        _report_classes(report, so_far.class_counts)
-    return _restore(trial, resumed), so_far
 
 
 def _train(trial: Prepared, resumed: Resumed | None) -> None:
     report, recipe, account = trial.report, trial.recipe, Account(trial.report)
     watch = memory.watch(trial.framework)
     watch.reset_peak()
-    trainer, so_far = _begin(trial, resumed)
-    trial.team.join(trial, trainer, recipe.batch, recipe.accumulate)
+    trainer, so_far = resuming.begin(trial, resumed)
     if trial.source is None:
         report.samples("network_fingerprint", [network_fingerprint(trial.graph(1))])
     else:
@@ -206,7 +167,7 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
         result = _epoch(trial, trainer, epoch)
         _follow(trial, so_far, epoch, result)
         with report.pause():
-            trial.team.close_epoch(trial, trainer, epoch)
+            trial.team.close_epoch(trial, so_far, epoch)
             began = perf_counter()
             with trial.team.evaluate(trainer):
                 test_loss, quality = trial.team.agree(*_evaluate(trial, trainer, so_far))
@@ -230,7 +191,7 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
                 break
         if recipe.checkpoint_epochs and not epoch % recipe.checkpoint_epochs:
             with report.pause():
-                _save(trial, trainer, so_far)
+                resuming.save(trial, trainer, so_far)
     # of a resumed training no attempt has seen the whole way
     if not so_far.resumed:
         if catalog.reports_memory(trial.framework.name, trial.device):
@@ -260,19 +221,7 @@ def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> Non
             so_far.class_counts = list(
                 map(int, trial.train.count_classes("label", below, result.taken))
             )
-        _report_classes(report, so_far.class_counts)
-
-
-def _report_classes(report: Report, counts: Sequence[int]) -> None:
-    report.samples("class_counts", counts)
-    report.samples("largest_class_share", [max(counts) / sum(counts)])
-
-
-def _save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
-    """Write a checkpoint, unless training is over: what is left then takes no time."""
-    if trial.checkpoint is not None and so_far.epochs < trial.recipe.epochs:
-        assert isinstance(trainer, Resumable)
-        progress.save(trial.checkpoint, trial.identity, so_far, trial.fetch(trainer.state()))
+        report_classes(report, so_far.class_counts)
 
 
 def _conclude(

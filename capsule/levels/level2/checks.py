@@ -23,7 +23,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
     placed = [trial.place(inputs, training.EXACT) for inputs in batches]
-    if trial.checkpoint is not None:
+    if trial.checkpoints:
         hold_to_checkpoint(trial, source, placed, rates)
     if not has_formula(trial.optimizer):
         return
@@ -182,8 +182,8 @@ def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
     """
     if recipe.batch % recipe.accumulate:
         raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
-    whole = recipe.batch // recipe.accumulate
+    whole = recipe.micro_batch(recipe.batch)
     # a channel of one sample may have one value, which has no variance
     least = min(whole, 2) if graph.loss and find(graph) else 1
-    parts = min(recipe.accumulate, trajectory.MOST_SAMPLES // least)
+    parts = min(recipe.batch // whole, trajectory.MOST_SAMPLES // least)
     return min(whole, trajectory.MOST_SAMPLES // parts), parts

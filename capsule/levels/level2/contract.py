@@ -67,7 +67,7 @@ def hold(
                 " recipe's schedule sets"
             )
         # a module draws as it likes: see `checks.hold_to_checkpoint`
-        if trial.checkpoint is not None and trial.source is None:
+        if trial.checkpoints and trial.source is None:
             assert isinstance(one, Resumable)
             assert isinstance(other, Resumable)
             _resume(trial, (one, other), placed[1:], rates[1:])

@@ -40,7 +40,7 @@ class Prepared:
         source: The file of a user's module, None for a network of the catalogue. The graphs of a
             module have nothing but its inputs, and `parameters` is empty.
         identity: Says which training this is, of all that a checkpoint could be of.
-        checkpoint: Where it is put, None for nowhere.
+        checkpoints: Where the last one is put, and the one before it; nothing for nowhere.
         team: Who else trains it.
     """
 
@@ -63,7 +63,7 @@ class Prepared:
     kept: str
     source: Path | None
     identity: str
-    checkpoint: Path | None
+    checkpoints: tuple[Path, ...]
     team: Team
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Prepared:
     def part(self) -> Graph:
         """The network for a micro-batch of this process."""
         first, end = self.team.span(self.recipe.batch)
-        return self.graph((end - first) // self.recipe.accumulate)
+        return self.graph(self.recipe.micro_batch(end - first))
 
     def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
         """A training that has taken no step, in the trial's dtype or another."""

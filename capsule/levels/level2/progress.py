@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from ..catalog import training
 from ..data import checkpoints, samplers
 from ..data.checkpoints import CheckpointError
+from ..report import Report
 
 Rows = tuple[Any, Any]
 
@@ -26,7 +27,8 @@ class Progress:
     Attributes:
         quality: Name of the metric.
         curves: Values of the epochs, by the name of the metric.
-        resumed: How many of them an earlier attempt trained.
+        of_steps: Values of the steps, by the name of the metric, where many ranks train.
+        resumed: How many of the epochs an earlier attempt trained.
         order: Numbers of the samples as they were taken in the first epochs.
         order_fingerprint: Of those, once it is known.
         test_fingerprint: Of what the first evaluation was made with.
@@ -39,6 +41,7 @@ class Progress:
 
     quality: str
     curves: dict[str, list[float]] = field(default_factory=dict)
+    of_steps: dict[str, list[float]] = field(default_factory=dict)
     resumed: int = 0
     order: list[Any] = field(default_factory=list)
     order_fingerprint: int | None = None
@@ -58,6 +61,10 @@ class Progress:
         """Append what an epoch came to, by the name of the metric."""
         for metric, value in values.items():
             self.curves.setdefault(metric, []).append(value)
+
+    def add_steps(self, metric: str, values: Sequence[float]) -> None:
+        """Append what the steps of an epoch came to."""
+        self.of_steps.setdefault(metric, []).extend(values)
 
     def add_order(self, order: Any) -> None:
         """Count the samples of the present epoch, where it is one of the first."""
@@ -79,11 +86,19 @@ Resumed = tuple[Progress, dict[str, Any]]
 """What is known of a training, and its trainer's state: numpy arrays by name."""
 
 
-def save(place: Path, identity: str, progress: Progress, state: Mapping[str, Any]) -> None:
+def report_classes(report: Report, counts: Sequence[int]) -> None:
+    """Report how often each class was taken in the first epoch."""
+    report.samples("class_counts", counts)
+    report.samples("largest_class_share", [max(counts) / sum(counts)])
+
+
+def save(
+    places: Sequence[Path], identity: str, progress: Progress, state: Mapping[str, Any]
+) -> None:
     """Write a checkpoint.
 
     Args:
-        place: Of the file.
+        places: Of the file, and of the one before it where that is kept.
         identity: Says of which training it is.
         progress: After the last epoch.
         state: What the trainer keeps, numpy arrays by name.
@@ -99,6 +114,7 @@ def save(place: Path, identity: str, progress: Progress, state: Mapping[str, Any
     facts = {
         "identity": identity,
         "curves": progress.curves,
+        "of_steps": progress.of_steps,
         "order": len(progress.order),
         "order_fingerprint": progress.order_fingerprint,
         "test_fingerprint": progress.test_fingerprint,
@@ -108,7 +124,7 @@ def save(place: Path, identity: str, progress: Progress, state: Mapping[str, Any
         "untrained": progress.untrained,
         "class_counts": progress.class_counts,
     }
-    checkpoints.write(place, facts, arrays)
+    checkpoints.write(*places, facts=facts, arrays=arrays)
 
 
 def load(place: Path, identity: str, quality: str) -> Resumed | None:
@@ -143,6 +159,7 @@ def _parse(
         progress = Progress(
             quality,
             curves={str(name): list(map(float, curve)) for name, curve in facts["curves"].items()},
+            of_steps={str(name): list(map(float, one)) for name, one in facts["of_steps"].items()},
             order=[arrays[f"order/{number}"] for number in range(facts["order"])],
             order_fingerprint=facts["order_fingerprint"],
             test_fingerprint=facts["test_fingerprint"],

@@ -10,6 +10,7 @@ from ..frameworks.base import NativeTensor, Trainer
 
 if TYPE_CHECKING:
     from .prepared import Prepared
+    from .progress import Progress
 
 
 class Team:
@@ -67,7 +68,18 @@ class Team:
         """What all go by where each has a value of its own."""
         return values
 
-    def close_epoch(self, trial: Prepared, trainer: Trainer, epoch: int) -> None:
+    def settle(self, epochs: Sequence[int]) -> int:
+        """The last epoch after which all have a checkpoint, of those after which this one has."""
+        return max(epochs, default=0)
+
+    def state(self) -> Mapping[str, NativeTensor]:
+        """All that later steps depend on beside the trainer's state, by name."""
+        return {}
+
+    def go_on(self, steps: int, state: Mapping[str, NativeTensor]) -> None:
+        """Go on after so many steps of an earlier attempt, whose `state` is among others."""
+
+    def close_epoch(self, trial: Prepared, so_far: Progress, epoch: int) -> None:
         """Report what is known of an epoch from training together."""
 
     @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..catalog import schemes
 from ..frameworks import Framework
-from ..job import Recipe, Scheme, Trial
+from ..job import Recipe, Trial
 from ..level2 import train
 from ..report import Report
 
@@ -30,7 +30,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     recipe = trial.recipe
     if recipe is None or recipe.scheme is None:
         raise ValueError("a training of many ranks has a recipe with a scheme")
-    _refuse(trial, recipe, recipe.scheme)
+    _refuse(trial, recipe, recipe.scheme.name)
     # with torch, which other frameworks' images lack
     from ..communicators import Communicator, connect
     from . import instances
@@ -44,21 +44,16 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         if schemes.SCHEMES[recipe.scheme.name].independent:
             instances.measure(trial, framework, report, Communicator())
         else:
-            train(trial, framework, report, Ranks(recipe.scheme))
+            train(trial, framework, report, Ranks(recipe))
 
 
-def _refuse(trial: Trial, recipe: Recipe, scheme: Scheme) -> None:
-    context, batch, ranks = trial.context, recipe.batch, trial.context.ranks
+def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:
+    context, ranks = trial.context, trial.context.ranks
     how = context.framework, context.device, recipe.optimizer, trial.dtype
     if reason := schemes.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
-    if schemes.SCHEMES[scheme.name].independent:
-        ranks = 1
-    if batch < ranks:
-        raise ValueError(f"a batch of {batch} is too small for {ranks} ranks: each takes a sample")
-    if batch % (ranks * recipe.accumulate) and recipe.accumulate > 1:
-        raise ValueError(
-            f"a batch of {batch} has no {recipe.accumulate} equal parts on each of {ranks} ranks"
-        )
-    if recipe.checkpoint_epochs:
-        raise ValueError(f"a training by {scheme.name} writes no checkpoints: leave them out")
+    if recipe.checkpoint_epochs and (reason := schemes.refuse_checkpoints(name)):
+        raise ValueError(reason)
+    shares = recipe.batch, ranks, recipe.accumulate, recipe.batch_norm_group
+    if reason := schemes.refuse_shares(name, trial.subject, *shares):
+        raise ValueError(reason)

@@ -12,6 +12,7 @@ by their place, and halves are rounded to even, so that nothing is left to chanc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -37,6 +38,10 @@ class Compressed(Exchange):
         self._kept = torch.zeros_like(flatten(member.leaves.values()))
         if (count := self._kept.numel()) >= _MOST:
             raise ValueError(f"{count} parameters are too many: their places have 32 bits")
+
+    def state(self) -> Mapping[str, Any]:
+        """What is kept of gradients."""
+        return {"kept": self._kept}
 
     def before_step(self) -> None:
         """Send a part of the gradients, and take the step by the parts of all."""

@@ -77,6 +77,10 @@ class Exchange:
     def after_step(self, step: int) -> None:
         """With the step taken; the number of steps that are."""
 
+    def state(self) -> Mapping[str, Any]:
+        """Tensors that later steps depend on beside the rank's trainer, by name, to be put back."""
+        return {}
+
     def close(self) -> Sequence[Traffic]:
         """End what `open` began, and tell what no step of the rank itself has exchanged."""
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import inf
@@ -17,9 +17,10 @@ from ..communicators import Communicator, Traffic
 from ..frameworks.base import Distributable, NativeTensor, Trainer
 from ..frameworks.torch.training import start
 from ..graphs.statistics import find
-from ..job import Scheme
+from ..job import Recipe
 from ..level2 import checks, trajectory
 from ..level2.prepared import Prepared
+from ..level2.progress import Progress
 from ..level2.team import Team, span
 from ..report import Report
 from . import reference
@@ -35,6 +36,7 @@ from .exchanges import (
     fill,
     flatten,
 )
+from .groups import Parts
 from .staleness import Asynchronous
 
 EXCHANGES: Mapping[str, type[Exchange]] = {
@@ -60,17 +62,20 @@ class Ranks(Team):
     What a scheme exchanges is counted, what is exchanged to report and to check is not.
     """
 
-    def __init__(self, scheme: Scheme) -> None:
+    def __init__(self, recipe: Recipe) -> None:
         """Begin with no step taken.
 
         Args:
-            scheme: How they train together.
+            recipe: One with a scheme.
         """
-        self._scheme, self._meaning = scheme, SCHEMES[scheme.name]
+        assert recipe.scheme is not None
+        self._scheme, self._meaning = recipe.scheme, SCHEMES[recipe.scheme.name]
+        self._group = recipe.batch_norm_group
         self._counted, self._others = Communicator(), Communicator()
         self.rank, self.ranks = self._counted.rank, self._counted.ranks
         self._exchange: Exchange | None = None
         self._leaves: Mapping[str, Any] = {}
+        self._statistics = Parts((), self.rank, self.ranks, 1)
         self._steps = 0
         self._traffic: list[Traffic] = []
         self._times: list[float] = []
@@ -79,19 +84,13 @@ class Ranks(Team):
         """A few samples for each rank, and as many over as the whole batch has."""
         taken = self.ranks * min(parts, _MOST_JUDGED_PARTS)
         least = min(batch // taken, max(1, trajectory.MOST_SAMPLES // taken))
+        if self._group:
+            # a channel of one sample may have one value, which has no variance
+            least = min(self._group, max(2, least))
         return least * taken + (batch % self.ranks if parts == 1 else 0)
 
     def hold(self, trial: Prepared) -> None:
-        """Hold the first steps, in float64, to those of one process.
-
-        Raises:
-            ValueError: Statistics of a batch would be those of a rank's samples.
-        """
-        if find(trial.graph(1)) and self.ranks > 1:
-            raise ValueError(
-                "the network normalizes by batch, and of many ranks each would by its own samples;"
-                " no scheme exchanges statistics yet"
-            )
+        """Hold the first steps, in float64, to those of one process."""
         trial.report.samples("world_size", [self.ranks])
         trial.report.samples("reference_error_ratio", [self._compare(trial)])
 
@@ -115,6 +114,8 @@ class Ranks(Team):
         )
         self._exchange, self._steps = exchange, 0
         trainer.exchange_by(lambda _: exchange.before_step())
+        moving = [tensors[name] for one in find(trial.graph(1)) for name in one.names]
+        self._statistics = Parts(moving, self.rank, self.ranks, parts)
 
     def open_epoch(self, steps: int) -> None:
         """Let the scheme make ready for them."""
@@ -124,7 +125,9 @@ class Ranks(Team):
         """A step with what the scheme exchanges before and after the optimizer's."""
         began = perf_counter()
         self._counted.take_traffic()
+        self._statistics.before_step()
         loss = trainer.step(inputs, rate)
+        self._statistics.after_step()
         self._steps += 1
         self._require_exchange().after_step(self._steps)
         self._traffic.append(self._counted.take_traffic())
@@ -155,14 +158,34 @@ class Ranks(Team):
         self._others.broadcast(flat)
         return tuple(flat.tolist())
 
-    def close_epoch(self, trial: Prepared, trainer: Trainer, epoch: int) -> None:
+    def settle(self, epochs: Sequence[int]) -> int:
+        """Of those that every rank has."""
+        most = torch.tensor([max(epochs, default=0)])
+        self._others.all_reduce(most, largest=True)
+        counts = torch.zeros(int(most) + 1, dtype=torch.int64)
+        counts[list(epochs)] = 1
+        self._others.all_reduce(counts)
+        common = (counts == self.ranks).nonzero()
+        return int(common.max()) if len(common) else 0
+
+    def state(self) -> Mapping[str, NativeTensor]:
+        """What the scheme keeps."""
+        kept = self._require_exchange().state()
+        return {f"scheme/{name}": tensor for name, tensor in kept.items()}
+
+    def go_on(self, steps: int, state: Mapping[str, NativeTensor]) -> None:
+        """Periods of a scheme are counted from the first step."""
+        self._steps = steps
+        for name, tensor in self._require_exchange().state().items():
+            tensor.copy_(state[f"scheme/{name}"])
+
+    def close_epoch(self, trial: Prepared, so_far: Progress, epoch: int) -> None:
         """How far apart the ranks are, and what its steps exchanged."""
-        del trainer
         exchange = self._require_exchange()
         for own, more in zip(self._traffic, exchange.close()):
             own.add(more)
         self._report_straggler(trial.report, epoch)
-        self._report_steps(trial.report)
+        self._report_steps(trial.report, so_far)
         if isinstance(exchange, Asynchronous):
             trial.report.point("staleness", epoch, exchange.server.most if exchange.server else 0)
         flat = flatten(self._leaves.values()).double()
@@ -170,23 +193,31 @@ class Ranks(Team):
             largest, smallest = flat.clone(), -flat
             self._others.all_reduce(largest, largest=True)
             self._others.all_reduce(smallest, largest=True)
-            trial.report.point("rank_difference", epoch, float((largest + smallest).max()))
+            apart = {"rank_difference": float((largest + smallest).max())}
         else:
             squares = (flat - self._find_mean()).square().sum().reshape(1) / self.ranks
             self._others.all_reduce(squares)
-            trial.report.point("consensus_distance", epoch, float(squares.sqrt()))
+            apart = {"consensus_distance": float(squares.sqrt())}
+        for metric, value in apart.items():
+            trial.report.point(metric, epoch, value)
+        so_far.add(**apart)
 
     @contextmanager
     def evaluate(self, trainer: Trainer) -> Iterator[None]:
-        """Of parameters that are not equal their mean is judged."""
+        """Statistics are added up, and of parameters that are not equal their mean is judged."""
         del trainer
-        if self._meaning.consistent:
+        moving = self._statistics.tensors
+        leaves = () if self._meaning.consistent else tuple(self._leaves.values())
+        if self.ranks == 1 or not (moving or leaves):
             yield
             return
-        kept = flatten(self._leaves.values())
-        fill(self._leaves.values(), self._find_mean())
+        kept = flatten([*moving, *leaves])
+        if moving:
+            fill(moving, self._add_up(moving))
+        if leaves:
+            fill(leaves, self._find_mean())
         yield
-        fill(self._leaves.values(), kept)
+        fill([*moving, *leaves], kept)
 
     def _require_exchange(self) -> Exchange:
         assert self._exchange is not None, "nobody has joined"
@@ -194,15 +225,24 @@ class Ranks(Team):
 
     def _find_mean(self) -> Any:
         """Of the parameters of all ranks, float64."""
-        flat = flatten(self._leaves.values()).double() / self.ranks
+        return self._add_up(self._leaves.values()) / self.ranks
+
+    def _add_up(self, tensors: Iterable[Any]) -> Any:
+        """Over all ranks, float64."""
+        flat = flatten(tensors).double()
         self._others.all_reduce(flat)
         return flat
 
-    def _report_steps(self, report: Report) -> None:
+    def _report_steps(self, report: Report, so_far: Progress) -> None:
         traffic, times, self._traffic, self._times = self._traffic, self._times, [], []
-        report.samples("bytes_sent", [one.sent for one in traffic])
-        report.samples("bytes_received", [one.received for one in traffic])
-        report.samples("messages", [one.messages for one in traffic])
+        counted = {
+            "bytes_sent": [one.sent for one in traffic],
+            "bytes_received": [one.received for one in traffic],
+            "messages": [one.messages for one in traffic],
+        }
+        for metric, values in counted.items():
+            report.samples(metric, values)
+            so_far.add_steps(metric, values)
         report.samples("communication_time", [one.seconds for one in traffic])
         report.samples("wait_time", [one.waited for one in traffic])
         report.samples("step_time", times)
@@ -222,30 +262,40 @@ class Ranks(Team):
         The bound is `trajectory.ROUNDING` of the way that the parameters have come: sums in another
         order are the same within it. Of all ranks the largest.
         """
-        accumulate = trial.recipe.accumulate
-        batch = self.judged_samples(trial.recipe.batch, accumulate)
-        parts = min(accumulate, _MOST_JUDGED_PARTS)
+        first, end = self.span(trial.recipe.batch)
+        parts = trial.recipe.parts(end - first)
+        batch = self.judged_samples(trial.recipe.batch, parts)
+        parts = min(parts, _MOST_JUDGED_PARTS)
         # one step after parameters were averaged for the first time
         period = int(self._scheme.numbers.get("period", 1))
         count = max(training.JUDGED_STEPS, min(period + 1, _MOST_JUDGED_STEPS))
         first, end = self.span(batch)
         batches, rates = checks.take_first(trial, batch, count)
-        reached = []
+        reached, kept = [], []
         with trial.framework.arithmetic(training.EXACT):
             trainer = trial.start(trial.graph((end - first) // parts), training.EXACT)
             self.join(trial, trainer, batch, parts)
-            before = flatten(self._leaves.values())
+            before, moving = flatten(self._leaves.values()), self._statistics.tensors
+            is_in_step = bool(moving) and not self._meaning.asynchronous
+            kept_before = self._add_up(moving) if is_in_step else None
             self.open_epoch(count)
             for inputs, rate in zip(batches, rates):
                 own = trial.place(trial.rows(inputs, batch), training.EXACT)
                 self.step(trainer, own, rate)
                 reached.append(flatten(self._leaves.values()))
+                if is_in_step:
+                    kept.append(self._add_up(moving))
             self._require_exchange().close()
         self._traffic, self._times = [], []
-        due = self._follow(trial, batch, batches, rates) if self.rank == 0 else []
+        due = self._follow(trial, batch, parts, batches, rates) if self.rank == 0 else []
         worst = torch.zeros(1, dtype=torch.float64)
+        for one, right in zip(kept, due):
+            statistics = torch.from_numpy(right.statistics)
+            worst = worst.maximum(_measure_distance(one, statistics, kept_before))
         for step, rank in product(range(count), range(self.ranks)):
-            flat = torch.from_numpy(due[step][rank].copy()) if due else torch.empty_like(before)
+            flat = torch.empty_like(before)
+            if due:
+                flat = torch.from_numpy(due[step].flats[rank].copy())
             self._others.broadcast(flat)
             if rank == self.rank:
                 worst = worst.maximum(_measure_distance(reached[step], flat, before))
@@ -256,9 +306,10 @@ class Ranks(Team):
         self,
         trial: Prepared,
         batch: int,
+        parts: int,
         batches: Sequence[Mapping[str, Any]],
         rates: Sequence[float],
-    ) -> list[reference.Flats]:
+    ) -> list[reference.After]:
         exchange = self._require_exchange()
         server = exchange.server if isinstance(exchange, Asynchronous) else None
         return reference.follow(
@@ -269,6 +320,7 @@ class Ranks(Team):
                 numbers=trial.recipe.numbers,
                 scheme=self._scheme,
                 spans=[span(batch, rank, self.ranks) for rank in range(self.ranks)],
+                group=batch // (self.ranks * parts) if self._group else None,
                 batches=batches,
                 rates=rates,
                 order=server.order if server else (),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..catalog.schemes import SCHEMES, count_largest
-from ..graphs import passes
+from ..graphs import passes, statistics
 from ..graphs.graph import Graph
 from ..job import Scheme
 from ..level2 import trajectory
@@ -32,6 +32,7 @@ class Setting:
         numbers: All that it takes.
         scheme: How ranks train together.
         spans: Where the samples of each rank begin and end in a batch.
+        group: Samples that are normalized together; None for all that a process has.
         batches: The inputs of each step.
         rates: The learning rate of each.
         order: Of an asynchronous scheme, see `staleness.Server`.
@@ -43,9 +44,24 @@ class Setting:
     numbers: Mapping[str, float]
     scheme: Scheme
     spans: Sequence[tuple[int, int]]
+    group: int | None
     batches: Sequence[Mapping[str, Any]]
     rates: Sequence[float]
     order: Sequence[tuple[int, bool]]
+
+
+@dataclass(frozen=True)
+class After:
+    """What one step comes to.
+
+    Attributes:
+        flats: Parameters of each rank.
+        statistics: What is kept of those that groups are normalized by; of no meaning where ranks
+            are not in step.
+    """
+
+    flats: Flats
+    statistics: Any
 
 
 class World:
@@ -53,6 +69,7 @@ class World:
 
     Attributes:
         flats: Parameters of each rank.
+        kept: Statistics of all ranks' batches, by name.
         weights: Each one's share of the samples.
         memory: What each keeps of gradients for the next step.
     """
@@ -61,6 +78,8 @@ class World:
         """See `Setting`."""
         self._setting = setting
         self._names = setting.graph(1).trainable
+        self._moving = statistics.find(setting.graph(1))
+        self.kept = {name: setting.parameters[name] for name in name_kept(setting.graph(1))}
         first = flatten(setting.parameters, self._names)
         ranks, self._batch = len(setting.spans), setting.spans[-1][1]
         self.flats = [first for _ in range(ranks)]
@@ -75,13 +94,15 @@ class World:
         for name, array in self._setting.batches[step].items():
             rows = len(array) // self._batch
             inputs[name] = array[rows * first : rows * end]
-        values = {**self._setting.parameters, **self._split(self.flats[rank])}
+        values = {**self._setting.parameters, **self.kept, **self._split(self.flats[rank])}
         wide = {
             name: one.astype("float64") if one.dtype.kind == "f" else one
             for name, one in {**values, **inputs}.items()
         }
         own = {name: wide.pop(name) for name in inputs}
-        _, gradients, _ = passes.differentiate(self._setting.graph(end - first), (), wide, own)
+        graph = self._setting.graph(self._setting.group or end - first)
+        _, gradients, moved = passes.differentiate(graph, self._moving, wide, own)
+        self.kept.update(moved)
         return flatten(gradients, self._names) * self.weights[rank]
 
     def move(self, rank: int, flat: Any, gradients: Any, step: int) -> Any:
@@ -105,11 +126,19 @@ def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
     """Arrays one after the other, in float64."""
     import numpy
 
-    return numpy.concatenate([arrays[name].astype("float64").reshape(-1) for name in names])
+    none = numpy.zeros(0)
+    return numpy.concatenate(
+        [none, *(arrays[name].astype("float64").reshape(-1) for name in names)]
+    )
 
 
-def follow(setting: Setting) -> list[Flats]:
-    """Parameters after each step, of each rank."""
+def name_kept(graph: Graph) -> tuple[str, ...]:
+    """The parameters of a network that keep statistics of its batches."""
+    return tuple(name for one in statistics.find(graph) for name in one.names)
+
+
+def follow(setting: Setting) -> list[After]:
+    """What each step comes to."""
     if SCHEMES[setting.scheme.name].exact:
         return _follow_one(setting)
     if SCHEMES[setting.scheme.name].asynchronous:
@@ -117,8 +146,8 @@ def follow(setting: Setting) -> list[Flats]:
     return _follow_all(setting, World(setting))
 
 
-def _follow_one(setting: Setting) -> list[Flats]:
-    graph = setting.graph(setting.spans[-1][1])
+def _follow_one(setting: Setting) -> list[After]:
+    graph = setting.graph(setting.group or setting.spans[-1][1])
     steps = trajectory.follow(
         graph,
         setting.parameters,
@@ -127,10 +156,16 @@ def _follow_one(setting: Setting) -> list[Flats]:
         setting.optimizer,
         setting.numbers,
     )
-    return [[flatten(one.after, graph.trainable)] * len(setting.spans) for one in steps]
+    return [
+        After(
+            [flatten(one.after, graph.trainable)] * len(setting.spans),
+            flatten(one.after, name_kept(graph)),
+        )
+        for one in steps
+    ]
 
 
-def _follow_all(setting: Setting, world: World) -> list[Flats]:
+def _follow_all(setting: Setting, world: World) -> list[After]:
     """All ranks in step."""
     compress, steps = _COMPRESS.get(setting.scheme.name), []
     ranks = range(len(setting.spans))
@@ -147,7 +182,7 @@ def _follow_all(setting: Setting, world: World) -> list[Flats]:
         world.flats = [world.move(rank, world.flats[rank], gradients[rank], step) for rank in ranks]
         if not compress:
             world.flats = _mix(setting.scheme, world, step + 1)
-        steps.append(world.flats)
+        steps.append(After(world.flats, flatten(world.kept, tuple(world.kept))))
     return steps
 
 
@@ -187,7 +222,7 @@ _COMPRESS: Mapping[str, Callable[[Any, Mapping[str, float]], Any]] = {
 """What of a rank's gradients it sends."""
 
 
-def _replay(setting: Setting, world: World) -> list[Flats]:
+def _replay(setting: Setting, world: World) -> list[After]:
     """The steps of a server in the order that it took them in.
 
     Raises:
@@ -205,4 +240,4 @@ def _replay(setting: Setting, world: World) -> list[Flats]:
         clocks[rank] += 1
     if any(len(one) != steps for one in after) or clocks != [steps for _ in ranks]:
         raise ValueError(f"the server took {clocks} steps, and each rank has {steps}")
-    return [[after[rank][step] for rank in ranks] for step in range(steps)]
+    return [After([after[rank][step] for rank in ranks], None) for step in range(steps)]

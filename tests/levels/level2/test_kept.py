@@ -14,7 +14,7 @@ from tests.levels.level2.test_modules import HEAD, NET
 from tests.support.jobs import needs_torch
 from tests.support.trainings import Values, trial
 
-CHECKPOINT = checkpoints.path("benchmark", "default")
+CHECKPOINT = checkpoints.paths("benchmark", "default")[0]
 
 
 class CutError(Exception):

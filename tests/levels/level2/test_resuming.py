@@ -80,7 +80,7 @@ class Training:
 
     @property
     def checkpoint(self) -> Path:
-        return self.folder / checkpoints.path("benchmark", "default")
+        return self.folder / checkpoints.paths("benchmark", "default")[0]
 
     def run(self, *strike: str) -> tuple[list[Event], str]:
         """One attempt, killed where that is said: the events of its journal, and its words."""
@@ -244,7 +244,7 @@ def test_state_that_the_trainer_cannot_take_is_discarded(tmp_path: Path) -> None
         {**arrays, name: arrays[name][:1]},
         {k: v for k, v in arrays.items() if k != name},
     ):
-        checkpoints.write(training.checkpoint, facts, broken)
+        checkpoints.write(training.checkpoint, facts=facts, arrays=broken)
         events, words = training.run()
         assert resumed(events) is None
         assert "training starts anew" in words

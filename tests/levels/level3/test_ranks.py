@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from capsule.levels.catalog import schemes, training
@@ -23,6 +24,7 @@ from tests.support.ranks_faults import (
     MODELS,
     NEIGHBOURS,
     QUANTIZED,
+    RESNET,
     SERVER,
     STALE,
     count_parameters,
@@ -41,6 +43,8 @@ ACCUMULATED = trial(SERVER, "adam", optimizer=ADAM, **PARTS)
 AUGMENTED = {"crop": 2, "flip": True, "cutout": 3}
 DRAWN = trial(ALLREDUCE, "augmented", augmentation=AUGMENTED, epochs=1, workers=1)
 DROPPING = trial(ALLREDUCE, "dropout", epochs=1, **COSMOS)
+GROUPED = trial(ALLREDUCE, "groups", epochs=1, augmentation=AUGMENTED, **RESNET)
+ONES = trial(BUCKETED, "ones", epochs=1, **{**RESNET, "batch": 8, "batch_norm_group": 1})
 BUCKETS = trial(BUCKETED, "buckets of parts", **PARTS)
 SAME = (
     trial(ALLREDUCE),
@@ -49,12 +53,27 @@ SAME = (
     ACCUMULATED,
     DROPPING,
     BUCKETS,
+    GROUPED,
+    ONES,
 )
-ALL = (*SAME, *(trial(one, epochs=1) for one in OTHERS))
+FREE = trial(MODELS, "groups of models", epochs=1, **RESNET)
+ALL = (*SAME, FREE, *(trial(one, epochs=1) for one in OTHERS))
 # whose server keeps moments of all ranks' gradients
 MOMENTS = trial(STALE, "moments", optimizer=ADAM, epochs=1)
 
+KEPT = {**RESNET, "batch_norm_group": 4, "epochs": 4, "checkpoint_epochs": 1}
+WHOLE = (trial(LOCAL, "kept", **KEPT), trial(LARGEST, "rest kept", **KEPT))
+"""Of two steps an epoch, so that ranks of the first differ where one ends."""
+STRIKES = (
+    (1, "half", 2),  # the other has the second checkpoint, and both go on after the first
+    (0, "gathered", 4),  # the second step of the third epoch
+    (0, "placed", 1),  # the last checkpoint is put aside, and the next one not there yet
+)
 SCENARIOS = (
+    Scenario("whole", 2, WHOLE),
+    Scenario("killed", 2, WHOLE[:1], strikes=STRIKES),
+    Scenario("killed with a rest", 2, WHOLE[1:], strikes=STRIKES[:1]),
+    Scenario("killed at once", 2, WHOLE[:1], strikes=((1, "half", 1),)),
     Scenario("one", 1, (*SAME, trial(LARGEST, epochs=1), trial(STALE, epochs=1))),
     Scenario("two", 2, (*ALL, SINGLE)),
     Scenario("four", 4, (*ALL, MOMENTS)),
@@ -96,8 +115,36 @@ def test_any_number_of_ranks_computes_the_same(outcomes: Outcomes, identity: str
         first = outcomes[world][identity].values[0]
         for curve in ("train_loss", "loss", "order_fingerprint"):
             assert first[curve] == pytest.approx(alone[curve], rel=1e-11)
+        evaluated = outcomes[world][identity].evaluated
+        for name, array in outcomes["one"][identity].evaluated.items():
+            numpy.testing.assert_allclose(evaluated[name], array, rtol=1e-11, atol=1e-12)
         assert set(first["rank_difference"]) == {0.0}
         assert first["reference_error_ratio"][0] < 1
+
+
+KILLED = [
+    ("killed", "kept", 2),
+    ("killed with a rest", "rest kept", 1),
+    ("killed at once", "kept", None),
+]
+
+
+@pytest.mark.parametrize(("world", "identity", "epochs"), KILLED)
+def test_ranks_go_on_from_the_last_checkpoint_that_all_have(
+    outcomes: Outcomes, world: str, identity: str, epochs: int | None
+) -> None:
+    whole, killed = outcomes["whole"][identity], outcomes[world][identity]
+    assert killed.resumed == (epochs, epochs)
+    facts = (
+        *training.metrics("accuracy", has_target=False, stops=False),
+        *(one for name in schemes.SCHEMES for one in schemes.metrics(name)),
+    )
+    clocks = {one.name for one in facts if one.kind == "machine"}
+    for due, values in zip(whole.values, killed.values, strict=True):
+        same = {name: one for name, one in due.items() if name not in clocks}
+        assert {name: values[name] for name in same} == same
+    for name, array in whole.evaluated.items():
+        assert numpy.array_equal(killed.evaluated[name], array), name
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)

@@ -1,0 +1,93 @@
+"""How a training goes on where an earlier attempt at it was ended.
+
+Of many ranks each keeps its own checkpoints, and the one before the last too: a kill may come when
+some have written the next one and others have not, and all go on from the last that each one has.
+None is ever further ahead, since no rank trains on before all have come to the end of an epoch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..data import checkpoints
+from ..frameworks.base import NativeTensor, Resumable, Trainer
+from ..job import Recipe, Trial
+from ..report import Report
+from . import progress
+from .prepared import Prepared
+from .progress import Progress, Resumed, report_classes
+from .team import Team
+
+
+def places(trial: Trial, recipe: Recipe, report: Report, team: Team) -> tuple[Path, ...]:
+    """Where the last checkpoint is put, and of ranks the one before it; nothing for nowhere."""
+    if not recipe.checkpoint_epochs or report.folder is None:
+        return ()
+    last, before = checkpoints.paths(trial.benchmark, trial.case)
+    names = (last, before) if team.ranks > 1 else (last,)
+    return tuple(report.folder / name for name in names)
+
+
+def find(trial: Prepared) -> Resumed | None:
+    """What an earlier attempt left, once a trainer has been seen to take it; says so."""
+    usable = {}
+    for place in trial.checkpoints:
+        resumed = progress.load(place, trial.identity, trial.quality)
+        if resumed is None:
+            continue
+        try:
+            _restore(trial, trial.start(trial.part), resumed)
+        except (LookupError, TypeError, ValueError) as error:
+            progress.discard(place, f"{type(error).__name__}: {error}")
+            continue
+        usable[resumed[0].epochs] = place, resumed
+    epochs = trial.team.settle(tuple(usable)) if trial.checkpoints else 0
+    if not epochs:
+        for place, _ in usable.values():
+            progress.discard(place, "another rank has none of that epoch")
+            place.unlink()
+        return None
+    place, resumed = usable[epochs]
+    if place != trial.checkpoints[0]:
+        # a later one, which not all ranks have written, is of no attempt that goes on
+        place.replace(trial.checkpoints[0])
+    trial.report.resume(epochs)
+    return resumed
+
+
+def begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
+    """A trainer and what is known, where an earlier attempt was; tells again what that told."""
+    recipe, (first, end) = trial.recipe, trial.team.span(trial.recipe.batch)
+    trainer = trial.start(trial.part)
+    trial.team.join(trial, trainer, recipe.batch, recipe.parts(end - first))
+    if resumed is None:
+        return trainer, Progress(trial.quality)
+    report, so_far = trial.report, resumed[0]
+    for metric, curve in so_far.curves.items():
+        for epoch, value in enumerate(curve, 1):
+            report.point(metric, epoch, value)
+    for metric, values in so_far.of_steps.items():
+        report.samples(metric, values)
+    if so_far.untrained is not None:
+        report.samples("untrained_loss", [so_far.untrained])
+    if so_far.class_counts:
+        report_classes(report, so_far.class_counts)
+    state = _restore(trial, trainer, resumed)
+    trial.team.go_on(so_far.epochs * trial.steps, state)
+    return trainer, so_far
+
+
+def save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
+    """Write a checkpoint, unless training is over: what is left then takes no time."""
+    if trial.checkpoints and so_far.epochs < trial.recipe.epochs:
+        assert isinstance(trainer, Resumable)
+        state = trial.fetch({**trainer.state(), **trial.team.state()})
+        progress.save(trial.checkpoints, trial.identity, so_far, state)
+
+
+def _restore(trial: Prepared, trainer: Trainer, resumed: Resumed) -> dict[str, NativeTensor]:
+    assert isinstance(trainer, Resumable)
+    # in the dtypes that they were kept in
+    state = {name: trial.framework.from_numpy(one) for name, one in resumed[1].items()}
+    trainer.restore(state)
+    return state
