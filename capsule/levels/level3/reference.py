@@ -79,7 +79,7 @@ class World:
         self._setting = setting
         self._names = setting.graph(1).trainable
         self._moving = statistics.find(setting.graph(1))
-        self.kept = {name: setting.parameters[name] for name in name_kept(setting.graph(1))}
+        self.kept = {name: setting.parameters[name] for name in list_statistics(setting.graph(1))}
         first = flatten(setting.parameters, self._names)
         ranks, self._batch = len(setting.spans), setting.spans[-1][1]
         self.flats = [first for _ in range(ranks)]
@@ -132,7 +132,7 @@ def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
     )
 
 
-def name_kept(graph: Graph) -> tuple[str, ...]:
+def list_statistics(graph: Graph) -> tuple[str, ...]:
     """The parameters of a network that keep statistics of its batches."""
     return tuple(name for one in statistics.find(graph) for name in one.names)
 
@@ -159,7 +159,7 @@ def _follow_one(setting: Setting) -> list[After]:
     return [
         After(
             [flatten(one.after, graph.trainable)] * len(setting.spans),
-            flatten(one.after, name_kept(graph)),
+            flatten(one.after, list_statistics(graph)),
         )
         for one in steps
     ]
