@@ -284,10 +284,10 @@ def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Pr
                 continue
             case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
                 for how in settings.values():
-                    shares = how.batch, ranks, how.accumulate, how.batch_norm_group
                     assert how.scheme is not None
-                    place = how.scheme.name, one.subject.name
-                    if reason := schemes.refuse_shares(*place, *shares):
+                    place, shares = (how.scheme.name, one.subject.name), (how.batch, ranks)
+                    parts = how.accumulate, how.batch_norm_group
+                    if reason := schemes.refuse_shares(*place, *shares, *parts):
                         problems.add(f"/benchmarks/{index}", reason)
                         break
             case _ if ranks > 1:
