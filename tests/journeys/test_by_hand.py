@@ -195,15 +195,23 @@ for place in (sys.argv[-1], os.environ["CAPSULE_DATA_MY_POINTS"]):
     assert author.run("check", capsule).returncode == 0
 
 
+@pytest.fixture(scope="module")
+def apptainer_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Apptainer keeps what it made of an image: half a minute of work, once."""
+    return tmp_path_factory.mktemp("apptainer-cache")
+
+
 @pytest.mark.engines
 @pytest.mark.parametrize("write_manifest", [write, write_odd_names])
 def test_a_line_of_the_readme_gives_the_number_under_each_engine(
     author: User,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    apptainer_cache: Path,
     write_manifest: Callable[..., Path],
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    monkeypatch.setenv("APPTAINER_CACHEDIR", str(apptainer_cache))
     manifest = write_manifest(author.folder, image={"reference": small_image()})
     ended = author.run("run", manifest, "-o", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
