@@ -1,13 +1,16 @@
 """`capsule check` and `capsule show`: read a capsule; nothing of it is executed.
 
-`show network NAME` tells of a network of the catalogue instead.
+`show network NAME` tells of a network of the catalogue instead, and `show traffic MANIFEST` of what
+ranks exchange.
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import re
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.collector import pause_collector
@@ -18,7 +21,8 @@ from capsule.verbs.verb import Verb
 if TYPE_CHECKING:
     from capsule.console import Console
 
-_NETWORK = "network"
+_NETWORK, _TRAFFIC = "network", "traffic"
+_WORLDS = (4096, 65_536)
 _MOST_DIGITS = 9
 
 
@@ -30,6 +34,7 @@ class Arguments:
     id: str | None = None
     json: bool = False
     evidence: bool = False
+    ranks: tuple[int, ...] = ()
     words: Sequence[str] = ()
 
 
@@ -46,7 +51,14 @@ def _add_show(parser: ArgumentParser) -> None:
         nargs="*",
         metavar="NAME [SIZE=N ...]",
         help=f"of a network of the catalogue, instead of a capsule: `show {_NETWORK} NAME` says how"
-        " many parameters it has, what it takes and yields, and its work",
+        " many parameters it has, what it takes and yields, and its work; of a manifest's trainings"
+        f" of level 3: `show {_TRAFFIC} MANIFEST` counts what ranks exchange, with torch",
+    )
+    parser.add_argument(
+        "--ranks",
+        type=_worlds,
+        metavar="N,...",
+        help=f"of `show {_TRAFFIC}`: among how many (default: {','.join(map(str, _WORLDS))})",
     )
     parser.add_argument(
         "--evidence",
@@ -74,6 +86,10 @@ def _check(arguments: Arguments, console: Console) -> int:
 def _show(arguments: Arguments, console: Console) -> int:
     from capsule import reading, report
 
+    if arguments.words and arguments.capsule == _TRAFFIC:
+        return _show_traffic(arguments, console)
+    if arguments.ranks:
+        raise UsageError(f"--ranks is of `show {_TRAFFIC} MANIFEST` alone")
     if arguments.words and arguments.capsule == _NETWORK:
         return _show_network(arguments, console)
     if arguments.words:
@@ -110,6 +126,31 @@ def _show_network(arguments: Arguments, console: Console) -> int:
     return 0
 
 
+def _show_traffic(arguments: Arguments, console: Console) -> int:
+    from capsule import manifest, traffic
+
+    if arguments.evidence or arguments.id is not None:
+        raise UsageError("--evidence and --id are of capsules, and a manifest is shown")
+    if len(arguments.words) > 1:
+        raise verb.refuse_several(f"show {_TRAFFIC}", "manifest", arguments.words)
+    planned = manifest.load(Path(arguments.words[0]))
+    counts = traffic.count(planned, arguments.ranks or _WORLDS)
+    if arguments.json:
+        console.document({"caveat": traffic.CAVEAT, "counts": [asdict(one) for one in counts]})
+    else:
+        for row in traffic.draw(counts):
+            console.data(row)
+    return 0
+
+
+def _worlds(text: str) -> tuple[int, ...]:
+    """N,..., as typed."""
+    words = text.split(",")
+    if not all(re.fullmatch(f"[1-9][0-9]{{,{_MOST_DIGITS - 1}}}", word) for word in words):
+        raise ArgumentTypeError(f"{text!r} is not N,... with whole numbers, such as 4096,65536")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
 def _size(text: str) -> tuple[str, int]:
     """SIZE=N, as typed."""
     name, equals, number = text.partition("=")
@@ -134,6 +175,7 @@ SHOW = Verb(
         "capsule show a.capsule.zip --json",
         "capsule show a.capsule.zip --evidence",
         "capsule show network cosmoflow side=32 --json",
+        "capsule show traffic manifests/level3.json --ranks 4096,65536",
     ),
     one="capsule",
     add=_add_show,

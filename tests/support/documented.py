@@ -72,6 +72,9 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/throughput.json --runtime host": Here(
         says="sealed throughput-", needs=("long",)
     ),
+    "capsule show traffic manifests/level3.json --ranks 4096,65536": There(
+        test="test_traffic.py::test_every_scheme_is_counted"
+    ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "python tools/minis.py page": There(

@@ -182,6 +182,30 @@ def test_bytes_are_those_of_the_rule(outcomes: Outcomes) -> None:
     assert read(four["quantized"]) == [times(in_bits, 3 * in_bits, 2)] * 4
 
 
+@pytest.mark.parametrize("scheme", (*EXACT, *OTHERS), ids=lambda one: str(one["name"]))
+def test_a_group_that_is_not_there_counts_what_real_ranks_do(
+    outcomes: Outcomes, scheme: dict[str, Any]
+) -> None:
+    from capsule.levels.job import Scheme
+    from capsule.levels.level3 import counting
+    from capsule.levels.networks import build
+
+    name, numbers = scheme["name"], {key: scheme[key] for key in scheme.keys() - {"name"}}
+    graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
+    how = "sgd", {one.name: one.default or 0.1 for one in training.OPTIMIZERS["sgd"]}
+    subject = counting.Training(graph, "float64", *how, Scheme(name, numbers))
+    worlds = {2: outcomes["two"], 4: outcomes["four"]}
+    real = {ranks: world[name] for ranks, world in worlds.items() if name in world}
+    rows = counting.count(subject, tuple(real))
+    assert [(row["ranks"], row["rank"]) for row in rows] == [
+        (ranks, rank) for ranks in real for rank in range(ranks)
+    ]
+    for row in rows:
+        values = real[row["ranks"]].values[row["rank"]]
+        for metric in schemes.TRAFFIC:
+            assert values[metric][: subject.steps] == row[metric]
+
+
 def test_what_is_not_consistent_is_told_by_its_distance(outcomes: Outcomes) -> None:
     two = outcomes["two"]
     assert max(two["model-averaging"].values[0]["consensus_distance"]) < 1e-12
