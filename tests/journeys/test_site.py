@@ -122,7 +122,7 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert stat.S_IMODE(file.stat().st_mode) & 0o022 == 0
     written = json.loads(file.read_text())
     assert written.keys() == {
-        *("$schema", "runtime", "python", "cache", "data", "mirrors", "binds")
+        *("$schema", "runtime", "launcher", "python", "cache", "data", "mirrors", "binds", "batch")
     }
     after = author.json("site", "show")["settings"]
     assert [one["value"] for one in after][:2] == [one["value"] for one in before][:2]
