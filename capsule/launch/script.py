@@ -25,8 +25,8 @@ record=$folder/job-$SLURM_JOB_ID
 rm -f "$record.exit"
 
 # Slurm's notice before the time is up, and scancel: capsule run keeps what has finished, and ends.
-told=
-trap 'told=1; kill -TERM "$run"' TERM
+signaled=
+trap 'signaled=1; kill -TERM "$run"' TERM
 
 capsule() {{
     # -P: nothing that lies in the current folder takes the place of a module
@@ -44,7 +44,7 @@ fi
 run=$!
 
 # a signal ends `wait`, and not what is waited for
-while told=; wait "$run"; code=$?; [ -n "$told" ]; do :; done
+while signaled=; wait "$run"; code=$?; [ -n "$signaled" ]; do :; done
 echo "$code" >"$record.exit"
 exit "$code"
 """

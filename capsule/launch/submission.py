@@ -123,7 +123,7 @@ class Submission:
     def acknowledge(self, ended: Ended) -> None:
         """Keep that somebody heard how a job ended: the next submission is another try."""
         with self._lock():
-            self._write(replace(wishes.read(self.folder), told=ended.job))
+            self._write(replace(wishes.read(self.folder), reported_job=ended.job))
 
     def _recover(self, tell: Callable[[str], None]) -> str | None:
         """The last job, also where this process' predecessor was killed while it handed one in."""
@@ -153,7 +153,7 @@ class Submission:
         if ended.is_cut_off:
             tell(f"job {job} was cut off")
             return True
-        return self._state.told == job
+        return self._state.reported_job == job
 
     def _hand_in(
         self,

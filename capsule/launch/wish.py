@@ -44,14 +44,14 @@ class State:
         folder: Where they run.
         wish: What they run.
         jobs: Their ids in order; None for one that was to be handed in, and perhaps was.
-        told: The last one whose end somebody heard of.
+        reported_job: The last one whose end somebody heard of.
     """
 
     name: str
     folder: Path
     wish: Wish
     jobs: tuple[str | None, ...] = ()
-    told: str | None = None
+    reported_job: str | None = None
 
 
 def read(folder: Path) -> State:
@@ -77,7 +77,7 @@ def read(folder: Path) -> State:
                 walltime=wish["walltime"],
             ),
             jobs=tuple(document["jobs"]),
-            told=document["told"],
+            reported_job=document["reported_job"],
         )
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         raise DamagedError(
@@ -96,7 +96,7 @@ def write(folder: Path, state: State) -> None:
         "folder": str(state.folder),
         "wish": wish,
         "jobs": state.jobs,
-        "told": state.told,
+        "reported_job": state.reported_job,
     }
     partial = folder / f".{NAME}"
     with partial.open("w") as stream:
