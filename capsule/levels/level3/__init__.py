@@ -40,11 +40,14 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     if context.rank:
         together = schemes.metrics(recipe.scheme.name)
         report.restrict(one.name for one in together if one.per == "rank")
+    missed = None
     with connect(context.rank, context.ranks, context.rendezvous, trial.id):
         if schemes.SCHEMES[recipe.scheme.name].independent:
-            instances.measure(trial, framework, report, Communicator())
+            missed = instances.measure(trial, framework, report, Communicator())
         else:
             train(trial, framework, report, Ranks(recipe))
+    if missed is not None:
+        raise missed
 
 
 def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:

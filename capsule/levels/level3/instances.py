@@ -7,7 +7,6 @@ its target. Here each rank is an instance. The first one is the trial itself, wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -46,7 +45,9 @@ class Instance(Team):
         return values
 
 
-def measure(trial: Trial, framework: Framework, report: Report, communicator: Communicator) -> None:
+def measure(
+    trial: Trial, framework: Framework, report: Report, communicator: Communicator
+) -> TargetError | DivergedError | None:
     """Train as one instance of so many as there are ranks.
 
     Args:
@@ -55,9 +56,9 @@ def measure(trial: Trial, framework: Framework, report: Report, communicator: Co
         report: Where the values go.
         communicator: With the others, who are asked at the begin and at the end alone.
 
-    Raises:
-        TargetError: The first instance has not reached its target; another one's is counted out.
-        DivergedError: The first instance diverged, likewise.
+    Returns:
+        Why the first instance, which is this one, has not reached its target, to be raised once the
+        others need it no more; another one's is counted out.
     """
     rank, ranks = communicator.rank, communicator.ranks
     seed = schemes.instance_seed(trial.context.seed, rank)
@@ -78,21 +79,10 @@ def measure(trial: Trial, framework: Framework, report: Report, communicator: Co
     report.samples("instance_time", [seconds])
     report.samples("instance_epochs", [instance.epochs])
     report.samples("instance_quality", [instance.quality])
-    if missed is not None and rank == 0:
-        raise missed
-    for name, value in conclude(int(reached.sum()), float(last.max())).items():
-        report.samples(name, [value])
-
-
-def conclude(count: int, seconds: float) -> Mapping[str, float]:
-    """What all instances come to, by the name of the metric.
-
-    Args:
-        count: Instances that reached their target, at least one.
-        seconds: From the common start to the end of the last of them.
-    """
-    return {
-        "instances": count,
-        "time_to_train_all": seconds,
-        "instance_throughput": count / seconds,
-    }
+    if rank or missed is not None:
+        return missed if rank == 0 else None
+    count, longest = int(reached.sum()), float(last.max())
+    report.samples("instances", [count])
+    report.samples("time_to_train_all", [longest])
+    report.samples("instance_throughput", [count / longest])
+    return None

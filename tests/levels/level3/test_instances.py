@@ -15,11 +15,13 @@ TARGET = {"value": 0.4, "stop": True}
 FREE = trial(INDEPENDENT, "free")
 AIMING = trial(INDEPENDENT, "aiming", target=TARGET, epochs=6)
 MISSING = trial(INDEPENDENT, "missing", target={"value": 1.1, "stop": False}, epochs=1)
+DIVERGING = trial(INDEPENDENT, "diverging", optimizer={"name": "sgd", "lr": 1e30}, epochs=3)
 # more ranks than samples of a batch: each instance has a batch of its own
-SMALL = trial(INDEPENDENT, "small", batch=2, epochs=1)
+GENTLE = {"name": "sgd", "lr": 0.001}
+SMALL = trial(INDEPENDENT, "small", batch=2, optimizer=GENTLE, epochs=1)
 SCENARIOS = (
     Scenario("alone", 1, (FREE,)),
-    Scenario("three", 3, (FREE, AIMING, MISSING, SMALL)),
+    Scenario("three", 3, (FREE, AIMING, MISSING, DIVERGING, SMALL)),
 )
 
 
@@ -44,7 +46,7 @@ def test_every_instance_says_how_far_it_came(outcomes: dict[str, dict[str, Outco
         assert {frozenset(one) for one in outcome.values[1:]} == {frozenset(own)}
         assert [one["world_size"] for one in outcome.values] == [(3,)] * 3
     small = outcomes["three"]["small"]
-    assert [one["event"] for one in small.ends] == ["end"] * 3
+    assert [one["outcome"] for one in small.ends] == ["completed"] * 3
 
 
 def test_those_that_reach_their_target_are_counted(
@@ -59,14 +61,17 @@ def test_those_that_reach_their_target_are_counted(
     assert values[0]["instance_throughput"][0] == pytest.approx(sum(reached) / last)
 
 
+@pytest.mark.parametrize(
+    ("identity", "message"), [("missing", "was not reached"), ("diverging", "the loss is")]
+)
 def test_a_first_instance_that_misses_its_target_fails_the_trial_alone(
-    outcomes: dict[str, dict[str, Outcome]],
+    outcomes: dict[str, dict[str, Outcome]], identity: str, message: str
 ) -> None:
-    missing = outcomes["three"]["missing"]
+    missing = outcomes["three"][identity]
     assert [one["instance_reached"] for one in missing.values] == [(0,)] * 3
     assert "instances" not in missing.values[0]
-    assert "was not reached" in str(missing.ends[0])
-    assert not any("was not reached" in str(one) for one in missing.ends[1:])
+    assert message in missing.ends[0]["message"]
+    assert [one["outcome"] for one in missing.ends] == ["failed", "completed", "completed"]
 
 
 def test_no_two_instances_have_one_seed() -> None:
