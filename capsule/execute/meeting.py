@@ -19,6 +19,7 @@ from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace, read_file, write_durably
 from capsule.jsons import JsonObject
 from capsule.launch import preflight
+from capsule.launch.base import Joins
 from capsule.manifest import Command, pitfalls
 from capsule.plan import Group
 from capsule.runtimes import programs
@@ -43,7 +44,7 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
     """
     if group.ranks == 1:
         return
-    by_mpi = preflight.joins_by_mpi(setting.launcher) or any(
+    by_mpi = isinstance(setting.launcher, Joins) or any(
         pitfalls.uses_mpi(trial.benchmark, workspace.inputs) for trial in group.trials
     )
     if (group.ranks, by_mpi) in setting.met:
@@ -86,8 +87,9 @@ def read(workspace: Workspace) -> tuple[World, ...]:
 def _meet(workspace: Workspace, group: Group, setting: Setting, *, by_mpi: bool) -> World:
     folder = workspace.folder / "preflight"
     image = (setting.runtime, setting.prepared)
-    alone = _lay_out(folder, replace(group, ranks=1), setting, "probe")
-    if preflight.probe(*image, alone, _patience(setting)) is not None:
+    how = "probe-mpi" if by_mpi else "probe"
+    alone = _lay_out(folder, replace(group, ranks=1), setting, how)
+    if preflight.probe(setting.launcher, *image, alone, _patience(setting)) is not None:
         # what it said comes with the first trial, should that not start either
         return World(nodes=setting.nodes[: group.ranks])
     request = _lay_out(folder, group, setting, "mpi" if by_mpi else "meet")

@@ -49,6 +49,19 @@ class Launcher(Protocol):
 
 
 @runtime_checkable
+class Joins(Protocol):
+    """A launcher whose ranks are a world of MPI's too, where the image has MPI of its family."""
+
+    @property
+    def family(self) -> str:
+        """What the launcher's own MPI is called.
+
+        Raises:
+            CannotRunError: There is no such launcher here.
+        """
+
+
+@runtime_checkable
 class Surveys(Protocol):
     """A launcher that starts ranks on other nodes than this one."""
 

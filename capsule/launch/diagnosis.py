@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlparse
 
+from capsule.launch import families
 from capsule.launch.worldreports import Report, Sum
 from capsule.runtimes.base import Invocation
 
@@ -21,6 +22,7 @@ _LOOPBACK = ("localhost", "127.", "::1", "0.0.0.0")  # noqa: S104 - none to list
 _UNEXPANDED = ("$", "%", "{", "}", "`", "<", ">")
 _SHOWN = 8
 _OF_OPEN_MPI = ("OMPI_", "PMIX_")
+_OTHER_MPIRUN = "put a mpirun of the image's family first on the PATH"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,29 @@ def find_fault(
         lambda: next(_sum_faults(reports), None),
     )
     return next(filter(None, (find() for find in faults)), None)
+
+
+def find_stranger_mpi(report: Report, family: str) -> Fault | None:
+    """Why the image's MPI can make no world, by what one rank says that was started by itself.
+
+    Args:
+        report: Of a rank that was asked which MPI it has.
+        family: Of the launcher's own MPI, empty where it has none.
+    """
+    if report.message:
+        return Fault(
+            what=f"the image's mpi4py cannot be loaded: {report.message}",
+            advice="its library of MPI is not where it looks: name it in MPI4PY_LIBMPI or"
+            " LD_LIBRARY_PATH of the image, or have the site file's binds show it",
+        )
+    own = families.find(report.library)
+    if not family or own is None or own.name == family:
+        return None
+    return Fault(
+        what=f"two families of MPI: mpirun here is {family}'s, and the image has {report.library}",
+        advice=f"each rank would be alone in its world, or never come to be: {_OTHER_MPIRUN}; or"
+        ' have ranks that need no MPI started by "launcher": "local"',
+    )
 
 
 def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str) -> Fault | None:
@@ -290,11 +315,11 @@ def _explain_mpi(report: Report, launcher: str) -> str:
         )
         return f"{launcher} says nothing of a world to {library}{of_slurm}; {variables}"
     of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
-    if of_open_mpi != library.startswith("Open MPI"):
+    speaks = families.OPEN_MPI if of_open_mpi else families.MPICH
+    if families.find(library) not in (None, speaks):
         return (
-            f"two families of MPI: the launcher speaks as {'Open MPI' if of_open_mpi else 'MPICH'}"
-            f" does ({report.launcher[0]}), and the image has {library}; put a mpirun of the"
-            " image's family first on the PATH"
+            f"two families of MPI: the launcher speaks as {speaks.name} does"
+            f" ({report.launcher[0]}), and the image has {library}; {_OTHER_MPIRUN}"
         )
     return (
         f"{library} and {launcher} are of one family: compare their versions; ranks of one node in"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from capsule import process
 from capsule.errors import CannotRunError
 from capsule.launch import started
+from capsule.launch.families import MPICH, OPEN_MPI, Family
 from capsule.launch.folder import LaunchFolder
 from capsule.launch.rank import MPI
 from capsule.launch.started import StartedRanks
@@ -21,35 +21,6 @@ from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Prepared, Runtime
 
 PROGRAM = "mpirun"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """A family of MPI libraries, whose ranks only its own launcher joins.
-
-    Attributes:
-        name: As people call it.
-        sign: What its `mpirun --version` says, and no other.
-        rank: Variable that tells a rank which it is.
-        size: Variable that tells it how many there are.
-        options: So that all ranks start, whatever the CPUs are, and that none is bound to one.
-    """
-
-    name: str
-    sign: str
-    rank: str
-    size: str
-    options: tuple[str, ...] = ()
-
-
-MPICH = Family(name="MPICH", sign="HYDRA", rank="PMI_RANK", size="PMI_SIZE")
-OPEN_MPI = Family(
-    name="Open MPI",
-    sign="Open MPI",
-    rank="OMPI_COMM_WORLD_RANK",
-    size="OMPI_COMM_WORLD_SIZE",
-    options=("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"),
-)
 
 
 class Mpirun:
@@ -61,6 +32,11 @@ class Mpirun:
         """Whose it is, and its version."""
         family, version = self._program
         return {"launcher": f"mpirun of {family.name} {version}"}
+
+    @property
+    def family(self) -> str:
+        """Whose it is, by name."""
+        return self._program[0].name
 
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]

@@ -15,7 +15,7 @@ from pathlib import Path
 from capsule import leavings
 from capsule.errors import CannotRunError, ExecutionError
 from capsule.launch import diagnosis, worldreports
-from capsule.launch.base import Launched, Launcher
+from capsule.launch.base import Joins, Launched, Launcher
 from capsule.launch.worldreports import Report
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, tail_since
 
@@ -61,6 +61,7 @@ class Met:
 
 
 def probe(
+    launcher: Launcher,
     runtime: Runtime,
     prepared: Prepared,
     request: Request,
@@ -71,6 +72,9 @@ def probe(
     Returns:
         Why the image cannot say anything of a world, None where it can: a program of ranks need not
         be in Python.
+
+    Raises:
+        CannotRunError: It says of an MPI that the launcher's ranks could never be a world of it.
     """
     (invocation,) = request.invocations
     running = runtime.start(prepared, invocation)
@@ -80,13 +84,11 @@ def probe(
         running.stop()
     (report,) = _read(request)
     if report.arrived:
+        family = launcher.family if isinstance(launcher, Joins) else ""
+        if fault := diagnosis.find_stranger_mpi(report, family):
+            raise CannotRunError(fault.what, where="pre-flight", advice=fault.advice)
         return None
     return "no end of it" if ended is None else _words(ended, invocation)
-
-
-def joins_by_mpi(launcher: Launcher) -> bool:
-    """Whether its ranks are a world of MPI's, too, where the image has MPI of its family."""
-    return launcher.name == "mpirun"
 
 
 def check(

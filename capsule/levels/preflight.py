@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
 
     Args:
         arguments: The report; seconds after which this process ends itself, should its host be
-            gone; `probe` to report alone, `meet`, or `mpi` to meet by MPI too where the image has
-            it for Python.
+            gone; `probe` to report alone, `probe-mpi` to say which MPI the image has for Python
+            besides, `meet`, or `mpi` to meet by it too.
     """
     path, seconds, how = arguments
     # a watchdog of C's: a rank that waits in a library runs no line of Python
@@ -54,9 +54,11 @@ def main(arguments: list[str]) -> int:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     report = _Report(Path(path))
     report.tell("arrived", **_introduce())
-    if how == "probe":
-        return 0
     try:
+        if how.startswith("probe"):
+            if how == "probe-mpi" and util.find_spec("mpi4py"):
+                _load_mpi(report)
+            return 0
         for means in (_gloo, _sockets) if util.find_spec("torch") else (_sockets,):
             if means(report):
                 break
@@ -147,11 +149,21 @@ def _read_place() -> tuple[int, int, str]:
     """Own rank, how many there are, and where they meet.
 
     Raises:
-        ValueError: A variable is missing, or no number.
+        ValueError: A variable is missing, or no number; or this node knows no such place, for which
+            libraries would look until the others give up.
     """
     rank, ranks, _, place = (os.environ.get(name) for name in _VARIABLES)
     if rank is None or ranks is None or place is None:
         raise ValueError("a variable that says who this rank is did not reach it")
+    host = urlparse(place).hostname
+    try:
+        if host is not None:
+            socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise ValueError(
+            f"this node knows no host {host!r}, where all ranks were to meet ({error}): it has to"
+            " be an address, or a name that leads to it from every node"
+        ) from None
     return int(rank), int(ranks), place
 
 
@@ -179,17 +191,22 @@ def _gloo(report: _Report) -> bool:
     return True
 
 
-def _mpi(report: _Report) -> None:
-    """Meet by the world that the launcher gave to the image's MPI."""
+def _load_mpi(report: _Report) -> None:
+    """Say which library of MPI it is, which has to be known of one that dies when it begins."""
     import mpi4py
 
-    # which library it is has to be known of one that dies when it begins
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
     library = " ".join(MPI.Get_library_version().split("\n")[0].strip("\x00").split(",")[0].split())
-
     report.tell("library", version=library)
+
+
+def _mpi(report: _Report) -> None:
+    """Meet by the world that the launcher gave to the image's MPI."""
+    _load_mpi(report)
+    from mpi4py import MPI
+
     MPI.Init()
     world = MPI.COMM_WORLD
 

@@ -2,72 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from capsule import process
-from capsule.errors import CannotRunError, ExecutionError
-from capsule.execute.payload import OWN_LEVELS
+from capsule.errors import CannotRunError
 from capsule.launch import preflight
 from capsule.launch.local import Local
 from capsule.launch.preflight import Met, Request
-from capsule.runtimes.base import Invocation, Prepared
 from capsule.runtimes.host import Host
+from tests.support.preflights import PREPARED, refused, request
 
-PREPARED = Prepared(handle="")
-# without packages: ranks meet by sockets
-BARE = Path(sys.base_prefix, "bin", "python3")
 # long enough for a busy machine to start Python in
 PATIENCE_SECONDS = 20.0
-
-
-def request(
-    folder: Path,
-    ranks: int = 2,
-    *,
-    start: str = "",
-    nodes: tuple[int, ...] = (),
-    place: str | None = None,
-    how: str = "meet",
-    python: Path = BARE,
-) -> Request:
-    """Ranks whose program is started by a shell's line, in which python and "$@" start it."""
-    python3 = folder / "python3"
-    python3.write_text(f'#!/bin/sh\npython={python}\n{start}\nexec $python "$@"\n')
-    python3.chmod(0o755)
-    meeting = place or f"file://{folder}/meeting"
-    reports = tuple(folder / f"{rank}.jsonl" for rank in range(ranks))
-    nodes = nodes or (0,) * ranks
-    program = str(OWN_LEVELS / "preflight.py")
-    return Request(
-        invocations=tuple(
-            Invocation(
-                command=(str(python3), program, str(report), "60", how),
-                environment=variables(rank, nodes, meeting),
-                mounts=(),
-                cwd=str(folder),
-                label=f"test-{folder}",
-                stdout=folder / f"{rank}.out",
-                stderr=folder / f"{rank}.err",
-            )
-            for rank, report in enumerate(reports)
-        ),
-        reports=reports,
-        nodes=nodes,
-    )
-
-
-def variables(rank: int, nodes: tuple[int, ...], meeting: str) -> Mapping[str, str]:
-    return {
-        "CAPSULE_RANK": str(rank),
-        "CAPSULE_RANKS": str(len(nodes)),
-        "CAPSULE_LOCAL_RANK": str(nodes[:rank].count(nodes[rank])),
-        "CAPSULE_RENDEZVOUS": meeting,
-    }
 
 
 def check(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> Met:
@@ -75,13 +23,7 @@ def check(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> Met:
 
 
 def refuse(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> str:
-    """What is said of a world that is none, on one line; nothing of it is left."""
-    with pytest.raises(ExecutionError) as caught:
-        check(of, patience_seconds)
-    assert caught.value.exit_code == 5
-    assert caught.value.where == "pre-flight"
-    assert not process.find_marked(of.invocations[0].label)
-    return str(caught.value)
+    return refused(of, Local(), patience_seconds)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -265,5 +207,5 @@ def test_a_world_of_which_no_rank_starts_is_what_cannot_run_here(tmp_path: Path)
 
 def test_an_image_without_python_says_nothing_of_its_ranks(tmp_path: Path) -> None:
     of = request(tmp_path, 1, how="probe", start="echo no Python here >&2; exit 127")
-    assert preflight.probe(Host(), PREPARED, of) == "no Python here"
-    assert preflight.probe(Host(), PREPARED, request(tmp_path, 1, how="probe")) is None
+    assert preflight.probe(Local(), Host(), PREPARED, of) == "no Python here"
+    assert preflight.probe(Local(), Host(), PREPARED, request(tmp_path, 1, how="probe")) is None

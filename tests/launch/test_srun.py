@@ -21,7 +21,9 @@ from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
 from capsule.site import Site
 from tests.support.launches import KILLED, TAKEN, THEN, WAITS, WELL, label, ranks
+from tests.support.mpi import environment
 from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.preflights import given, refused, request
 
 pytestmark = pytest.mark.engines
 
@@ -137,6 +139,21 @@ def test_more_than_a_node_has_is_the_launchers_fault_not_the_workloads(tmp_path:
     assert ended is not None
     assert "rank 0 was never there" in str(ended[0].engine_fault)
     assert "srun: error" in str(ended[0].engine_fault)
+
+
+def test_mpi_that_srun_says_nothing_to_is_found_and_explained(tmp_path: Path) -> None:
+    of = given(request(tmp_path, nodes=(0, 1), how="mpi"), environment("MPICH"))
+    said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
+    assert "is alone in its world by mpi, and 2 ranks were started" in said
+    assert "srun says nothing of a world to MPICH Version: 5.0.2, as srun --mpi=none does" in said
+    assert '"launcher": "mpirun"' in said
+
+
+def test_a_host_that_no_node_knows_is_named(tmp_path: Path) -> None:
+    elsewhere = "export CAPSULE_RENDEZVOUS=tcp://rank0.invalid:29500"
+    of = request(tmp_path, nodes=(0, 1), start=elsewhere)
+    said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
+    assert "this node knows no host 'rank0.invalid', where all ranks were to meet" in said
 
 
 def test_each_node_says_once_what_it_is(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ def programs(family: str) -> str:
     return f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def library(family: str) -> Path:
-    """The folder of its shared libraries."""
-    (path,) = (Path(os.environ["CAPSULE_TEST_MPI"]) / FAMILIES[family]).glob("**/lib/libmpi.so")
-    return path.parent
+def environment(family: str) -> dict[str, str]:
+    """By which Python finds mpi4py, and that the library of a family."""
+    folder = Path(os.environ["CAPSULE_TEST_MPI"]) / FAMILIES[family]
+    (library,) = folder.glob("**/lib/libmpi.so.*")
+    (package,) = folder.glob("**/mpi4py/__init__.py")
+    return {
+        "PYTHONPATH": str(package.parents[1]),
+        "MPI4PY_LIBMPI": str(library),
+        # Open MPI looks for its parts where it was built, and for settings at home
+        "OPAL_PREFIX": str(library.parents[1]),
+        "HOME": "/nowhere",
+    }

@@ -1,0 +1,96 @@
+"""A Slurm of one test module's own, whose daemons may be stopped without harm to anybody else's."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.support.patience import until
+
+NODES = ("n1", "n2")
+_LOST_SECONDS = 5
+"""A node that is not heard of for so long is down."""
+
+
+class Slurm:
+    """As `tests/engines` has it, with its munge, in a folder of its own.
+
+    Args:
+        folder: A new one.
+        own: The configuration of the engines' Slurm.
+    """
+
+    def __init__(self, folder: Path, own: Path) -> None:
+        self._folder = folder
+        self.conf = folder / "slurm.conf"
+        munge = str(own.parent / "munge")
+        with ExitStack() as held:
+            ports = {
+                old: held.enter_context(socket.create_server(("", 0))).getsockname()[1]
+                for old in set(re.findall(r"[pP]ort=(\d+)", own.read_text()))
+            }
+        text = re.sub(r"([pP]ort=)(\d+)", lambda one: f"{one[1]}{ports[one[2]]}", own.read_text())
+        text = text.replace(munge, "MUNGE").replace(str(own.parent), str(folder))
+        text = re.sub(r"SlurmdTimeout=\d+", f"SlurmdTimeout={_LOST_SECONDS}", text)
+        self.conf.write_text(text.replace("MUNGE", munge))
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start what does not run, and wait for both nodes."""
+        (self._folder / "state").mkdir(exist_ok=True)
+        self._start("slurmctld", "slurmctld")
+        for node in NODES:
+            (self._folder / f"spool-{node}").mkdir(exist_ok=True)
+            self._start(node, "slurmd", "-N", node)
+        until(lambda: self._states() == ["idle", "idle"], "both nodes")
+
+    def stop(self) -> None:
+        """End all of it, whatever runs there."""
+        for job in self.ask("squeue", "--noheader", "--format=%A").split():
+            self.ask("scancel", job)
+        for name in list(self._daemons):
+            self.kill(name, signal.SIGKILL)
+
+    def kill(self, name: str, number: int) -> None:
+        """Send a signal to `slurmctld`, or to the daemon of a node."""
+        self._daemons[name].send_signal(number)
+        if number == signal.SIGKILL:
+            self._daemons.pop(name).wait()
+
+    def ask(self, *words: str) -> str:
+        """What a command of Slurm's says."""
+        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
+        ended = subprocess.run(words, capture_output=True, text=True, check=True, env=variables)
+        return ended.stdout
+
+    def _start(self, name: str, *words: str) -> None:
+        if name in self._daemons:
+            return
+        with (self._folder / f"{name}.log").open("ab") as log:
+            command = [*words, "-D", "-f", str(self.conf)]
+            self._daemons[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _states(self) -> list[str]:
+        words = ("sinfo", "--noheader", "--Node", "--format=%T")
+        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
+        ended = subprocess.run(words, capture_output=True, text=True, check=False, env=variables)
+        return ended.stdout.split()
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Slurm]:
+    """One that runs until the block is over."""
+    slurm = Slurm(folder, Path(os.environ["SLURM_CONF"]))
+    try:
+        slurm.start()
+        yield slurm
+    finally:
+        slurm.stop()
