@@ -116,7 +116,7 @@ class Communicator:
 
     def gather(self, flat: Flat) -> list[Flat]:
         """The arrays of all ranks, which are of one size, in their order."""
-        obtained = [torch.empty_like(flat) for _ in range(self.ranks)]
+        obtained = self._make_room(flat)
         with self._count(flat, sends=1, receives=self.ranks - 1):
             dist.all_gather(obtained, flat)
         return obtained
@@ -160,6 +160,10 @@ class Communicator:
             for one in under_way:
                 one.wait()
         return obtained
+
+    def _make_room(self, flat: Flat) -> list[Flat]:
+        """Arrays for those of all ranks."""
+        return [torch.empty_like(flat) for _ in range(self.ranks)]
 
     @contextmanager
     def _count(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> Iterator[None]:
