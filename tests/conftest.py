@@ -51,7 +51,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long are the tests that are marked so, and every property, of which more is tried then."""
+    """Long are the tests that are marked so, and every property, of which more is tried then.
+
+    A file is one worker's, and those that start engines or commands take longest: they come first,
+    so that what is left at the end is short.
+    """
 
     def wanted(item: pytest.Item) -> bool:
         if config.option.long:
@@ -59,7 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return item.get_closest_marker("long") is None
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
-    items[:] = [item for item in items if wanted(item)]
+    kept = [item for item in items if wanted(item)]
+    slow = {item.path for item in kept if _starts_programs(item)}
+    items[:] = sorted(kept, key=lambda item: item.path not in slow)
+
+
+def _starts_programs(item: pytest.Item) -> bool:
+    return "journeys" in item.path.parts or item.get_closest_marker("engines") is not None
 
 
 @pytest.hookimpl(wrapper=True)

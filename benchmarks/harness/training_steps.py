@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -104,7 +105,7 @@ class Loop:
             functional.mse_loss if self._due.is_floating_point() else functional.cross_entropy
         )
         torch.manual_seed(1)
-        self._model = torch_networks.MODELS[row.network](row.sizes)
+        self._model = self.wrap(torch_networks.MODELS[row.network](row.sizes))
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=_RATE, momentum=_MOMENTUM)
         self._schedule = torch.optim.lr_scheduler.ConstantLR(self._optimizer, 1.0)
         self._batch, self._steps = row.batch, steps
@@ -116,7 +117,7 @@ class Loop:
         order = torch.randperm(len(self._due))
         losses = []
         for step in range(self._steps):
-            chosen = order[step * self._batch : (step + 1) * self._batch]
+            chosen = self.choose(order[step * self._batch : (step + 1) * self._batch])
             # twice as fast as to write self._inputs[chosen]
             inputs = self._inputs.index_select(0, chosen)
             due = self._due.index_select(0, chosen)
@@ -127,6 +128,14 @@ class Loop:
             self._schedule.step()
             losses.append(loss.detach())
         return float(torch.stack(losses).mean())
+
+    def wrap(self, model: Any) -> Any:
+        """The network as it is trained."""
+        return model
+
+    def choose(self, batch: Any) -> Any:
+        """Of a batch what is trained here."""
+        return batch
 
     def turn(self) -> Turn:
         """One epoch, timed."""
@@ -152,6 +161,10 @@ class Turns:
             self.ours.append(Turn(wall - self._wall, processor - self._processor))
         elif samples.metric == "epoch_time":
             self.theirs.append(self.loop.turn())
+        self.begin()
+
+    def begin(self) -> None:
+        """What is reported next began now."""
         self._wall, self._processor = perf_counter(), process_time()
 
     def ratios(self, clock: str) -> list[float]:
@@ -175,7 +188,7 @@ def compare(row: Row, rounds: int, threads: int, seconds: float) -> tuple[int, T
         steps = max(1, round(seconds * 4 / loop.turn().wall))
         write(row, folder, steps)
         turns = Turns(Loop(row, folder, steps))
-        trial = _trial(row, folder, WARMUP + rounds, threads)
+        (trial,) = job.parse(describe(row, folder, WARMUP + rounds, threads), {}).trials
         framework = frameworks.load("torch", "cpu", threads, "default")
         level2.measure(trial, framework, Report(turns.write))
     return steps, turns
@@ -190,8 +203,9 @@ def write(row: Row, folder: Path, steps: int) -> Path:
     return folder
 
 
-def _trial(row: Row, folder: Path, epochs: int, threads: int) -> job.Trial:
-    document = {
+def describe(row: Row, folder: Path, epochs: int, threads: int) -> dict[str, Any]:
+    """The job of one trial that trains a network on the data of a folder."""
+    return {
         "format": job.FORMAT,
         "framework": "torch",
         "seed": 1,
@@ -219,8 +233,6 @@ def _trial(row: Row, folder: Path, epochs: int, threads: int) -> job.Trial:
             }
         ],
     }
-    (trial,) = job.parse(document, {}).trials
-    return trial
 
 
 def main() -> int:
