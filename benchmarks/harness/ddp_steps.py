@@ -19,6 +19,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,16 +127,19 @@ def compare(row: Row, ranks: int, steps: int, rounds: int, scheme: str) -> tuple
         own = [sys.executable, __file__, row.network, "--ranks", f"{ranks}", "--scheme", scheme]
         own += ["--steps", f"{steps}", "--rounds", f"{rounds}", "--data", f"{data}"]
         own += ["--batch", f"{row.batch}"]
-        started = [
-            subprocess.Popen(
-                own,
-                env={**os.environ, **settings, job.RANK: str(rank)},
-                stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-            )
-            for rank in range(ranks)
-        ]
-        answer, _ = started[0].communicate()
-        if any(one.wait() for one in started):
+        with ExitStack() as stack:
+            started = [
+                stack.enter_context(
+                    subprocess.Popen(
+                        own,
+                        env={**os.environ, **settings, job.RANK: str(rank)},
+                        stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
+                    )
+                )
+                for rank in range(ranks)
+            ]
+            answer, _ = started[0].communicate()
+        if any(one.returncode for one in started):
             raise SystemExit(f"{row.name}: a rank failed, see above")
     taken = json.loads(answer)
     return Estimate.of(taken["theirs"]).middle / steps, Estimate.of(taken["ratios"])
