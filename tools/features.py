@@ -221,10 +221,11 @@ ROWS = (
         "both, CosmoFlow and DeepCAM of MLPerf HPC by its closed division, CosmoGAN, and a "
         "language model, "
         "as manifests for machines that have the data (`manifests/full`, which says what they "
-        "leave out), and minis that two cores train on generated data; of MLPerf HPC, OpenCatalyst "
-        "and OpenFold are left out",
+        "leave out), and minis that two cores train on generated data, three by ranks "
+        "together too; of MLPerf HPC, OpenCatalyst and OpenFold are left out",
         ("journeys/test_full_size::test_a_full_recipe_is_valid_and_says_what_is_missing",
-         "journeys/test_training::test_a_mini_is_a_whole_recipe")),
+         "journeys/test_training::test_a_mini_is_a_whole_recipe",
+         "journeys/test_training::test_ranks_share_the_recipe_of_a_mini")),
     Row("2", "CSV, box plot, loss plot", "the CSV writer fails",
         "`capsule export csv` has every value with seed and step; `capsule export figure` draws "
         "curves of runs with their mean, and boxes of their values",

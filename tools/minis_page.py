@@ -50,6 +50,25 @@ _RULES = """
 
 """
 
+_RANKS = """
+## By ranks together
+
+Three of them are also trained data-parallel: the same recipes, targets and margins in
+`manifests/minis-ranks`, with one global batch whose samples ranks share. DeepCAM normalizes groups
+of two samples there, as many ranks as there may be: with one process its mini above normalizes the
+batch as a whole. Each is sealed by four ranks without a container, and verified with fresh seeds by
+other launchers and in other shapes: two ranks of MPI's `mpirun`, four of Slurm's `srun` on two
+virtual nodes, and one process alone.
+
+    capsule run manifests/minis-ranks/transformer.json --runtime host
+    capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1
+
+The verbs `share` and `reshape` of `tools/minis.py` do this. All ranks ran on a machine of two cores
+that other programs kept busy too: **seconds** of a seed say what it took there, and nothing of what
+ranks with cores of their own would take.
+
+"""
+
 _FAULTS = """
 ## Faults
 
@@ -82,12 +101,12 @@ def manifest(name: str) -> Document:
 
 
 def read() -> Document:
-    """What was measured last: `minis`, `faults` and `frameworks`, each by name."""
+    """What was measured: `minis`, `ranks`, `faults` and `frameworks`, each by name."""
     document: Document = json.loads(MEASURED.read_text(encoding="utf-8"))
     return document
 
 
-def keep(table: str, name: str, row: Document) -> None:
+def keep(table: str, name: str, row: Document | list[Document]) -> None:
     """Replace what is known of one, in the file."""
     measured = read()
     measured[table] = dict(sorted({**measured[table], name: row}.items()))
@@ -100,6 +119,9 @@ def text(measured: Document) -> str:
     heads = ("mini", "data", "metric", "untrained", "margin", "quality", "reached", "seconds")
     rows = [_mini(name, row) for name, row in measured["minis"].items()]
     page = _HEAD + _table((*heads, "others", "verified"), rows) + _RULES + _count(measured["minis"])
+    together = [row for name, runs in measured["ranks"].items() for row in _shared(name, runs)]
+    columns: tuple[str, ...] = ("mini", "ranks", "nodes", "launcher", "quality", "reached")
+    page += _RANKS + _table((*columns, "seconds", "verdict"), together)
     planted = [
         [fault.name, fault.mini, *_caught(measured["faults"][key])]
         for key, fault in faults.FAULTS.items()
@@ -127,6 +149,22 @@ def _mini(name: str, row: Document) -> list[str]:
         ", ".join(
             f"{row['verdicts'].count(word)} {word}" for word in dict.fromkeys(row["verdicts"])
         ),
+    ]
+
+
+def _shared(name: str, runs: Sequence[Document]) -> list[list[str]]:
+    return [
+        [
+            f"[{name}](../manifests/minis-ranks/{name}.json)",
+            str(run["ranks"]),
+            str(run["nodes"]),
+            run["launcher"],
+            _spread(list(run["qualities"].values())),
+            "{} of {}".format(*run["reached"]),
+            f"{run['seconds']:g}",
+            run.get("verdict", "sealed"),
+        ]
+        for run in runs
     ]
 
 

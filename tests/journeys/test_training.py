@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from capsule import api
+from capsule.levels.catalog import schemes
+from tests.support import ranks_minis
 from tests.support.command import User
 from tests.support.documented import ROOT
 from tests.support.engines import engine_cache, torch_image
@@ -149,3 +151,44 @@ def test_a_mini_is_a_whole_recipe(author: User, path: Path) -> None:
     same = {claim["metric"] for claim in document["claims"] if claim["type"] == "exact"}
     prints = ("test_fingerprint", "network_fingerprint")
     assert same == {f"{benchmark['id']}/*/*/{name}" for name in prints}
+
+
+def train_and_share(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a mini is trained by alone, and by ranks."""
+    folder = ROOT / "manifests"
+    alone, shared = (folder / kind / f"{name}.json" for kind in ("minis", "minis-ranks"))
+    return json.loads(alone.read_text()), json.loads(shared.read_text())
+
+
+@pytest.mark.parametrize("name", sorted(ranks_minis.PATHS))
+def test_ranks_share_the_recipe_of_a_mini(author: User, name: str) -> None:
+    ended = author.run("lint", ranks_minis.PATHS[name])
+    assert ended.returncode == 0, ended.stderr
+    alone, shared = train_and_share(name)
+    assert shared["datasets"] == alone["datasets"]
+    (recipe,), (own,) = alone["benchmarks"], shared["benchmarks"]
+    of_ranks = {"level", "scheme", "isolation", "batch_norm_group"}
+    assert {key: own[key] for key in own.keys() - of_ranks} == {
+        key: recipe[key] for key in recipe.keys() - of_ranks
+    }
+    # at other looks, for there are fewer seeds
+    claimed = [
+        [{**claim, "looks": None} for claim in document["claims"]] for document in (alone, shared)
+    ]
+    assert all(claim in claimed[1] for claim in claimed[0])
+    exact = {claim["metric"] for claim in claimed[1] if claim["type"] == "exact"}
+    assert f"{name}/*/*/bytes_sent" in exact
+    for ranks in (1, 2, 4):
+        how = own["scheme"]["name"], own["network"], own["batch"], ranks, 1
+        assert schemes.refuse_shares(*how, own.get("batch_norm_group")) is None
+
+
+@pytest.mark.long
+def test_a_mini_that_ranks_share_is_reproduced_by_one_process(author: User) -> None:
+    manifest = ranks_minis.PATHS["transformer"]
+    words = ("--runtime", "host", "--output", "published.capsule.zip")
+    ended = author.run("run", manifest, *words)
+    assert ended.returncode == 0, ended.stderr
+    shape = ("--set", "/resources/ranks_per_node=1")
+    ended = author.run("verify", "published.capsule.zip", *shape)
+    assert ended.returncode == 0, ended.stdout + ended.stderr

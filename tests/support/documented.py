@@ -58,6 +58,9 @@ THIRD_PARTY = There(
     "::test_a_strangers_program_is_reproduced_under_the_other_engine"
 )
 _MINI = There(test="journeys/test_training.py::test_a_mini_is_reproduced_under_another_engine")
+_SHARED = There(
+    test="journeys/test_training.py::test_a_mini_that_ranks_share_is_reproduced_by_one_process"
+)
 _SUBMISSION = There(
     test="launch/test_submit.py::test_a_job_seals_where_run_would_and_one_job_is_all_there_is"
 )
@@ -77,6 +80,8 @@ TRAININGS: dict[str, Here | There] = {
     ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
+    "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
+    "capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1": _SHARED,
     "python tools/minis.py page": There(
         test="tools/test_minis.py::test_the_page_is_what_is_made_of_the_kept_measurements"
     ),

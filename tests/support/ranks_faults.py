@@ -20,6 +20,8 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "glyphs": SMALL,
     "universe": {"samples": 12, "test_samples": 5, "side": 8},
     "colours": {**SMALL, "samples": 32, "side": 16, "channels": 3},
+    "storms": {"samples": 16, "test_samples": 3, "height": 16, "width": 32},
+    "markov": {"samples": 45, "test_samples": 7, "length": 6, "vocabulary": 5},
 }
 GENERATORS: Mapping[str, str] = {"colours": "glyphs"}
 """Of datasets that have another name."""
@@ -119,11 +121,11 @@ def count_parameters(entry: Mapping[str, Any]) -> int:
     return sum(int(numpy.prod(graph.parameters[name].shape)) for name in graph.trainable)
 
 
-def find_order(entry: Mapping[str, Any]) -> int:
-    """The fingerprint of all samples in the order that a trial has to take them in."""
+def find_order(entry: Mapping[str, Any], epochs: int) -> int:
+    """The fingerprint of all samples in the order that so many epochs have to take them in."""
     fingerprint, batch = samplers.Fingerprint(), entry["recipe"]["batch"]
     count = SIZES[entry["datasets"][0]]["samples"]
-    for epoch in range(min(training.ORDERED_EPOCHS, entry["recipe"]["epochs"])):
+    for epoch in range(min(training.ORDERED_EPOCHS, epochs)):
         order = samplers.shuffle(count, 17, epoch)
         fingerprint.add("order", order[: count // batch * batch])
     return fingerprint.value()
@@ -147,7 +149,7 @@ def _notice(entry: Mapping[str, Any], scenario: Scenario, outcome: Outcome) -> I
         yield "rank_difference"
     if max(first.get("staleness", (0,))) > scheme.get("staleness", numpy.inf):
         yield "staleness"
-    if first["order_fingerprint"] != (find_order(entry),):
+    if first["order_fingerprint"] != (find_order(entry, len(first["loss"])),):
         yield "order_fingerprint"
     name, elements = scheme.pop("name"), count_parameters(entry)
     item = int(entry["dtype"][-2:]) // 8

@@ -108,10 +108,11 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     with framework.arithmetic(dtype):
         resumed = resuming.find(prepared)
     with report.pause():
-        if source is None:
-            checks.hold_to_reference(prepared, judged, parts)
-        else:
+        if source is not None:
             checks.hold_to_formulas(prepared, source)
+        elif not team.rank:
+            # the others would find the same, on cores that they may share
+            checks.hold_to_reference(prepared, judged, parts)
         team.hold(prepared)
     with framework.arithmetic(dtype):
         _train(prepared, resumed)

@@ -29,6 +29,7 @@ from tests.support.ranks_faults import (
     STALE,
     count_parameters,
 )
+from tests.support.ranks_minis import trained
 
 pytestmark = NEEDS_TORCH
 
@@ -46,6 +47,16 @@ DROPPING = trial(ALLREDUCE, "dropout", epochs=1, **COSMOS)
 GROUPED = trial(ALLREDUCE, "groups", epochs=1, augmentation=AUGMENTED, **RESNET)
 ONES = trial(BUCKETED, "ones", epochs=1, **{**RESNET, "batch": 8, "batch_norm_group": 1})
 BUCKETS = trial(BUCKETED, "buckets of parts", **PARTS)
+MINIS = (
+    trained("cosmoflow", {"side": 8, "width": 2, "dropout": 20}),
+    trained("deepcam", {"height": 16, "width": 32, "divisor": 64, "middle": 1}),
+    trained(
+        "transformer",
+        {"layers": 1, "width": 8, "heads": 2, "length": 6, "vocabulary": 5, "dropout": 20},
+        target={"value": 0.01, "stop": True},
+    ),
+)
+"""The recipes of manifests/minis-ranks; the last one stops at a target."""
 SAME = (
     trial(ALLREDUCE),
     *(trial(one, epochs=1) for one in EXACT[1:]),
@@ -55,6 +66,7 @@ SAME = (
     BUCKETS,
     GROUPED,
     ONES,
+    *MINIS,
 )
 FREE = trial(MODELS, "groups of models", epochs=1, **RESNET)
 ALL = (*SAME, FREE, *(trial(one, epochs=1) for one in OTHERS))
@@ -98,7 +110,8 @@ def test_every_rank_completes_and_reports_what_is_due(outcomes: Outcomes, world:
         outcome = outcomes[world][entry["id"]]
         assert {one["outcome"] for one in outcome.ends} == {"completed"}, outcome.ends
         quality = training.QUALITY[entry["network"]]
-        due = {one.name for one in training.metrics(quality, has_target=False, stops=False)}
+        stops = "target" in entry["recipe"]
+        due = {one.name for one in training.metrics(quality, has_target=stops, stops=stops)}
         together = schemes.metrics(entry["recipe"]["scheme"]["name"])
         first, *others = outcome.values
         assert set(first) == due | {one.name for one in together}
@@ -113,11 +126,13 @@ def test_any_number_of_ranks_computes_the_same(outcomes: Outcomes, identity: str
     (alone,) = outcomes["one"][identity].values
     for world in ("two", "four"):
         first = outcomes[world][identity].values[0]
+        # dozens of layers that divide by the deviation of a few values enlarge what rounding does
+        error = 1e-8 if identity == "deepcam" else 1e-11
         for curve in ("train_loss", "loss", "order_fingerprint"):
-            assert first[curve] == pytest.approx(alone[curve], rel=1e-11)
+            assert first[curve] == pytest.approx(alone[curve], rel=error)
         evaluated = outcomes[world][identity].evaluated
         for name, array in outcomes["one"][identity].evaluated.items():
-            numpy.testing.assert_allclose(evaluated[name], array, rtol=1e-11, atol=1e-12)
+            numpy.testing.assert_allclose(evaluated[name], array, rtol=error, atol=error / 10)
         assert set(first["rank_difference"]) == {0.0}
         assert first["reference_error_ratio"][0] < 1
 
