@@ -198,7 +198,7 @@ def _world(sealed: Path) -> Document:
         record = capsule.record
         taken = [one.seconds for one in record.attempts]
         (shape,) = {(one.ranks, len(one.nodes)) for one in record.attempts}
-        launcher = record.image_observations["launcher"]
+        launcher = record.image_observations.get("launcher", "capsule")
     return {
         "ranks": shape[0],
         "nodes": shape[1],
