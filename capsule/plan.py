@@ -22,6 +22,7 @@ from capsule.manifest import (
     Reading,
     Recipe,
     Subject,
+    scaling,
 )
 from capsule.manifest.benchmarks import subject_to_json
 from capsule.manifest.paths import match, matches
@@ -166,8 +167,7 @@ def make(
     if only is not None:
         parts = ([trial for trial in start if trial.benchmark.id in only] for start in starts)
         starts = (part for part in parts if part)
-    ranks = manifest.resources.ranks
-    groups = tuple(_group(number, start, ranks) for number, start in enumerate(starts, 1))
+    groups = tuple(_group(number, start, manifest) for number, start in enumerate(starts, 1))
     return Plan(
         manifest=manifest,
         groups=groups,
@@ -304,11 +304,12 @@ def _round(
     turn = place % len(frameworks) if frameworks else 0
     for framework in frameworks[turn:] + frameworks[:turn]:
         own = sorted(_trials(benchmarks, framework, seed, source), key=_shuffle_key)
-        together = [trial for trial in own if trial.benchmark.isolation == "group"]
-        alone = [[trial] for trial in own if trial.benchmark.isolation == "trial"]
-        yield from sorted(
-            [together, *alone] if together else alone, key=lambda s: _shuffle_key(s[0])
-        )
+        starts: dict[object, list[Trial]] = {}
+        for trial in own:
+            ranks = scaling.ranks_of(trial.benchmark, trial.case.name)
+            key = trial.id if trial.benchmark.isolation == "trial" else ranks
+            starts.setdefault(key, []).append(trial)
+        yield from sorted(starts.values(), key=lambda s: _shuffle_key(s[0]))
 
 
 def _trials(
@@ -331,13 +332,13 @@ def _shuffle_key(trial: Trial) -> bytes:
     return hashlib.sha256(f"{trial.seed}\n{trial.id}\n".encode()).digest()
 
 
-def _group(number: int, trials: list[Trial], ranks: int) -> Group:
+def _group(number: int, trials: list[Trial], manifest: Manifest) -> Group:
     first = trials[0]
     return Group(
         id=intern(f"{number:04d}-{first.framework}-{first.seed}"),
         framework=first.framework,
         seed=first.seed,
-        ranks=ranks,
+        ranks=scaling.ranks_of(first.benchmark, first.case.name) or manifest.resources.ranks,
         trials=tuple(trials),
     )
 

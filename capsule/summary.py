@@ -9,7 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from capsule import searches
+from capsule import scaling, searches
 from capsule.averages import FEW, VERY_FEW, mean, median
 from capsule.manifest import Benchmark, Claim, Metric
 from capsule.record import Attempt, Record, Samples
@@ -158,8 +158,9 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             runs = _runs(own, samples.pop(path, ()), few)
             if runs:
                 metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
-    for searched in record.manifest.benchmarks:
-        metrics.update(searches.scores(searched, metrics))
+    for one in record.manifest.benchmarks:
+        metrics.update(searches.scores(one, metrics))
+        metrics.update(list(scaling.derive(one, metrics)))
     return dict(sorted(metrics.items()))
 
 

@@ -29,6 +29,8 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
     changed = rerun.manifest.changed
     resources = mutable.of_resources(changed)
     has_other_ranks = original.manifest.resources.ranks != rerun.manifest.resources.ranks
+    # each of their cases has as many ranks as it had
+    swept = {one.id for one in rerun.manifest.benchmarks if one.scaling}
     recipes = {
         benchmark.id: mutable.of_benchmark(changed, index)
         for index, benchmark in enumerate(rerun.manifest.benchmarks)
@@ -41,6 +43,7 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
             yield pair
         elif meaning.kind == "machine" or (
             has_other_ranks
+            and quick.benchmark_of(pair.metric) not in swept
             and (meaning.per == "rank" or (pair.claim is not None and pair.claim.type == "exact"))
         ):
             yield replace(pair, altered=", ".join([*resources, *set_of_it]))

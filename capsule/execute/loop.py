@@ -176,14 +176,14 @@ def _run_group(
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
     meeting.require(workspace, group, setting)
-    workload = workload_of(group)
+    workload, nodes = workload_of(group), setting.nodes[: group.ranks]
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    start = workspace.begin(group, setting.nodes, at)
+    start = workspace.begin(group, nodes, at)
     context = Context(
         group=group.id,
         started=at,
         ranks=group.ranks,
-        nodes=setting.nodes,
+        nodes=nodes,
         earlier=workspace.log.last,
         deaths=workspace.log.deaths,
     )

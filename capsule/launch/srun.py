@@ -60,18 +60,19 @@ class Srun:
         Raises:
             CannotRunError: The engine cannot be handed on, or there is no `srun` any more.
         """
-        far = self._resources.nodes > 1
+        ranks = len(invocations)
+        far = self._count_nodes(ranks) > 1
         folder = started.lay_out(runtime, prepared, invocations, far=far, joins=False)
         label, name = invocations[0].label, f"capsule-{secrets.token_hex(8)}"
         running = process.start(
-            (*self._step(), f"--job-name={name}", *started.wrapper(folder, _RANK, _SIZE)),
+            (*self._step(ranks), f"--job-name={name}", *started.wrapper(folder, _RANK, _SIZE)),
             env={**_variables(), process.RUN_MARK: label},
             cwd=folder.path,
             stdout=folder.stdout,
             stderr=folder.stderr,
         )
         sweep = partial(_sweep, name)
-        return StartedRanks(running, folder, len(invocations), label, _terminate, sweep)
+        return StartedRanks(running, folder, ranks, label, _terminate, sweep)
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
         """The inventory of the node of each rank: taken once, by one rank of each node.
@@ -82,7 +83,7 @@ class Srun:
         if not self._inventories:
             survey.ask(folder, salt=salt, keep_hosts=keep_hosts)
             answer = process.run(
-                (*self._step(), *survey.program(folder, _RANK)),
+                (*self._step(self._resources.ranks), *survey.program(folder, _RANK)),
                 env=_variables(),
                 cwd=folder,
                 timeout_seconds=survey.PATIENCE_SECONDS,
@@ -91,15 +92,19 @@ class Srun:
             self._inventories = survey.read(folder, self._resources, words)
         return self._inventories
 
-    def _step(self) -> tuple[str, ...]:
-        """The beginning of a command that starts it once for each rank."""
+    def _count_nodes(self, ranks: int) -> int:
+        """How many nodes the first ranks are on."""
+        return -(-ranks // self._resources.ranks_per_node)
+
+    def _step(self, ranks: int) -> tuple[str, ...]:
+        """The beginning of a command that starts it once for each of the first ranks."""
         resources = self._resources
         cpus = resources.cpus_per_rank
         return (
             PROGRAM,
-            f"--nodes={resources.nodes}",
-            f"--ntasks={resources.ranks}",
-            f"--ntasks-per-node={resources.ranks_per_node}",
+            f"--nodes={self._count_nodes(ranks)}",
+            f"--ntasks={ranks}",
+            f"--ntasks-per-node={min(ranks, resources.ranks_per_node)}",
             "--distribution=block",
             *((f"--cpus-per-task={cpus}",) if cpus else ()),
             "--mpi=none",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
+from capsule.manifest import scaling
 from capsule.manifest.kinds import Command, Recipe
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, matches, names
@@ -83,8 +84,17 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
 
 def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
     """Why trainings have no metric that others have; None where that is not the matter."""
-    benchmark_id, *_, metric = pattern.split("/")
+    benchmark_id, case, *_, metric = pattern.split("/")
     for one in benchmarks:
+        if (
+            benchmark_id in ("*", one.id)
+            and case in one.case_names
+            and metric in [name.name for name in scaling.metrics_in(one, "*")]
+        ):
+            return (
+                f"{quote(pattern)} asks for what {case} has not: it has the fewest ranks, with"
+                " which those of other cases are compared"
+            )
         if (
             isinstance(one.subject, Recipe)
             and one.subject.own_optimizer

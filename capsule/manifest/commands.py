@@ -188,17 +188,20 @@ def _variables_of_datasets(names: Iterable[str], here: str, problems: Problems) 
             problems.add(f"{here}/{index}", f"{message} {data_variable(name)}; rename one")
 
 
-def write_out(raw: Any, here: str, problems: Problems) -> tuple[Case, ...]:
+def write_out(
+    raw: Any, here: str, problems: Problems, reserved: Sequence[str] = PLACEHOLDERS
+) -> tuple[Case, ...]:
     """A sweep written out: the one case `default` where an entry has none.
 
     Args:
         raw: An entry's `cases`: a list of points, or a list of values per parameter.
         here: Its JSON pointer.
         problems: Collects what is wrong.
+        reserved: What no parameter may be called.
     """
     if raw is None:
         return (Case(name="default", parameters={}),)
-    points = _grid(raw, here, problems) if isinstance(raw, dict) else _list(raw, here, problems)
+    points = (_grid if isinstance(raw, dict) else _list)(raw, here, problems, reserved)
     cases: list[Case] = []
     names: set[str] = set()
     for place, point, own_name in points:
@@ -216,8 +219,8 @@ def write_out(raw: Any, here: str, problems: Problems) -> tuple[Case, ...]:
 Point = tuple[str, dict[str, Scalar], str | None]
 
 
-def _grid(raw: Raw, here: str, problems: Problems) -> list[Point]:
-    check_parameters(raw, here, problems)
+def _grid(raw: Raw, here: str, problems: Problems, reserved: Sequence[str]) -> list[Point]:
+    check_parameters(raw, here, problems, reserved)
     for name, values in raw.items():
         if len({(type(value) is bool, value) for value in values}) < len(values):
             problems.add(here + pointer(name[:200]), "a value stands here twice")
@@ -231,22 +234,26 @@ def _grid(raw: Raw, here: str, problems: Problems) -> list[Point]:
     ]
 
 
-def _list(raw: Sequence[Raw], here: str, problems: Problems) -> list[Point]:
+def _list(
+    raw: Sequence[Raw], here: str, problems: Problems, reserved: Sequence[str]
+) -> list[Point]:
     points: list[Point] = []
     for index, entry in enumerate(raw):
         place = f"{here}/{index}"
         point = {name: value for name, value in entry.items() if name != "name"}
-        check_parameters(point, place, problems)
+        check_parameters(point, place, problems, reserved)
         if point.keys() != raw[0].keys() - {"name"}:
             problems.add(place, "has other parameters than the first case")
         points.append((place, point, entry.get("name")))
     return points
 
 
-def check_parameters(names: Iterable[str], here: str, problems: Problems) -> None:
-    """Note what cannot be the name of a case's parameter."""
+def check_parameters(
+    names: Iterable[str], here: str, problems: Problems, reserved: Sequence[str] = PLACEHOLDERS
+) -> None:
+    """Note what cannot be the name of a case's parameter, such as what is reserved."""
     for name in names:
-        if name in PLACEHOLDERS or name == "name":
+        if name in reserved or name == "name":
             message = f"{name!r} stands for something else already; rename the parameter"
             problems.add(here + pointer(name), message)
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from capsule.levels.catalog import NETWORKS, training
 
@@ -93,6 +93,7 @@ class Settings(NamedTuple):
         augmentation: What is done to each picture of a minibatch.
         scheme: How ranks share each batch; None for the training of one process.
         batch_norm_group: Samples of a batch that are normalized together; None where nothing is.
+        ranks: That share each batch; None where the resources say how many.
     """
 
     sizes: Mapping[str, int]
@@ -111,6 +112,20 @@ class Settings(NamedTuple):
     augmentation: training.Augmentation = training.NO_AUGMENTATION
     scheme: Scheme | None = None
     batch_norm_group: int | None = None
+    ranks: int | None = None
+
+
+class Scaling(NamedTuple):
+    """How cases of a training with different numbers of ranks are compared.
+
+    Attributes:
+        kind: Whether the batch that the author wrote is that of all ranks, or of each.
+        bases: By the name of a case that of the one, with the fewest ranks, that it is held to;
+            those with the fewest are left out.
+    """
+
+    kind: Literal["strong", "weak"]
+    bases: Mapping[str, str]
 
 
 class Module(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.manifest.kinds import Reading, Recipe, Search, Subject
+from capsule.manifest.kinds import Reading, Recipe, Scaling, Search, Subject
 
 if TYPE_CHECKING:
     from capsule.manifest.sources import Source
@@ -171,6 +171,7 @@ class Benchmark:
         timeout_seconds: Bound on one trial; past it the trial has failed.
         online: Whether the workload may use the network.
         search: How its cases were drawn, None where they were written.
+        scaling: How cases of different numbers of ranks are compared; None where none are.
     """
 
     id: str
@@ -186,6 +187,7 @@ class Benchmark:
     timeout_seconds: int | None = None
     online: bool = False
     search: Search | None = None
+    scaling: Scaling | None = None
 
     @cached_property
     def case_names(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from capsule.manifest import scaling
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Metric
 
 SEGMENTS = ("benchmark", "case", "framework", "metric")
@@ -41,6 +42,7 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
 def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
     """The metrics in a case, or in any for `*`."""
     metrics = benchmark.metrics if case == "*" or case in benchmark.case_names else ()
+    metrics += scaling.metrics_in(benchmark, case)
     score = benchmark.score if case in ("*", SEARCH) else None
     return metrics if score is None else (*metrics, score)
 
@@ -51,7 +53,8 @@ def names(benchmark: Benchmark, place: int) -> Sequence[str]:
         return (benchmark.id,)
     if place == 1:
         return [case.name for case in benchmark.cases]
-    return benchmark.frameworks if place == 2 else [metric.name for metric in benchmark.metrics]
+    metrics = (*benchmark.metrics, *scaling.metrics_in(benchmark, "*"))
+    return benchmark.frameworks if place == 2 else [metric.name for metric in metrics]
 
 
 def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], ...]:
@@ -62,7 +65,14 @@ def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], .
         for framework in benchmark.frameworks
         if benchmark.score is not None
     )
-    return trial_paths(benchmarks) + scores
+    compared = tuple(
+        (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
+        for benchmark in benchmarks
+        for case in benchmark.cases
+        for framework in benchmark.frameworks
+        for metric in scaling.metrics(benchmark, case.name)
+    )
+    return trial_paths(benchmarks) + compared + scores
 
 
 def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:

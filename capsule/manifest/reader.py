@@ -12,7 +12,6 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.errors import DamagedError, ManifestError, NotJsonError
-from capsule.levels.catalog import schemes
 from capsule.manifest import (
     claims,
     closed,
@@ -21,12 +20,12 @@ from capsule.manifest import (
     mutable,
     narrow,
     rules,
+    scaling,
     search,
     strict,
     syntax,
 )
 from capsule.manifest.benchmarks import benchmark, restate, seconds
-from capsule.manifest.kinds import LEVEL_OF_RANKS, Command, Recipe
 from capsule.manifest.lines import scan
 from capsule.manifest.model import (
     SEED_RANGE,
@@ -267,32 +266,11 @@ def _benchmarks(
     _check_winner(raw, right, problems)
     if subjects is None and raw.get("determinism") == "strict":
         strict.check(right, device, problems)
-    _alone(raw, right, problems)
+    if not problems.below("/resources"):
+        scaling.check_world(right, _resources(raw.get("resources", {})).ranks, problems)
     if not problems.below("/seeds"):
         closed.check_runs(rules.entries(raw, "benchmarks"), len(raw.get("seeds", ())), problems)
     return right
-
-
-def _alone(raw: Mapping[str, Any], benchmarks: Sequence[Benchmark], problems: Problems) -> None:
-    """Note what several ranks have no use for, and batches that are too small to be shared."""
-    if problems.below("/resources"):
-        return
-    ranks = _resources(raw.get("resources", {})).ranks
-    for index, one in enumerate(benchmarks):
-        match one.subject:
-            case Command():
-                continue
-            case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
-                for how in settings.values():
-                    assert how.scheme is not None
-                    place, shares = (how.scheme.name, one.subject.name), (how.batch, ranks)
-                    parts = how.accumulate, how.batch_norm_group
-                    if reason := schemes.refuse_shares(*place, *shares, *parts):
-                        problems.add(f"/benchmarks/{index}", reason)
-                        break
-            case _ if ranks > 1:
-                message = f"{one.id} is measured in one process: only a command and level 3"
-                problems.add("/resources", f"{message} have several ranks")
 
 
 def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:

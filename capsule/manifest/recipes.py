@@ -7,7 +7,7 @@ from typing import Any
 
 from capsule.levels import catalog
 from capsule.levels.catalog import schemes, training
-from capsule.manifest import closed, commands, search, subjects, trained
+from capsule.manifest import closed, commands, scaling, search, subjects, trained
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import LEVEL_OF_RANKS, Recipe, Scheme, Search, Settings, Target
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -45,7 +45,7 @@ def read(
         problems.add(f"{here}/dtype", message)
     _check_scheme(raw, network, dtype, device, here, problems)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
-    cases = commands.write_out(raw.get("cases"), f"{here}/cases", problems)
+    cases = _cases(raw, here, problems)
     check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
     if problems.below(here):
         return None
@@ -108,7 +108,7 @@ def restate(
         return None
     # ranks train together on CPUs alone
     _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
-    if commands.write_out(raw.get("cases"), f"{here}/cases", problems) != cases:
+    if _cases(raw, here, problems) != cases:
         problems.add(f"{here}/cases", "the plan has other cases")
     if problems.below(here):
         return None
@@ -158,6 +158,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
         **({"scheme": {"name": one.name, **one.numbers}} if (one := settings.scheme) else {}),
         **({"batch_norm_group": settings.batch_norm_group} if settings.batch_norm_group else {}),
+        **({"ranks": settings.ranks} if settings.ranks else {}),
     }
 
 
@@ -206,7 +207,13 @@ def _benchmark(
         # thousands of trials that last a second each would wait for imports most of their time
         isolation=raw.get("isolation", "group" if searched else "trial"),
         search=searched,
+        scaling=scaling.read(raw, cases),
     )
+
+
+def _cases(raw: Raw, here: str, problems: Problems) -> tuple[Case, ...]:
+    # no word of a training has placeholders
+    return commands.write_out(raw.get("cases"), f"{here}/cases", problems, reserved=())
 
 
 def _check_scheme(
@@ -283,7 +290,10 @@ def _settings_of(
     here: str,
     problems: Problems,
 ) -> dict[str, Settings]:
-    settings = {}
+    scaling.check(raw, cases, here, problems)
+    settings: dict[str, Settings] = {}
+    if problems.below(here):
+        return settings
     for index, case in enumerate(cases):
         if made := _settings(raw, case, network, target, _place(raw, index, here), problems):
             settings[case.name] = made
@@ -301,7 +311,12 @@ def _settings(
     numbers = network.numbers(raw)
     schedule_numbers = training.SCHEDULES[schedule["name"]]
     options = network.options
-    known = (*_OWN, *sorted(options), *(one.name for one in (*numbers, *schedule_numbers)))
+    known = (
+        *_OWN,
+        scaling.RANKS,
+        *sorted(options),
+        *(one.name for one in (*numbers, *schedule_numbers)),
+    )
     for name in case.parameters:
         if name not in known:
             message = f"{quote(name)} is nothing that a case varies; {instead(name, known)}"
@@ -322,7 +337,9 @@ def _settings(
     try:
         for name in _OWN:
             require_count(name, whole[name])
-        batch, accumulate = int(whole["batch"]), int(whole["accumulate"])
+        ranks, accumulate = scaling.read_ranks(case), int(whole["accumulate"])
+        batch = int(whole["batch"]) * (ranks or 1 if raw.get("scaling") == "weak" else 1)
+        require_count("batch", batch)
         if batch % accumulate:
             raise ValueError(
                 f"accumulate is {accumulate}, which does not divide {batch}, the batch"
@@ -346,6 +363,7 @@ def _settings(
             augmentation=read_augmentation(raw.get("augmentation", {}), network.name),
             scheme=_read_scheme(raw.get("scheme")),
             batch_norm_group=int(raw["batch_norm_group"]) if "batch_norm_group" in raw else None,
+            ranks=ranks,
         )
     except ValueError as error:
         problems.add(here, str(error))

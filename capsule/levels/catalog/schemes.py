@@ -75,6 +75,7 @@ _COMMON = (
     MetricFacts("communication_time", "s", "lower", "machine", 1e-9, "rank"),
     MetricFacts("wait_time", "s", "lower", "machine", 1e-9, "rank"),
     MetricFacts("step_time", "s", "lower", "machine", 1e-9, "rank"),
+    MetricFacts("threads_per_core", "1", "lower", "machine", 0.0, "rank"),
     MetricFacts("straggler", "1", "none", "machine", 1.0, "step"),
     MetricFacts("load_imbalance", "1", "lower", "machine", 0.0, "step"),
     MetricFacts("reference_error_ratio", "1", "lower", "portable", 0.0, "trial"),
@@ -101,7 +102,8 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
     was under way, `wait_time` while the rank did nothing else. The others have one for each epoch:
     `straggler` is the rank that waited least, from 0, for it is the one that others wait for;
     `load_imbalance` how much longer than the mean the busiest rank did not wait, in parts of it;
-    `staleness` how many steps a rank was ahead of the slowest at most.
+    `staleness` how many steps a rank was ahead of the slowest at most. `threads_per_core` has one
+    for the trial: where it is above 1 the rank shares cores, with whatever other ranks.
 
     Independent ranks have other metrics: of each whether it reached its target (1 or 0), what its
     quality was at its end, after how many epochs and how long, from when all began;

@@ -45,7 +45,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         if schemes.SCHEMES[recipe.scheme.name].independent:
             missed = instances.measure(trial, framework, report, Communicator())
         else:
-            train(trial, framework, report, Ranks(recipe))
+            train(trial, framework, report, Ranks(recipe, context.threads))
     if missed is not None:
         raise missed
 

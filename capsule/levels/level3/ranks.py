@@ -23,7 +23,7 @@ from ..level2.prepared import Prepared
 from ..level2.progress import Progress
 from ..level2.team import Team, span
 from ..report import Report
-from . import reference
+from . import cores, reference
 from .buckets import Bucketed
 from .compressed import Quantized, TopK
 from .exchanges import (
@@ -62,13 +62,15 @@ class Ranks(Team):
     What a scheme exchanges is counted, what is exchanged to report and to check is not.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, threads: int) -> None:
         """Begin with no step taken.
 
         Args:
             recipe: One with a scheme.
+            threads: Of this rank.
         """
         assert recipe.scheme is not None
+        self._threads = threads
         self._scheme, self._meaning = recipe.scheme, SCHEMES[recipe.scheme.name]
         self._group = recipe.batch_norm_group
         self._counted, self._others = Communicator(), Communicator()
@@ -92,6 +94,8 @@ class Ranks(Team):
     def hold(self, trial: Prepared) -> None:
         """Hold the first steps, in float64, to those of one process."""
         trial.report.samples("world_size", [self.ranks])
+        shared = cores.count_threads_per_core(self._others, self._threads)
+        trial.report.samples("threads_per_core", [shared])
         trial.report.samples("reference_error_ratio", [self._compare(trial)])
 
     def join(self, trial: Prepared, trainer: Trainer, batch: int, parts: int) -> None:

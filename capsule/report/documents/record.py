@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from capsule import quick, stats, summary
+from capsule import quick, stats, summary, sweeps
 from capsule.jsons import Json
 from capsule.origin import predecessor_id
 from capsule.record import Record
@@ -49,6 +49,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "claims": [{"metric": claim.metric, **claim_to_json(claim)} for claim in record.claims],
         "metrics": _metrics(record),
         "attempts": _attempts(record),
+        "scaling": [asdict(one) for one in sweeps.find(record)],
         "setups": _setups(record),
         "worlds": [asdict(world) for world in record.worlds],
         "notes": notes_to_json(record.notes),

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from capsule import averages, inventory, population, quick, stats, summary
+from capsule import averages, inventory, population, quick, stats, summary, sweeps
 from capsule.image import IDENTITIES
 from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.runs import draw_runs
+from capsule.report.terminal.scaling import draw_sweeps
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.runtimes.programs import PREFIX
 from capsule.starts import World
@@ -56,6 +57,7 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     yield facts
     metrics = summary.run_values(record)
     yield from _draw_metrics(record, metrics)
+    yield from draw_sweeps(sweeps.find(record))
     yield from draw_runs(record, metrics)
     yield from draw_notes(remarks(record))
 
@@ -66,6 +68,7 @@ def remarks(record: Record) -> list[str]:
     sentences = (
         *(note.sentence for note in record.notes),
         *_uneven_nodes(record),
+        *sweeps.word_crowded(list(sweeps.find(record))),
         *filter(None, messages),
     )
     return list(dict.fromkeys(sentences))

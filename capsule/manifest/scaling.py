@@ -1,0 +1,151 @@
+"""A training at several numbers of ranks, each a case: what is compared, and what that yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capsule.levels.catalog import schemes
+from capsule.manifest.kinds import LEVEL_OF_RANKS, Command, Recipe, Scaling, Settings
+from capsule.manifest.model import Benchmark, Case, Metric
+from capsule.manifest.problems import Problems
+
+Raw = Mapping[str, Any]
+
+RANKS = "ranks"
+"""Parameter of a case: how many ranks there are in it."""
+
+THROUGHPUT = "training_throughput"
+"""Metric by which cases are compared: it has whatever ranks exchange, and however seldom."""
+
+SPEEDUP = Metric(name="speedup", direction="higher", kind="machine", per="trial")
+EFFICIENCY = Metric(name="efficiency", direction="higher", kind="machine", per="trial")
+SHARE = Metric(name="communication_share", direction="lower", kind="machine", per="trial")
+_MOST = 65_536
+
+
+def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> None:
+    """Note what is no sweep over ranks.
+
+    Args:
+        raw: An entry of which all else is right.
+        cases: Its.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
+    place = f"{here}/cases" if "cases" in raw else here
+    sizes = [case.parameters.get(RANKS) for case in cases]
+    if "scaling" not in raw:
+        if sizes.count(None) < len(sizes):
+            message = (
+                'several numbers of ranks are compared: say by "scaling" whether batch is that of'
+                " all ranks together (strong) or of each (weak)"
+            )
+            problems.add(place, message)
+        return
+    if raw["level"] != LEVEL_OF_RANKS:
+        problems.add(f"{here}/scaling", "only ranks of level 3 scale")
+    elif schemes.SCHEMES[raw["scheme"]["name"]].independent:
+        message = "independent ranks share no work, so they have no efficiency: leave scaling out"
+        problems.add(f"{here}/scaling", message)
+    elif None in sizes:
+        message = 'scaling compares numbers of ranks, which cases say: {"ranks": [1, 2]}'
+        problems.add(f"{here}/scaling", message)
+    else:
+        for size in sizes:
+            whole = isinstance(size, int | float) and not isinstance(size, bool) and size % 1 == 0
+            if not whole or not 1 <= float(size or 0) <= _MOST:
+                message = f"ranks is {size!r}, not a whole number from 1 to {_MOST}"
+                problems.add(place, message)
+        if not problems.below(place) and not _bases(cases):
+            message = "scaling compares several numbers of ranks, and here is one of each case"
+            problems.add(place, message)
+
+
+def read_ranks(case: Case) -> int | None:
+    """How many ranks a case that was checked has; None where the resources say it."""
+    return int(case.parameters[RANKS]) if RANKS in case.parameters else None
+
+
+def read(raw: Raw, cases: Sequence[Case]) -> Scaling | None:
+    """What of an entry's cases, which were checked, is compared; None where nothing is."""
+    return Scaling(raw["scaling"], _bases(cases)) if "scaling" in raw else None
+
+
+def _bases(cases: Sequence[Case]) -> Mapping[str, str]:
+    """By the name of a case that of the one with fewest ranks that else is the same."""
+    fewest: dict[object, tuple[int, str]] = {}
+    for case in cases:
+        fewest[_others(case)] = min(fewest.get(_others(case), _size(case)), _size(case))
+    return {
+        case.name: base
+        for case in cases
+        for ranks, base in [fewest[_others(case)]]
+        if _size(case)[0] > ranks
+    }
+
+
+def _others(case: Case) -> object:
+    return frozenset(pair for pair in case.parameters.items() if pair[0] != RANKS)
+
+
+def _size(case: Case) -> tuple[int, str]:
+    return read_ranks(case) or 0, case.name
+
+
+def ranks_of(benchmark: Benchmark, case: str) -> int | None:
+    """How many ranks a case has of its own; None where it has those of the resources."""
+    match benchmark.subject:
+        case Recipe(settings=settings):
+            return settings[case].ranks
+        case _:
+            return None
+
+
+def metrics_in(benchmark: Benchmark, pattern: str) -> tuple[Metric, ...]:
+    """What a case, or with `*` any, has that follows from samples of ranks or cases together."""
+    if benchmark.scaling is None:
+        return ()
+    cases = (case.name for case in benchmark.cases if pattern in ("*", case.name))
+    return tuple(dict.fromkeys(one for case in cases for one in metrics(benchmark, case)))
+
+
+def metrics(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
+    """The same for one of its cases."""
+    if benchmark.scaling is None:
+        return ()
+    share = () if ranks_of(benchmark, case) == 1 else (SHARE,)
+    return (*share, SPEEDUP, EFFICIENCY) if case in benchmark.scaling.bases else share
+
+
+def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems) -> None:
+    """Note what several ranks have no use for, and batches that they cannot share.
+
+    Args:
+        benchmarks: All.
+        ranks: That the resources have.
+        problems: Collects what is wrong.
+    """
+    for index, one in enumerate(benchmarks):
+        match one.subject:
+            case Command():
+                continue
+            case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
+                reasons = (_refuse(how, one.subject.name, ranks) for how in settings.values())
+                if reason := next(filter(None, reasons), None):
+                    problems.add(f"/benchmarks/{index}", reason)
+            case _ if ranks > 1:
+                message = f"{one.id} is measured in one process: only a command and level 3"
+                problems.add("/resources", f"{message} have several ranks")
+
+
+def _refuse(how: Settings, network: str, ranks: int) -> str | None:
+    assert how.scheme is not None
+    own = how.ranks or ranks
+    if own > ranks:
+        return (
+            f"a case has {own} ranks, and the resources have {ranks}: nodes times ranks_per_node"
+            " is to be the largest number of ranks"
+        )
+    shares = how.batch, own, how.accumulate, how.batch_norm_group
+    return schemes.refuse_shares(how.scheme.name, network, *shares)

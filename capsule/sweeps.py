@@ -1,0 +1,169 @@
+"""How trainings scaled over their numbers of ranks, as reports tell it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from capsule import population, stats, summary
+from capsule.manifest import Benchmark, scaling
+from capsule.record import Record
+from capsule.summary import MetricRuns
+
+LEVEL = 0.95
+"""Of the intervals."""
+
+_PER_CORE = "threads_per_core"
+_LARGEST = 700.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Of the runs of a metric.
+
+    Attributes:
+        value: In the metric's unit; of ratios the geometric mean.
+        interval: Of the mean at `LEVEL`, each end erring half of the rest at most; None of one run.
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """A training at one number of ranks.
+
+    Attributes:
+        case: Its name.
+        ranks: How many.
+        base: Name of the case that it is held to; None where it is the one that others are.
+        throughput: Samples a second.
+        step_time: Seconds, of the slowest rank's median step.
+        speedup: Against `base`.
+        efficiency: Likewise.
+        communication_share: Of the steps' seconds, from 0 to 1; None of one rank alone.
+        bytes_sent: Of the rank that sends most in its median step.
+        shared: Ranks that have fewer cores than threads, with whom they share them, in any run:
+            how fast they are says nothing of a machine.
+    """
+
+    case: str
+    ranks: int
+    base: str | None
+    throughput: Mean | None
+    step_time: Mean | None
+    speedup: Mean | None
+    efficiency: Mean | None
+    communication_share: Mean | None
+    bytes_sent: Mean | None
+    shared: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A training in one framework, at all its numbers of ranks.
+
+    Attributes:
+        benchmark: Its id.
+        framework: Its name.
+        kind: Whether all ranks share one batch, whatever their number, or each has its own.
+        sizes: In the order of their cases.
+    """
+
+    benchmark: str
+    framework: str
+    kind: Literal["strong", "weak"]
+    sizes: tuple[Size, ...]
+
+    @property
+    def crowded(self) -> tuple[Size, ...]:
+        """Those at which ranks share cores."""
+        return tuple(one for one in self.sizes if one.shared)
+
+
+def find(record: Record) -> Iterator[Sweep]:
+    """The sweeps over ranks of a record, as far as they were planned."""
+    for one in record.manifest.benchmarks:
+        if one.scaling is None:
+            continue
+        metrics = summary.run_values(record)
+        for framework in one.frameworks:
+            if f"{one.id}/{one.cases[0].name}/{framework}/{scaling.THROUGHPUT}" in metrics:
+                sizes = tuple(_size(one, case.name, framework, metrics) for case in one.cases)
+                kind = one.scaling.kind
+                yield Sweep(benchmark=one.id, framework=framework, kind=kind, sizes=sizes)
+
+
+def _size(
+    benchmark: Benchmark, case: str, framework: str, metrics: Mapping[str, MetricRuns]
+) -> Size:
+    assert benchmark.scaling is not None
+
+    def mean(name: str, *, is_ratio: bool = False) -> Mean | None:
+        metric = metrics.get(f"{benchmark.id}/{case}/{framework}/{name}")
+        return None if metric is None else _mean(metric, is_ratio=is_ratio)
+
+    return Size(
+        case=case,
+        ranks=scaling.ranks_of(benchmark, case) or 1,
+        base=benchmark.scaling.bases.get(case),
+        throughput=mean(scaling.THROUGHPUT),
+        step_time=mean("step_time"),
+        speedup=mean(scaling.SPEEDUP.name, is_ratio=True),
+        efficiency=mean(scaling.EFFICIENCY.name, is_ratio=True),
+        communication_share=mean(scaling.SHARE.name),
+        bytes_sent=mean("bytes_sent"),
+        shared=_find_shared(metrics.get(f"{benchmark.id}/{case}/{framework}/{_PER_CORE}")),
+    )
+
+
+def _mean(metric: MetricRuns, *, is_ratio: bool) -> Mean | None:
+    runs = population.runs(metric)
+    if not runs.n:
+        return None
+    is_log = is_ratio and runs.positive
+    runs = runs.log() if is_log else runs
+    interval = stats.location(runs, alpha=(1 - LEVEL) / 2)
+    numbers = (runs.mean,) if interval is None else (runs.mean, interval.lower, interval.upper)
+    value, *ends = map(_exp, numbers) if is_log else numbers
+    return Mean(value=value, interval=(ends[0], ends[1]) if ends else None)
+
+
+def _exp(number: float) -> float:
+    """The exponential; of what has none that is a double, a very large one."""
+    return math.exp(min(number, _LARGEST))
+
+
+def _find_shared(metric: MetricRuns | None) -> tuple[int, ...]:
+    lines = () if metric is None else (line for run in metric.runs for line in run.samples)
+    return tuple(sorted({line.rank for line in lines if max(line.values) > 1}))
+
+
+def word_crowded(sweeps: Sequence[Sweep]) -> Iterator[str]:
+    """Which ranks share cores, a sentence for each training: their efficiency is no machine's."""
+    for sweep in sweeps:
+        names = [f"{one.case} ({_name(one.shared)})" for one in sweep.crowded]
+        if names:
+            yield (
+                f"{sweep.benchmark} in {sweep.framework}: ranks share cores in {', '.join(names)},"
+                " so their speed-up and efficiency say nothing of a machine that has a core for"
+                " each thread"
+            )
+
+
+def _name(ranks: Sequence[int]) -> str:
+    """Ranks as a list in which neighbours stand as a range.
+
+    >>> _name([0, 1, 2, 5])
+    'ranks 0-2, 5'
+    """
+    ranges: list[list[int]] = []
+    for rank in ranks:
+        if ranges and ranges[-1][-1] == rank - 1:
+            ranges[-1][1:] = [rank]
+        else:
+            ranges.append([rank])
+    return "ranks " + ", ".join("-".join(map(str, one)) for one in ranges)
