@@ -78,11 +78,6 @@ class Sweep:
     kind: Literal["strong", "weak"]
     sizes: tuple[Size, ...]
 
-    @property
-    def crowded(self) -> tuple[Size, ...]:
-        """Those at which ranks share cores."""
-        return tuple(one for one in self.sizes if one.shared)
-
 
 def find(record: Record) -> Iterator[Sweep]:
     """The sweeps over ranks of a record, as far as they were planned."""
@@ -116,7 +111,7 @@ def _size(
         efficiency=mean(scaling.EFFICIENCY.name, is_ratio=True),
         communication_share=mean(scaling.SHARE.name),
         bytes_sent=mean("bytes_sent"),
-        shared=_find_shared(metrics.get(f"{benchmark.id}/{case}/{framework}/{_PER_CORE}")),
+        shared=_list_sharers(metrics.get(f"{benchmark.id}/{case}/{framework}/{_PER_CORE}")),
     )
 
 
@@ -137,15 +132,15 @@ def _exp(number: float) -> float:
     return math.exp(min(number, _LARGEST))
 
 
-def _find_shared(metric: MetricRuns | None) -> tuple[int, ...]:
+def _list_sharers(metric: MetricRuns | None) -> tuple[int, ...]:
     lines = () if metric is None else (line for run in metric.runs for line in run.samples)
     return tuple(sorted({line.rank for line in lines if max(line.values) > 1}))
 
 
-def word_crowded(sweeps: Sequence[Sweep]) -> Iterator[str]:
+def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
     """Which ranks share cores, a sentence for each training: their efficiency is no machine's."""
     for sweep in sweeps:
-        names = [f"{one.case} ({_name(one.shared)})" for one in sweep.crowded]
+        names = [f"{one.case} ({_name(one.shared)})" for one in sweep.sizes if one.shared]
         if names:
             yield (
                 f"{sweep.benchmark} in {sweep.framework}: ranks share cores in {', '.join(names)},"

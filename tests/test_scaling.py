@@ -68,7 +68,7 @@ def test_a_table_has_intervals_and_names_ranks_that_share_cores() -> None:
     lower, upper = four.efficiency.interval
     assert lower < four.efficiency.value < upper
     assert [one.shared for one in sweep.sizes] == [(), (), (0, 1, 2, 3)]
-    (sentence,) = sweeps.word_crowded([sweep])
+    (sentence,) = sweeps.explain_sharing([sweep])
     assert "ranks share cores in ranks4 (ranks 0-3)" in sentence
     document: Any = report.record_to_json(record, None)
     assert [one["ranks"] for one in document["scaling"][0]["sizes"]] == [1, 2, 4]

@@ -246,9 +246,14 @@ ROWS = (
         "the scheme by the reader; no profiling of MPI yet",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
          "archive/test_exchanges::test_what_no_scheme_exchanges_is_refused")),
-    Row("3", "strong and weak scaling", "in the paper", "many independent "
-        "trainings at once, as MLPerf HPC measures throughput; no sweep over ranks yet",
-        ("levels/level3/test_instances::test_those_that_reach_their_target_are_counted",)),
+    Row("3", "strong and weak scaling", "in the paper", "one manifest "
+        "trains at several numbers of ranks, with one batch for all or one for each: speed-up, "
+        "efficiency and share of communication with intervals, claims on them, and ranks that "
+        "share cores named; many independent trainings at once, as MLPerf HPC measures throughput",
+        ("test_scaling::test_a_ratio_is_of_runs_under_one_seed",
+         "test_scaling::test_claims_on_efficiency_are_judged",
+         "journeys/test_scaling::test_every_size_is_a_world_that_met",
+         "levels/level3/test_instances::test_those_that_reach_their_target_are_counted")),
     Row("all", "several frameworks behind one interface", "TensorFlow 1 interface, PyTorch, Caffe2 "
         "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, ONNX Runtime",
         ("levels/frameworks/test_frameworks::test_every_operator_and_dtype_stays_within_its_bounds",

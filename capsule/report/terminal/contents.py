@@ -68,7 +68,7 @@ def remarks(record: Record) -> list[str]:
     sentences = (
         *(note.sentence for note in record.notes),
         *_uneven_nodes(record),
-        *sweeps.word_crowded(list(sweeps.find(record))),
+        *sweeps.explain_sharing(list(sweeps.find(record))),
         *filter(None, messages),
     )
     return list(dict.fromkeys(sentences))
