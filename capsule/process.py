@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import leavings, places, processes
+from capsule import leavings, places, processes, segments
 from capsule.errors import CannotRunError, ExecutionError
 
 RUN_MARK = "CAPSULE_RUN"
@@ -302,9 +302,17 @@ def _open_handle(pid: int) -> int | None:
 
 
 def _end(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
-    """SIGTERM to all, then SIGKILL until none is left; returns the survivors."""
-    if not members():
+    """End all, and remove the shared memory that they leave; returns the survivors."""
+    if not (pids := members()):
         return []
+    mapped = segments.find(pids)
+    left = _end_all(members, grace_seconds)
+    segments.remove(mapped)
+    return left
+
+
+def _end_all(members: Callable[[], list[int]], grace_seconds: float) -> list[int]:
+    """SIGTERM to all, then SIGKILL until none is left; returns the survivors."""
     _signal(members(), signal.SIGTERM)
     if _until(lambda: not members(), grace_seconds):
         return []
