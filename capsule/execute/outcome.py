@@ -192,11 +192,16 @@ def _of(end: ProcessEnd, ended: Ended | None, what: tuple[Outcome, Reason, str])
 
 
 def _severity(ended: Ended) -> int:
-    """How much an end says of the cause: a rank that others waited for in vain was killed."""
+    """How much an end says of the cause.
+
+    Those that one takes with it are told as ended by SIGTERM. Others fail for want of one that is
+    killed, whether or not that is seen first: their connections to it break.
+    """
     rules: tuple[Callable[[Ended], bool], ...] = (
         lambda one: one.engine_fault is not None,
         lambda one: one.out_of_memory,
         lambda one: one.signal in _CRASHES,
+        lambda one: one.signal not in (None, signal.SIGTERM),
         lambda one: bool(one.exit_code),
         lambda one: one.signal is not None,
     )

@@ -33,6 +33,7 @@ MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
 _HANDLES = re.compile(r"PMI_FD|HYDI_CONTROL_FD")
 # by this alone a rank can tell that it is where it was to be
 _NODE = "SLURMD_NODENAME"
+_STOPPED = Ended(exit_code=None, signal=signal.SIGTERM)
 _LOOK_SECONDS = 1.0
 _PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST_PORT = 10_000
@@ -54,7 +55,7 @@ def main(folder: LaunchFolder, rank: int, size: int) -> None:
             raise CapsuleError(f"{size} ranks were started, and {call.ranks} were asked for")
         ended = _run(folder, rank, call)
     except _Stopped:
-        ended = Ended(exit_code=None, signal=signal.SIGTERM)
+        ended = _STOPPED
     except (CapsuleError, OSError) as error:
         fault = f"rank {rank} on {node_name()}: {error}"
         ended = Ended(exit_code=None, signal=None, engine_fault=fault)
@@ -81,6 +82,10 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     ended: Ended | None = None
     try:
         ended = _wait(running, invocation)
+    except _Stopped:
+        # before it is gone: for want of it others fail, and look like the cause
+        folder.note_end(rank, _STOPPED)
+        raise
     finally:
         if ended is None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

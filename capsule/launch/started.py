@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from capsule import process
@@ -18,6 +18,7 @@ _LOOK_SECONDS = 0.02
 _STOP_SECONDS = 20.0
 _TAIL_LETTERS = 600
 _ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
+_KILLED = Ended(exit_code=None, signal=signal.SIGKILL)
 
 
 def lay_out(
@@ -98,6 +99,8 @@ class StartedRanks:
         self._terminate = terminate
         self._sweep = sweep
         self._ended: tuple[Ended, ...] | None = None
+        # by what each rank's own node is told, with time to say how it ended
+        self._is_asked = False
 
     def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
         """Wait at most so long; None while one still runs.
@@ -124,6 +127,7 @@ class StartedRanks:
     def stop(self) -> None:
         """End every rank, on whatever node; what does not go by itself is killed."""
         if self._launcher.wait(0) is None and self._terminate(self._folder):
+            self._is_asked = True
             self._launcher.wait(_STOP_SECONDS)
         self._launcher.stop()
         self._sweep()
@@ -136,21 +140,38 @@ class StartedRanks:
             seen: Those that had ended before the others were, or all.
         """
         late, begun = self._folder.ends(), self._folder.begins()
-        is_failed = any(map(is_failure, seen.values()))
+        if any(map(is_failure, seen.values())):
+            return self._judge_failure(seen, late, begun)
         ended = []
         for rank in range(self._ranks):
-            if rank in seen:
-                ended.append(seen[rank])
-            elif is_failed:
-                ended.append(late[rank] if self._ended_well(late.get(rank)) else _ENDED)
-            elif rank in late:
+            if rank in late:
                 ended.append(late[rank])
             elif rank in begun:
                 # nobody is left to say what became of it: its node went, or all of it was killed
-                ended.append(Ended(exit_code=None, signal=signal.SIGKILL))
+                ended.append(_KILLED)
             else:
                 fault = f"rank {rank} was never there: {self._words()}"
                 ended.append(Ended(exit_code=None, signal=None, engine_fault=fault))
+        return tuple(ended)
+
+    def _judge_failure(
+        self, seen: Mapping[int, Ended], late: Mapping[int, Ended], begun: Collection[int]
+    ) -> tuple[Ended, ...]:
+        """How each ended where one took the others with it.
+
+        One that goes with its node or its job is the cause: others fail for want of it, and are
+        seen first.
+        """
+        lost = set(begun).difference(late) if self._is_asked else set()
+        is_lost = bool(lost) or any(one.signal == signal.SIGTERM for one in seen.values())
+        ended = []
+        for rank in range(self._ranks):
+            if rank in lost:
+                ended.append(_KILLED)
+            elif rank in seen and not (is_lost and seen[rank].exit_code):
+                ended.append(seen[rank])
+            else:
+                ended.append(late[rank] if self._ended_well(late.get(rank)) else _ENDED)
         return tuple(ended)
 
     def _ended_well(self, ended: Ended | None) -> bool:

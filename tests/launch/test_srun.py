@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import launch, process
+from capsule import launch, process, processes
 from capsule.errors import CannotRunError
 from capsule.launch.base import RENDEZVOUS, Launched
 from capsule.launch.srun import Srun
@@ -95,6 +96,20 @@ def test_the_one_that_fails_is_the_cause_and_ends_the_other(tmp_path: Path) -> N
 def test_one_that_is_killed_ends_the_other(tmp_path: Path) -> None:
     killed = f"{THEN}kill -9 $$"
     assert ends(tmp_path, killed, WAITS) == (KILLED, TAKEN)
+
+
+def test_who_fails_for_want_of_one_that_is_ended_from_outside_is_not_the_cause(
+    tmp_path: Path,
+) -> None:
+    """Slurm ends a job's tasks when a node of it is lost, and the others see it at once."""
+    names = f"echo $$ >part; mv part there; {WAITS}"
+    follows = f"{THEN}while kill -0 $(head -1 there); do sleep 0.01; done; exit 1"
+    launched = start(tmp_path, names, follows)
+    wrapper = processes.read_stat(int(read_lines(tmp_path / "there")[0])).parent
+    os.kill(wrapper, signal.SIGTERM)
+    ended = launched.wait(PATIENCE_SECONDS)
+    launched.stop()
+    assert ended == (TAKEN, TAKEN)
 
 
 def test_a_rank_whose_program_is_not_there_ends_the_other(tmp_path: Path) -> None:

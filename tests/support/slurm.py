@@ -42,32 +42,40 @@ class Slurm:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start what does not run, and wait for both nodes."""
+        """Start what does not run, go on with what was stopped, and wait for both nodes."""
         (self._folder / "state").mkdir(exist_ok=True)
         self._start("slurmctld", "slurmctld")
         for node in NODES:
             (self._folder / f"spool-{node}").mkdir(exist_ok=True)
             self._start(node, "slurmd", "-N", node)
+        for daemon in self._daemons.values():
+            daemon.send_signal(signal.SIGCONT)
+        # one that a test left as down
+        self._run("scontrol", "update", f"nodename={','.join(NODES)}", "state=resume")
         until(lambda: self._states() == ["idle", "idle"], "both nodes")
 
     def stop(self) -> None:
         """End all of it, whatever runs there."""
         for job in self.ask("squeue", "--noheader", "--format=%A").split():
             self.ask("scancel", job)
-        for name in list(self._daemons):
-            self.kill(name, signal.SIGKILL)
+        for daemon in self._daemons.values():
+            daemon.kill()
+            daemon.wait()
 
-    def kill(self, name: str, number: int) -> None:
-        """Send a signal to `slurmctld`, or to the daemon of a node."""
-        self._daemons[name].send_signal(number)
-        if number == signal.SIGKILL:
-            self._daemons.pop(name).wait()
+    def lose(self, node: str) -> None:
+        """A node whose daemon hangs is down, without the wait for Slurm to notice."""
+        self._daemons[node].send_signal(signal.SIGSTOP)
+        self.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
 
     def ask(self, *words: str) -> str:
         """What a command of Slurm's says."""
-        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
-        ended = subprocess.run(words, capture_output=True, text=True, check=True, env=variables)
+        ended = self._run(*words)
+        assert ended.returncode == 0, ended.stderr
         return ended.stdout
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=variables)
 
     def _start(self, name: str, *words: str) -> None:
         if name in self._daemons:
@@ -79,10 +87,7 @@ class Slurm:
             )
 
     def _states(self) -> list[str]:
-        words = ("sinfo", "--noheader", "--Node", "--format=%T")
-        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
-        ended = subprocess.run(words, capture_output=True, text=True, check=False, env=variables)
-        return ended.stdout.split()
+        return self._run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
 
 
 @contextmanager
