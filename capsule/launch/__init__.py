@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from capsule.errors import CannotRunError
-from capsule.launch.base import Launcher
+from capsule.launch.base import Joins, Launcher
 from capsule.launch.local import Local
 from capsule.manifest.model import Resources
 from capsule.runtimes.base import NETWORK, Prepared, Runtime
@@ -58,4 +58,6 @@ def share_network(
     if resources.ranks == 1 or not runtime.contained:
         return replace(prepared, observations=observations)
     observations[NETWORK] = f"none: {_SHARED}"
+    if isinstance(launcher, Joins):
+        observations["mpi"] = "by TCP among ranks of one node too: containers share no memory"
     return replace(prepared, observations=observations, open_network=_SHARED)

@@ -322,8 +322,9 @@ def _explain_mpi(report: Report, launcher: str) -> str:
             f" ({report.launcher[0]}), and the image has {library}; {_OTHER_MPIRUN}"
         )
     return (
-        f"{library} and {launcher} are of one family: compare their versions; ranks of one node in"
-        " containers of an ordinary user have to share more of it (--sharens)"
+        f"{library} and {launcher} are of one family: compare their versions; see that no variable"
+        " of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) names a transport that containers of one"
+        " node, which share no memory, do not have"
     )
 
 
@@ -336,8 +337,8 @@ def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
                     what=f"the sum of {BYTES >> 20} MiB over all ranks is wrong at rank {rank}, by"
                     f" {one.means}: {_describe_sum(one)}",
                     advice="a transport that loses or repeats parts of large messages gives"
-                    " plausible numbers: try another one (GLOO_SOCKET_IFNAME, UCX_TLS,"
-                    " --sharens), and let nothing between the ranks change what they send",
+                    " plausible numbers: try another one (GLOO_SOCKET_IFNAME, UCX_TLS), and let"
+                    " nothing between the ranks change what they send",
                 )
 
 

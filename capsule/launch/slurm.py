@@ -45,6 +45,7 @@ _REASONS = {
     "Priority": "other jobs go first",
     "Resources": "its nodes are busy",
     "ReqNodeNotAvail": "nodes that it needs are down or reserved",
+    "BeginTime": "its time has not come; Slurm starts a job whose node it lost again in minutes",
     "JobHeldUser": "it is held, until somebody lets it go with scontrol release",
     "JobHeldAdmin": "the administrators of this machine hold it",
     "BadConstraints": "no node here is what it asks for",

@@ -39,6 +39,9 @@ _FLAGS = ("--containall", "--cleanenv", "--no-eval", "--no-home")
 # --containall is --contain with namespaces for processes and shared memory besides, in which ranks
 # of MPI wait for each other forever
 _JOINED_FLAGS = ("--contain", *_FLAGS[1:])
+# Each container has a /dev/shm of its own all the same, and to bind another one there is refused:
+# MPICH takes it for the node's and waits in it forever. So ranks of one node talk as those of two.
+_JOINED_VARIABLES = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
 _ISOLATED = ("--net", "--network", "none")
 # Of a workload that is started by root the kernel asks no capability to write what user 0 owns: its
 # settings, and files of the host that the engine shows by itself. Neither --userns nor --no-privs
@@ -318,7 +321,8 @@ def _bind(mount: Mount) -> str:
 def _environment(invocation: Invocation, program_name: str) -> Mapping[str, str]:
     prefix = _prefix(program_name)
     kept = (*_KEPT, *(f"{prefix}_{name}" for name in _KEPT_SETTINGS))
-    workload = {**invocation.environment, process.RUN_MARK: invocation.label}
+    joined = _JOINED_VARIABLES if invocation.joins else {}
+    workload = {**joined, **invocation.environment, process.RUN_MARK: invocation.label}
     if invocation.devices:
         names = ",".join(invocation.devices)
         workload |= {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}

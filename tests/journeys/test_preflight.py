@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import engine_cache, torch_image
+from tests.support.mpi import programs
 from tests.support.patience import until
 from tests.support.worlds import BARE, MEETING, RANKS, is_alive, meeting, wrap_python
 
@@ -105,3 +106,29 @@ def test_ranks_of_mpi_that_nothing_joins_are_found(
     assert "is alone in its world by mpi, and 2 ranks were started" in said
     assert "local says nothing of a world to MPICH Version: 5.0.2" in said
     assert not list(author.folder.glob("*.capsule.zip"))
+
+
+@pytest.mark.engines
+def test_ranks_of_mpi_in_containers_are_joined_by_an_mpirun_of_their_family(
+    author: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
+    site = author.folder / "site.json"
+    site.write_text('{"launcher": "mpirun"}')
+    words = ("run", of_mpi(author), "--runtime", "apptainer", "--image", torch_image())
+    named = {"CAPSULE_SITE": str(site)}
+    ended = author.run(*words, **named, PATH=programs("Open MPI"))
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 6, said
+    assert "mpirun here is Open MPI's, and the image has MPICH Version: 5.0.2" in said
+    assert not list(author.folder.glob("*.capsule.zip"))
+
+    (work,) = author.folder.glob("*.run")
+    ended = author.run("run", "--resume", work, **named, PATH=programs("MPICH"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    shown = author.json("show", capsule)
+    assert [one["means"] for one in shown["worlds"]] == [["gloo", "mpi"]]
+    (run,) = shown["metrics"]["tiny/default/command/loss"]["runs"]
+    assert "containers share no memory" in shown["image"]["observations"]["mpi"]
+    assert run["value"] in (0, 1)

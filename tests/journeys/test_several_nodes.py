@@ -1,7 +1,8 @@
-"""An ordinary user runs on both nodes of a real Slurm, and verifies on one of them."""
+"""An ordinary user submits to both nodes of a real Slurm, and verifies by mpirun on one machine."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from capsule import archive
 from tests.support.command import write_manifest, write_script
 from tests.support.engines import as_user, small_image
+from tests.support.mpi import programs
 from tests.support.runtimes import fill_user_cache
 
 pytestmark = pytest.mark.engines
@@ -51,12 +53,11 @@ with open(os.environ["CAPSULE_RESULTS"], "a") as results:
     for name, value in (("world_size", world), ("local", local), ("pid", os.getpid())):
         results.write(json.dumps({"metric": name, "value": value}) + "\\n")
 """
-# `capsule WORDS...` with 2 nodes of 2 ranks, in a folder
+# `capsule WORDS...` in a folder, with a site file and a PATH
 RUN = """
 import os, subprocess, sys
-os.environ["CAPSULE_CACHE"] = sys.argv[2]
-salloc = ["salloc", "--quiet", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2"]
-words = [*salloc, sys.executable, "-m", "capsule", *sys.argv[3:]]
+os.environ.update(CAPSULE_CACHE=sys.argv[2], CAPSULE_SITE=sys.argv[3], PATH=sys.argv[4])
+words = [sys.executable, "-m", "capsule", *sys.argv[5:]]
 ended = subprocess.run(words, cwd=sys.argv[1], capture_output=True, text=True)
 print(ended.returncode, ended.stdout, ended.stderr, sep="\\n")
 """
@@ -72,12 +73,15 @@ def folder() -> Path:
     return Path(as_user(LAY_OUT, os.environ["CAPSULE_TEST_SHARED"]))
 
 
-def capsule(folder: Path, *words: str) -> tuple[int, str]:
-    code, output = as_user(RUN, str(folder), str(fill_user_cache()), *words).split("\n", 1)
+def capsule(folder: Path, path: str, launcher: str | None, *words: str) -> tuple[int, str]:
+    site = folder / "site.json"
+    site.write_text(json.dumps({"launcher": launcher}))
+    variables = (str(fill_user_cache()), str(site), path)
+    code, output = as_user(RUN, str(folder), *variables, *words).split("\n", 1)
     return int(code), output
 
 
-def test_ranks_of_two_nodes_are_verified_on_one(folder: Path) -> None:
+def test_what_two_nodes_sealed_is_verified_by_mpirun_on_one(folder: Path) -> None:
     write_script(folder, MEETS)
     world = {"per": "rank"}
     benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
@@ -91,9 +95,8 @@ def test_ranks_of_two_nodes_are_verified_on_one(folder: Path) -> None:
         image={"reference": small_image()},
         mutable=["resources"],
     )
-    code, output = capsule(
-        folder, "run", "tiny.json", "--runtime", "apptainer", "--output", "a.zip"
-    )
+    words = ("submit", "tiny.json", "--runtime", "apptainer", "--output", "a.zip")
+    code, output = capsule(folder, os.environ["PATH"], None, *words)
     assert code == 0, output
     record = archive.read(folder / "a.zip").record
     assert len(record.nodes) == 2
@@ -104,10 +107,10 @@ def test_ranks_of_two_nodes_are_verified_on_one(folder: Path) -> None:
     assert [values["local", rank] for rank in range(4)] == [0, 1, 0, 1]
 
     sets = ("--set", "/resources/nodes=1", "--set", "/resources/ranks_per_node=4")
-    code, output = capsule(
-        folder, "verify", "a.zip", "--runtime", "apptainer", "--output", "b.zip", *sets
-    )
+    words = ("verify", "a.zip", "--runtime", "apptainer", "--output", "b.zip")
+    code, output = capsule(folder, programs("MPICH"), "mpirun", *words, *sets)
     assert code == 0, output
     verified = archive.read(folder / "b.zip").record
     assert [attempt.nodes for attempt in verified.attempts] == [(0,)] * len(verified.attempts)
+    assert verified.image_observations["launcher"].startswith("mpirun of MPICH 5.0")
     assert "REPRODUCED" in output
