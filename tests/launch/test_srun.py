@@ -102,8 +102,9 @@ def test_who_fails_for_want_of_one_that_is_ended_from_outside_is_not_the_cause(
     tmp_path: Path,
 ) -> None:
     """Slurm ends a job's tasks when a node of it is lost, and the others see it at once."""
-    names = f"echo $$ >part; mv part there; {WAITS}"
-    follows = f"{THEN}while kill -0 $(head -1 there); do sleep 0.01; done; exit 1"
+    # which takes its time to go, and of which the other knows at once
+    names = "echo $$ >part; mv part there; trap 'echo >>gone' TERM; while :; do sleep 0.01; done"
+    follows = "while [ ! -e gone ]; do sleep 0.01; done; exit 1"
     launched = start(tmp_path, names, follows)
     wrapper = processes.read_stat(int(read_lines(tmp_path / "there")[0])).parent
     os.kill(wrapper, signal.SIGTERM)
