@@ -14,6 +14,7 @@ from capsule.digest import Digest
 from capsule.manifest import (
     Benchmark,
     Case,
+    Collective,
     Command,
     Manifest,
     Metric,
@@ -380,7 +381,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         case Command():
             # its words stand in the manifest, once: here they would in every trial
             return planned
-        case Reading(level=level):
+        case Reading(level=level) | Collective(level=level):
             return {**planned, "level": level}
         case Recipe(name=name, dtype=dtype, level=level, source=source):
             origin = {"source": source} if source else {}

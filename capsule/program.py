@@ -8,6 +8,7 @@ from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import (
     LEVEL_OF_RANKS,
     Benchmark,
+    Collective,
     Command,
     Manifest,
     Network,
@@ -21,6 +22,7 @@ _ALWAYS = ("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py")
 _FOR_COMMANDS = ("library/", "seeding/")
 _FOR_LEVELS = (
     *("run.py", "job.py", "fields.py", "journal.py", "report.py", "sources.py", "streams.py"),
+    "mpi.py",
     *("catalog/", "instruments/", "operators/"),
     *("frameworks/__init__.py", "frameworks/base.py", "frameworks/blas.py"),
     "frameworks/settings.py",
@@ -54,6 +56,9 @@ def _needs(benchmark: Benchmark) -> Iterator[str]:
             yield from _FOR_RANKS if level == LEVEL_OF_RANKS else ()
         case Reading():
             yield from _FOR_TRAINING
+        case Collective():
+            yield from _FOR_TRAINING
+            yield from _FOR_RANKS
     yield from _FOR_LEVELS
     yield from _of_frameworks(benchmark.frameworks)
 

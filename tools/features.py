@@ -243,8 +243,11 @@ ROWS = (
          "levels/level3/test_instances::test_the_first_instance_is_the_trial_itself")),
     Row("3", "communication volume, MPI profiling", "counters of the node's network card; needs "
         "ifstat", "bytes and messages of each rank in each step, counted at the call and held to "
-        "the scheme by the reader; no profiling of MPI yet",
+        "the scheme by the reader; collective operations and ping-pong alone, over gloo, NCCL or "
+        "MPI: latency, bandwidth and bytes, each result held to what is due",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
+         "levels/level3/test_collectives::test_each_rank_has_a_time_for_each_call_and_bytes_by_the_rule",
+         "levels/level3/test_collectives::test_other_numbers_than_are_due_fail_the_trial",
          "archive/test_exchanges::test_what_no_scheme_exchanges_is_refused")),
     Row("3", "strong and weak scaling", "in the paper", "one manifest "
         "trains at several numbers of ranks, with one batch for all or one for each: speed-up, "

@@ -9,6 +9,7 @@ from capsule import __version__, digest
 from capsule.archive import (
     bag,
     codec,
+    collectives,
     consistency,
     crate,
     limits,
@@ -94,6 +95,7 @@ def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> 
         from capsule.archive import readings
 
         yield from readings.faults(record)
+    yield from collectives.faults(record)
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:

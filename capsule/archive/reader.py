@@ -15,6 +15,7 @@ from capsule import __version__, digest
 from capsule.archive import (
     bag,
     codec,
+    collectives,
     consistency,
     derived,
     escapes,
@@ -110,6 +111,7 @@ class Capsule:
             from capsule.archive import readings
 
             facts.append(readings.fact(record))
+        facts += collectives.facts(record)
         for earlier in record.chain:
             facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Command, Network, Operator, Reading, Recipe
+from capsule.manifest import Benchmark, Collective, Command, Network, Operator, Reading, Recipe
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
@@ -136,7 +136,8 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
         + _PARSED_REST
     )
     yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
-    values = sum(trials[one.id] * _values(one) for one in benchmarks)
+    ranks = plan.manifest.resources.ranks
+    values = sum(trials[one.id] * _values(one, ranks) for one in benchmarks)
     yield (
         "bytes of results/samples.jsonl",
         _LINE * runs + _VALUE * values,
@@ -156,7 +157,7 @@ def _paths(benchmark: Benchmark) -> int:
     return len(benchmark.cases) * len(benchmark.frameworks) * len(benchmark.metrics)
 
 
-def _values(benchmark: Benchmark) -> int:
+def _values(benchmark: Benchmark, ranks: int) -> int:
     """How many one trial has; how often a command reports a number is not known."""
     match benchmark.subject:
         case Command():
@@ -166,6 +167,8 @@ def _values(benchmark: Benchmark) -> int:
             calls = epochs
         case Recipe(settings=settings):
             calls = max(one.epochs for one in settings.values())
+        case Collective(repetitions=repetitions, warmup=warmup):
+            return len(benchmark.metrics) * (repetitions + warmup) * ranks
         case Operator() | Network() as subject:
             calls = subject.repetitions + subject.warmup
     return sum(calls if metric.per in ("call", "step") else 1 for metric in benchmark.metrics)

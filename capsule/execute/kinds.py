@@ -5,7 +5,7 @@ from __future__ import annotations
 from capsule.execute.command import CommandWorkload
 from capsule.execute.measuring import LevelsWorkload
 from capsule.execute.workload import Workload
-from capsule.manifest import Command, Network, Operator, Reading, Recipe
+from capsule.manifest import Collective, Command, Network, Operator, Reading, Recipe
 from capsule.plan import Group
 
 
@@ -14,5 +14,5 @@ def workload_of(group: Group) -> Workload:
     match group.subject:
         case Command():
             return CommandWorkload()
-        case Operator() | Network() | Recipe() | Reading():
+        case Operator() | Network() | Recipe() | Reading() | Collective():
             return LevelsWorkload()

@@ -26,7 +26,17 @@ from capsule.execute.workload import (
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.jsons import Json, JsonObject
 from capsule.levels.data import checkpoints, predictions, samplers
-from capsule.manifest import Command, Network, Operator, Reading, Recipe, readings, recipes
+from capsule.manifest import (
+    Collective,
+    Command,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+    collectives,
+    readings,
+    recipes,
+)
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount
@@ -231,6 +241,12 @@ def _trial(trial: Trial, inputs: str, setting: Setting) -> dict[str, Json]:
             **readings.to_json(subject, trial.case),
         }
         return entry | {"dtype": "float32", "parameters": {}, "reading": made}
+    calls: JsonObject = {}
+    if not isinstance(subject, Recipe):
+        calls = {"repetitions": subject.repetitions, "warmup": subject.warmup}
+    if isinstance(subject, Collective):
+        exchanged: JsonObject = dict(collectives.to_json(trial.case))
+        return entry | {"dtype": "float32", "parameters": {}, "collective": exchanged, **calls}
     entry["dtype"] = subject.dtype
     if subject.source:
         entry["source"] = f"{inputs}/{subject.source}"
@@ -247,6 +263,5 @@ def _trial(trial: Trial, inputs: str, setting: Setting) -> dict[str, Json]:
     return {
         **entry,
         "parameters": dict(trial.case.parameters),
-        "repetitions": subject.repetitions,
-        "warmup": subject.warmup,
+        **calls,
     }

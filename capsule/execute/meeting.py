@@ -20,8 +20,9 @@ from capsule.execute.workspace import Start, Workspace, read_file, write_durably
 from capsule.jsons import JsonObject
 from capsule.launch import preflight
 from capsule.launch.base import Joins
-from capsule.manifest import Command, pitfalls
-from capsule.plan import Group
+from capsule.levels.catalog import collectives
+from capsule.manifest import Collective, Command, pitfalls
+from capsule.plan import Group, Trial
 from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Mount
 from capsule.starts import World
@@ -45,7 +46,7 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
     if group.ranks == 1:
         return
     by_mpi = isinstance(setting.launcher, Joins) or any(
-        pitfalls.uses_mpi(trial.benchmark, workspace.inputs) for trial in group.trials
+        _uses_mpi(trial, workspace.inputs) for trial in group.trials
     )
     if (group.ranks, by_mpi) in setting.met:
         return
@@ -57,6 +58,13 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
         raise type(error)(error.what, where=error.where, advice=advised) from None
     _keep(workspace, world)
     setting.met.update({(group.ranks, by_mpi), (group.ranks, False)})
+
+
+def _uses_mpi(trial: Trial, inputs: Path) -> bool:
+    """Whether its ranks exchange anything over MPI, as far as anybody can tell."""
+    if isinstance(trial.benchmark.subject, Collective):
+        return trial.framework == collectives.MPI
+    return pitfalls.uses_mpi(trial.benchmark, inputs)
 
 
 def read(workspace: Workspace) -> tuple[World, ...]:

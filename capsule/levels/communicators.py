@@ -184,8 +184,10 @@ class Communicator:
 
 
 @contextmanager
-def connect(rank: int, ranks: int, rendezvous: str | None, name: str) -> Iterator[None]:
-    """Make torch's default process group, of gloo, for the time of a trial.
+def connect(
+    rank: int, ranks: int, rendezvous: str | None, name: str, *, device: str = "cpu"
+) -> Iterator[None]:
+    """Make torch's default process group, of gloo or NCCL, for the time of a trial.
 
     A rank that leaves with an error closes its connections, so that the others end with one too.
 
@@ -195,12 +197,14 @@ def connect(rank: int, ranks: int, rendezvous: str | None, name: str) -> Iterato
         rendezvous: Where they meet: a URL that torch takes, of which a file is not there yet; None
             for a rank that is alone.
         name: Of the trial; ranks meet by it.
+        device: `cpu` for gloo, `cuda` for NCCL.
 
     Raises:
         RuntimeError: Not all of them came, or one has left.
     """
     store = dist.PrefixStore(f"capsule/{name}", _find_store(rank, ranks, rendezvous))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    backend = "nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
     try:
         yield
         # whoever leaves first closes connections that others still read from

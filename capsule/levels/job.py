@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from .catalog import reading, schemes, training
+from .catalog import collectives, reading, schemes, training
 from .fields import Fields, JobError, Scalar
 
 __all__ = ["Context", "Job", "JobError", "Recipe", "Scheme", "Target", "Trial", "parse", "read"]
@@ -29,7 +29,7 @@ TRAINING = 2
 """The level of which a trial has a recipe or a reading."""
 
 TOGETHER = 3
-"""The level of which a trial has a recipe with a scheme."""
+"""The level of which a trial has a recipe with a scheme, or a collective."""
 
 _SEEDS = 2**32
 _SHOWN = 80
@@ -150,16 +150,17 @@ class Trial:
         id: Unique in the job.
         benchmark: Id of the benchmark that it is a trial of.
         level: Key of `SUBJECTS`.
-        subject: Name of the operator or network; empty for a reading.
+        subject: Name of the operator or network; empty for a reading and a collective.
         source: File in which a user defines the subject; None for one of the catalogue.
         trains: Whether the training of a network is measured where it has a loss.
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
         parameters: Of the case, by name.
-        repetitions: Timed calls after the warm-up, at least 1; of Levels 2 and 3 always 1.
+        repetitions: Timed calls after the warm-up, at least 1; of trainings and readings always 1.
         warmup: Calls before those.
         recipe: Of a training of Level 2 or 3 alone.
         reading: Of a trial of Level 2 that only reads.
+        collective: Of a trial of Level 3 that only exchanges.
         datasets: Names of the datasets that it reads, keys of `context.data`.
     """
 
@@ -178,6 +179,7 @@ class Trial:
     datasets: tuple[str, ...]
     recipe: Recipe | None = None
     reading: reading.Reading | None = None
+    collective: collectives.Collective | None = None
 
 
 @dataclass(frozen=True)
@@ -266,22 +268,25 @@ def _trial(fields: Fields, context: Context) -> Trial:
             f"{fields.where('datasets')} names {absent[0]!r}, and data does not say where it lies"
         )
     reads = level == TRAINING and fields.has("reading")
+    exchanges = level == TOGETHER and fields.has("collective")
+    trains, calls = level >= TRAINING and not (reads or exchanges), level < TRAINING or exchanges
     return Trial(
         context=context,
         id=fields.text("id"),
         benchmark=fields.text("benchmark"),
         level=level,
-        subject="" if reads else fields.text(SUBJECTS[level]),
+        subject="" if reads or exchanges else fields.text(SUBJECTS[level]),
         source=fields.text("source") if fields.has("source") else None,
         trains=fields.truth("trains") if fields.has("trains") else True,
         dtype=fields.text("dtype"),
         case=fields.text("case"),
         parameters=fields.scalars("parameters"),
-        repetitions=fields.whole("repetitions", 1) if level < TRAINING else 1,
-        warmup=fields.whole("warmup", 0) if level < TRAINING else 0,
+        repetitions=fields.whole("repetitions", 1) if calls else 1,
+        warmup=fields.whole("warmup", 0) if calls else 0,
         datasets=datasets,
-        recipe=_find_recipe(fields, context, level) if level >= TRAINING and not reads else None,
+        recipe=_find_recipe(fields, context, level) if trains else None,
         reading=_reading(fields.object("reading")) if reads else None,
+        collective=_collective(fields.object("collective"), context) if exchanges else None,
     )
 
 
@@ -290,8 +295,7 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
     recipe = _recipe(chosen)
     if level != TOGETHER:
         return recipe
-    if context.ranks > 1 and not context.rendezvous:
-        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to train together")
+    _require_meeting(context)
     scheme = chosen.object("scheme")
     name = scheme.choice("name", tuple(schemes.SCHEMES))
     has_groups = chosen.has("batch_norm_group")
@@ -299,6 +303,19 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
         recipe,
         scheme=Scheme(name, scheme.complete(schemes.SCHEMES[name].numbers)),
         batch_norm_group=chosen.whole("batch_norm_group", 1) if has_groups else None,
+    )
+
+
+def _require_meeting(context: Context) -> None:
+    if context.ranks > 1 and not context.rendezvous:
+        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to meet by it")
+
+
+def _collective(fields: Fields, context: Context) -> collectives.Collective:
+    _require_meeting(context)
+    return collectives.Collective(
+        name=fields.choice("name", tuple(collectives.COLLECTIVES)),
+        size=fields.whole("size", collectives.ITEM_BYTES),
     )
 
 

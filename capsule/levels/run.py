@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Callable
 
-from . import frameworks, probe
+from . import frameworks, mpi, probe
 from .catalog import determinism
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
@@ -156,6 +156,9 @@ def _run_trial(
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
     journal.end(trial.id, reason, message, seconds=perf_counter() - started)
+    if reason is not None:
+        # over MPI the others would wait for what this rank does not send any more
+        mpi.leave(1)
 
 
 def _failure(error: Exception) -> tuple[str, str]:

@@ -6,6 +6,7 @@ manifest.read(data) -> Manifest      the bytes that a capsule kept
 
 from capsule.manifest.kinds import (
     LEVEL_OF_RANKS,
+    Collective,
     Command,
     Network,
     Operator,
@@ -52,6 +53,7 @@ __all__ = [
     "Case",
     "Claim",
     "ClaimType",
+    "Collective",
     "Command",
     "DatasetSpec",
     "Direction",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
-from capsule.manifest import commands, filenames, readings, search, subjects
+from capsule.manifest import collectives, commands, filenames, readings, search, subjects
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -38,6 +38,8 @@ def benchmark(
         return _of_command(raw, here, problems)
     if readings.reads(raw):
         return readings.read(raw, here, problems)
+    if collectives.exchanges(raw):
+        return collectives.read(raw, here, device, problems)
     if raw["level"] in _TRAININGS:
         # whoever reads operators and networks would wait for it
         from capsule.manifest import recipes
@@ -75,6 +77,8 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         problems.add(f"{here}/frameworks", "the plan has other frameworks")
     if readings.reads(raw):
         return readings.restate(raw, here, cases, metrics, problems)
+    if collectives.exchanges(raw):
+        return collectives.restate(raw, here, cases, metrics, problems)
     if raw["level"] in _TRAININGS:
         from capsule.manifest import recipes
 

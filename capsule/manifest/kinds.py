@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator, a network, its training, the way of data, a command."""
+"""What a benchmark measures: an operator, a network, a training, data, an exchange, a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from capsule.levels.catalog import NETWORKS, training
 
 LEVEL_OF_RANKS = 3
-"""The level of trainings that ranks share."""
+"""The level of trainings that ranks share, and of what they exchange alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +220,23 @@ class Reading(NamedTuple):
         return 2
 
 
+class Collective(NamedTuple):
+    """A Level 3 subject without a training: operations by which ranks exchange arrays.
+
+    Attributes:
+        repetitions: Timed calls in one trial of each case, whose parameters are `collective` and
+            `bytes`, after `warmup` ones.
+    """
+
+    repetitions: int
+    warmup: int
+
+    @property
+    def level(self) -> int:
+        """Of Deep500."""
+        return LEVEL_OF_RANKS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """Any program of the author's, one process (or one for each rank) a trial.
@@ -255,5 +272,5 @@ class Search(NamedTuple):
     studies: int
 
 
-Subject = Operator | Network | Recipe | Reading | Command
+Subject = Operator | Network | Recipe | Reading | Collective | Command
 """What a benchmark measures. Whoever treats kinds differently asks by one `match`."""

@@ -104,7 +104,7 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
     lists += [
         (f"{here}/{name}", entry.get(name))
         for here, entry in benchmarks
-        for name in ("frameworks", "inputs", "datasets", "formats", "cache")
+        for name in ("frameworks", "inputs", "datasets", "formats", "cache", "collectives", "bytes")
     ]
     for here, values in lists:
         for index in _second_ones(values if isinstance(values, list) else []):

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capsule.levels.catalog import schemes
-from capsule.manifest.kinds import LEVEL_OF_RANKS, Command, Recipe, Scaling, Settings
+from capsule.manifest import collectives
+from capsule.manifest.kinds import LEVEL_OF_RANKS, Collective, Command, Recipe, Scaling, Settings
 from capsule.manifest.model import Benchmark, Case, Metric
 from capsule.manifest.problems import Problems
 
@@ -134,6 +135,8 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
                 reasons = (_refuse(how, one.subject.name, ranks) for how in settings.values())
                 if reason := next(filter(None, reasons), None):
                     problems.add(f"/benchmarks/{index}", reason)
+            case Collective():
+                collectives.check(one, ranks, f"/benchmarks/{index}", problems)
             case _ if ranks > 1:
                 message = f"{one.id} is measured in one process: only a command and level 3"
                 problems.add("/resources", f"{message} have several ranks")

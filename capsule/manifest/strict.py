@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capsule.levels.catalog import determinism
-from capsule.manifest.kinds import Command, Reading
+from capsule.manifest.kinds import Collective, Command, Reading
 from capsule.manifest.model import Benchmark
 from capsule.manifest.problems import Problems
 
@@ -20,7 +20,7 @@ def check(benchmarks: Sequence[Benchmark], device: str, problems: Problems) -> N
                     problems.add(f"{here}/environment/{name}", f"{reason} (determinism is strict)")
             continue
         for place, framework in enumerate(one.frameworks):
-            name = "" if isinstance(subject, Reading) else subject.name
+            name = "" if isinstance(subject, (Reading, Collective)) else subject.name
             if reason := determinism.refusal(framework, device, name):
                 message = f'{reason}; "determinism": "strict" refuses it'
                 problems.add(f"{here}/frameworks/{place}", message)

@@ -21,7 +21,16 @@ from capsule.errors import CannotRunError, UntrustedError
 from capsule.execute import inputs, payload
 from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
-from capsule.manifest import Benchmark, Command, Manifest, Network, Operator, Reading, Recipe
+from capsule.manifest import (
+    Benchmark,
+    Collective,
+    Command,
+    Manifest,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+)
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
@@ -259,6 +268,9 @@ def _describe(benchmark: Benchmark) -> str:
             kind = "network"
         case Reading():
             return f"reading of the dataset {', '.join(benchmark.datasets)}{network}"
+        case Collective():
+            names = dict.fromkeys(str(case.parameters["collective"]) for case in benchmark.cases)
+            return f"exchange of arrays between ranks by {', '.join(names)}{network}"
         case Recipe(name=name, source=source, own_optimizer=optimizer):
             kind = "training of the network"
             if optimizer:

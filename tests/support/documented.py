@@ -78,6 +78,9 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/throughput.json --runtime host": Here(
         says="sealed throughput-", needs=("long",)
     ),
+    "capsule run manifests/collectives.json --runtime host": Here(
+        says="sealed collectives-", needs=("long",)
+    ),
     "capsule show traffic manifests/level3.json --ranks 4096,65536": There(
         test="test_traffic.py::test_every_scheme_is_counted"
     ),

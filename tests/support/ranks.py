@@ -31,7 +31,7 @@ class Scenario:
     """Some ranks and the trials that they run.
 
     Attributes:
-        fault: A key of `ranks_plants.PLANTS`.
+        fault: A key of `PLANTS` of `ranks_plants` or `collectives_plants`.
         strikes: Of each attempt that is made before, the rank that is killed, and the words of
             `strike` that say where.
     """
@@ -207,7 +207,9 @@ def _start(
 ) -> list[int]:
     """How each rank ended, the journal of which is a file of that name."""
     from capsule.levels import run as program
-    from tests.support.ranks_plants import PLANTS
+    from tests.support import collectives_plants, ranks_plants
+
+    plants = {**ranks_plants.PLANTS, **collectives_plants.PLANTS}
 
     children = []
     for rank in range(count):
@@ -215,7 +217,7 @@ def _start(
         if not child:
             os.environ.update(variables(folder, rank, count, f"meeting-{name}"))
             if fault:
-                PLANTS[fault](rank)
+                plants[fault](rank)
             if not rank:
                 _keep_evaluated(folder / "0")
             if rank in strikes:

@@ -1,4 +1,4 @@
-"""One Level 3 trial: a training of Level 2 whose batches many ranks share.
+"""One Level 3 trial: a training of Level 2 whose batches many ranks share, or an exchange alone.
 
 Every rank takes its samples of each batch, of the noise and of what is done to pictures, so that
 any number of ranks computes the same; what they exchange is the recipe's scheme.
@@ -13,20 +13,24 @@ from ..frameworks import Framework
 from ..job import Recipe, Trial
 from ..level2 import train
 from ..report import Report
+from . import collectives
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
-    """Train by a recipe with a scheme.
+    """Train by a recipe with a scheme, or exchange by a collective.
 
     Args:
-        trial: One with a recipe that has a scheme, and one dataset.
+        trial: One with a recipe that has a scheme, and one dataset; or with a collective.
         framework: Where it trains.
         report: Where the values go.
 
     Raises:
-        ValueError: It cannot be trained so.
+        ValueError: It cannot be trained or exchanged so.
         RuntimeError: Not all ranks came, or one has left.
     """
+    if trial.collective is not None:
+        collectives.measure(trial, framework, report)
+        return
     recipe = trial.recipe
     if recipe is None or recipe.scheme is None:
         raise ValueError("a training of many ranks has a recipe with a scheme")

@@ -1,0 +1,45 @@
+"""The world that a launcher gives to MPI's ranks, for those that exchange by it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+World = Any
+"""mpi4py's communicator of all ranks."""
+
+
+def join(rank: int, ranks: int) -> World:
+    """The world of MPI, which is seen to be that of the job.
+
+    Args:
+        rank: Of this process, from 0.
+        ranks: How many the job has.
+
+    Raises:
+        RuntimeError: The image has no mpi4py, or no MPI for it; nothing joined these ranks, or it
+            joined others.
+    """
+    try:
+        # begins MPI, so that threads may call it at once, and ends it with the process
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RuntimeError(
+            f"this image has no MPI for Python ({reason}): install mpi4py and an MPI of the"
+            " launcher's family in it"
+        ) from error
+    world = MPI.COMM_WORLD
+    place = world.Get_rank(), world.Get_size()
+    if place != (rank, ranks):
+        raise RuntimeError(
+            f"rank {rank} of {ranks} is rank {place[0]} of {place[1]} by MPI: start ranks by an"
+            " mpirun of the image's MPI"
+        )
+    return world
+
+
+def leave(status: int) -> None:
+    """End all ranks of MPI, this one too, where it has joined any: the others may wait for it."""
+    if library := sys.modules.get("mpi4py.MPI"):
+        library.COMM_WORLD.Abort(status)
