@@ -378,8 +378,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "seed_source": trial.seed_source,
     }
     match benchmark.subject:
-        case Command():
-            # its words stand in the manifest, once: here they would in every trial
+        case Command():  # its words stand in the manifest, once: here they would in every trial
             return planned
         case Reading(level=level) | Collective(level=level):
             return {**planned, "level": level}

@@ -73,7 +73,8 @@ class _Training:
             "sizes": {**settings.sizes, "batch": settings.batch_norm_group or 1},
             "dtype": self.recipe.dtype,
             "optimizer": chosen["optimizer"],
-            "scheme": chosen["scheme"],
+            # whatever carries it, it is as much
+            "scheme": self.scheme._replace(over=None).to_json(),
         }
 
     def read(self, row: Mapping[str, Any]) -> Count:

@@ -234,8 +234,9 @@ ROWS = (
     Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
         "0's gradient, the neighbours are not D-PSGD",
         "ten, all of its five among them, each held to one process in its first steps, with its "
-        "mistakes planted and noticed; torch on the CPU",
-        ("levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
+        "mistakes planted and noticed; torch on the CPU, over gloo or MPI",
+        ("levels/level3/test_over_mpi::test_a_scheme_computes_and_exchanges_the_same",
+         "levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_faults::test_a_fault_is_noticed")),
     Row("3", "replicated and partitioned sampling", "there", "ranks share each batch, or each "
         "takes all data in an order of its own",

@@ -21,7 +21,7 @@ from capsule.jsons import JsonObject
 from capsule.launch import preflight
 from capsule.launch.base import Joins
 from capsule.levels.catalog import collectives
-from capsule.manifest import Collective, Command, pitfalls
+from capsule.manifest import Collective, Command, Recipe, pitfalls
 from capsule.plan import Group, Trial
 from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Mount
@@ -62,8 +62,12 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
 
 def _uses_mpi(trial: Trial, inputs: Path) -> bool:
     """Whether its ranks exchange anything over MPI, as far as anybody can tell."""
-    if isinstance(trial.benchmark.subject, Collective):
-        return trial.framework == collectives.MPI
+    match trial.benchmark.subject:
+        case Collective():
+            return trial.framework == collectives.MPI
+        case Recipe(settings=settings):
+            scheme = settings[trial.case.name].scheme
+            return scheme is not None and scheme.over == "mpi"
     return pitfalls.uses_mpi(trial.benchmark, inputs)
 
 

@@ -81,6 +81,10 @@ class Communicator:
         self.rank, self.ranks = int(dist.get_rank()), int(dist.get_world_size())
         self._traffic = Traffic()
 
+    def renew(self) -> Communicator:
+        """Another one of the same ranks, for a thread of its own, with nothing counted yet."""
+        return type(self)()
+
     def take_traffic(self) -> Traffic:
         """What was exchanged since the last time that this was asked."""
         taken, self._traffic = self._traffic, Traffic()

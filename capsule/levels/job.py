@@ -72,10 +72,12 @@ class Scheme:
     Attributes:
         name: Key of `catalog.schemes.SCHEMES`.
         numbers: All that it takes.
+        over: `mpi`, or None for torch's process group.
     """
 
     name: str
     numbers: Mapping[str, float]
+    over: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,14 @@ class Trial:
     recipe: Recipe | None = None
     reading: reading.Reading | None = None
     collective: collectives.Collective | None = None
+
+    @property
+    def goes_over_mpi(self) -> bool:
+        """Whether ranks exchange anything of it over MPI."""
+        if self.collective is not None:
+            return self.context.framework == collectives.MPI
+        scheme = self.recipe.scheme if self.recipe else None
+        return scheme is not None and scheme.over == "mpi" and self.context.ranks > 1
 
 
 @dataclass(frozen=True)
@@ -301,7 +311,11 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
     has_groups = chosen.has("batch_norm_group")
     return replace(
         recipe,
-        scheme=Scheme(name, scheme.complete(schemes.SCHEMES[name].numbers)),
+        scheme=Scheme(
+            name,
+            scheme.complete(schemes.SCHEMES[name].numbers),
+            scheme.choice("over", schemes.OVER) if scheme.has("over") else None,
+        ),
         batch_norm_group=chosen.whole("batch_norm_group", 1) if has_groups else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -43,3 +44,5 @@ def leave(status: int) -> None:
     """End all ranks of MPI, this one too, where it has joined any: the others may wait for it."""
     if library := sys.modules.get("mpi4py.MPI"):
         library.COMM_WORLD.Abort(status)
+        # MPICH's returns, and whoever is to end this process comes a little later
+        os._exit(status)

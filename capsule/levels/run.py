@@ -85,6 +85,9 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
         )
         settings = framework.settings()
         _require_strict(context, determinism.switch_faults(settings, context.threads))
+        if any(trial.goes_over_mpi for trial in job.trials):
+            # all at once: a rank that fails sooner would leave the others waiting for it
+            mpi.join(context.rank, context.ranks)
     except Exception as error:
         # once per trial, so that the host needs no other rule to learn it
         traceback.print_exc()

@@ -67,10 +67,17 @@ class Scheme(NamedTuple):
     Attributes:
         name: In the catalogue.
         numbers: All that it takes.
+        over: What carries its exchanges, one of `schemes.OVER`; None for torch's process group.
     """
 
     name: str
     numbers: Mapping[str, float]
+    over: str | None = None
+
+    def to_json(self) -> dict[str, str | float]:
+        """As a plan keeps it, and a job."""
+        over = {"over": self.over} if self.over else {}
+        return {"name": self.name, **over, **self.numbers}
 
 
 class Settings(NamedTuple):

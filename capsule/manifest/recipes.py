@@ -156,7 +156,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
         **({"workers": settings.workers} if settings.workers else {}),
         **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
-        **({"scheme": {"name": one.name, **one.numbers}} if (one := settings.scheme) else {}),
+        **({"scheme": one.to_json()} if (one := settings.scheme) else {}),
         **({"batch_norm_group": settings.batch_norm_group} if settings.batch_norm_group else {}),
         **({"ranks": settings.ranks} if settings.ranks else {}),
     }
@@ -235,10 +235,12 @@ def _check_scheme(
         message = f"no scheme {quote(scheme['name'])}; {instead(scheme['name'], schemes.SCHEMES)}"
         problems.add(f"{here}/scheme/name", message)
     elif scheme:
-        known = ["name", *(one.name for one in schemes.SCHEMES[scheme["name"]].numbers)]
+        known = ["name", "over", *(one.name for one in schemes.SCHEMES[scheme["name"]].numbers)]
         for name in set(scheme) - set(known):
             message = f"{scheme['name']} takes no {quote(name)}; {instead(name, known)}"
             problems.add(f"{here}/scheme" + pointer(name[:200]), message)
+        if "over" in scheme and (no := schemes.refuse_over(scheme["name"])):
+            problems.add(f"{here}/scheme/over", no)
         if "checkpoint_epochs" in raw and (no := schemes.refuse_checkpoints(scheme["name"])):
             problems.add(f"{here}/checkpoint_epochs", no)
         for index, framework in enumerate(raw["frameworks"]):
@@ -251,7 +253,7 @@ def _read_scheme(raw: Raw | None) -> Scheme | None:
     if raw is None:
         return None
     numbers = schemes.SCHEMES[raw["name"]].numbers
-    return Scheme(raw["name"], training.complete(numbers, raw))
+    return Scheme(raw["name"], training.complete(numbers, raw), raw.get("over"))
 
 
 def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) -> Target | None:

@@ -118,6 +118,12 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             "/benchmarks/0/frameworks/0",
             "ranks train together in torch on cpu, not in numpy",
         ),
+        (
+            {"scheme": {"name": "independent", "over": "mpi"}},
+            "/benchmarks/0/scheme/over",
+            "independent ranks exchange nothing: leave out over",
+        ),
+        ({"scheme": {"name": "allreduce", "over": "ib"}}, "/benchmarks/0/scheme/over", "mpi"),
         ({"optimizer": {"name": "lbfgs", "lr": 1}}, "/benchmarks/0/frameworks/0", "with lbfgs"),
         ({"dtype": "float16-mixed"}, "/benchmarks/0/frameworks/0", "float32 or float64"),
         ({"batch": 1}, "/benchmarks/0", "a batch of 1 is too small for 2 ranks"),
@@ -150,6 +156,15 @@ def test_a_mistake_is_told_where_it_stands(
         read(**fields)
     assert where in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_what_carries_a_scheme_is_what_a_plan_says_of_it() -> None:
+    scheme = {"name": "local-sgd", "over": "mpi", "period": 4}
+    subjects = plan.subjects_to_json(read(scheme=scheme))
+    assert subjects[0]["recipes"]["default"]["scheme"] == scheme
+    assert read(subjects, scheme=scheme) == read(scheme=scheme)
+    with pytest.raises(ManifestError, match="the plan trains default otherwise"):
+        read(subjects)
 
 
 def test_groups_are_what_a_plan_says_of_them() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
+
+from tests.support.documented import ROOT
+from tests.support.patience import PATIENCE_SECONDS
 
 FAMILIES = {"MPICH": "mpich", "Open MPI": "openmpi"}
 
@@ -28,3 +32,35 @@ def environment(family: str) -> dict[str, str]:
         "OPAL_PREFIX": str(library.parents[1]),
         "HOME": "/nowhere",
     }
+
+
+def start_ranks(family: str, count: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Have an `mpirun` start a program, each rank of which knows which one it is.
+
+    Args:
+        family: Key of `FAMILIES`.
+        count: Of ranks.
+        words: The program; `{rank}` stands for the rank in the last one.
+    """
+    variables = environment(family)
+    last = words[-1].replace("{rank}", "$CAPSULE_RANK")
+    variable = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
+    line = f'export CAPSULE_RANK={variable}; exec "$@" {last}'
+    options = ("--allow-run-as-root", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+    return subprocess.run(
+        [
+            *("mpirun", "-n", str(count), *(options if family == "Open MPI" else ())),
+            *("sh", "-c", line, "sh", *words[:-1]),
+        ],
+        cwd=ROOT,
+        env={
+            **variables,
+            "PATH": programs(family),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{variables['PYTHONPATH']}",
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )

@@ -144,6 +144,21 @@ def refusal(
     return None
 
 
+OVER = ("mpi",)
+"""What carries a scheme's exchanges where torch's process group does not: MPI, by mpi4py."""
+
+
+def refuse_over(name: str) -> str | None:
+    """Why a scheme's exchanges are carried by nothing else; None where they can be.
+
+    Args:
+        name: Key of `SCHEMES`.
+    """
+    if SCHEMES[name].independent:
+        return f"{name} ranks exchange nothing: leave out over"
+    return None
+
+
 def refuse_checkpoints(name: str) -> str | None:
     """Why a scheme cannot go on from a checkpoint; None where it can.
 

@@ -59,7 +59,8 @@ _MOST_JUDGED_PARTS = 2
 class Ranks(Team):
     """All ranks of torch's default process group.
 
-    What a scheme exchanges is counted, what is exchanged to report and to check is not.
+    What a scheme exchanges is counted, over MPI where it says so; what is exchanged to report and
+    to check is not.
     """
 
     def __init__(self, recipe: Recipe, threads: int) -> None:
@@ -73,7 +74,13 @@ class Ranks(Team):
         self._threads = threads
         self._scheme, self._meaning = recipe.scheme, SCHEMES[recipe.scheme.name]
         self._group = recipe.batch_norm_group
-        self._counted, self._others = Communicator(), Communicator()
+        self._others = Communicator()
+        self._counted = self._others.renew()
+        if recipe.scheme.over and self._others.ranks > 1:
+            # with mpi4py, which an image for torch need not have
+            from .mpicommunicator import MpiCommunicator
+
+            self._counted = MpiCommunicator()
         self.rank, self.ranks = self._counted.rank, self._counted.ranks
         self._exchange: Exchange | None = None
         self._leaves: Mapping[str, Any] = {}

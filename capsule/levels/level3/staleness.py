@@ -22,6 +22,7 @@ class Server:
     """Parameters that all ranks move.
 
     Attributes:
+        communicator: Rank 0's.
         order: What happened: a rank whose gradients were applied, and after it True where it was
             handed parameters and False where it was not yet.
         most: Steps that a rank was ahead of the slowest when it was handed parameters, at most.
@@ -37,6 +38,7 @@ class Server:
         leaves = [one.detach().clone().requires_grad_() for one in member.leaves.values()]
         self._leaves, self._optimizer = leaves, member.start(leaves)
         self._rate, self._bound = member.rate, bound
+        self.communicator = member.communicator
         self._turn = Condition()
         self._clocks = [0] * member.communicator.ranks
         self._failure: str | None = None
@@ -143,7 +145,7 @@ def serve(server: Server, peer: int, like: Any, steps: int, traffic: list[Traffi
         steps: Of the rank.
         traffic: Gets one for each.
     """
-    communicator = Communicator()
+    communicator = server.communicator.renew()
     try:
         for _ in range(steps):
             gradients = torch.empty_like(like)
