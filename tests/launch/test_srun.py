@@ -82,6 +82,17 @@ def test_ranks_meet_at_one_address_and_see_nothing_else_of_slurm(tmp_path: Path)
     assert not re.findall(r"(?m)^(?:SLURM_|PMI|HOME)\w*", "".join(told))
 
 
+@pytest.mark.parametrize("names", [["n1"], ["n1", "n1"], ["n1", "n1", "n2"]])
+def test_fewer_ranks_are_the_first_of_all(tmp_path: Path, names: list[str]) -> None:
+    four = Resources(nodes=2, ranks_per_node=2)
+    told = f"echo $SLURMD_NODENAME ${RENDEZVOUS}"
+    assert ends(tmp_path, *[told] * len(names), resources=four) == (WELL,) * len(names)
+    words = [(tmp_path / f"{rank}/out").read_text().split() for rank in range(len(names))]
+    assert [name for name, _ in words] == names
+    # those of one node need no address
+    assert {place.partition(":")[0] for _, place in words} == {"tcp" if "n2" in names else "file"}
+
+
 def test_ranks_of_one_node_keep_the_file_they_meet_in(tmp_path: Path) -> None:
     shown = f"echo ${RENDEZVOUS}"
     assert ends(tmp_path, shown, shown, resources=Resources(ranks_per_node=2)) == (WELL, WELL)
