@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
     from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
+    from capsule.stats.least_squares import RelativeFit, fit_relative, student_quantile
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
@@ -53,6 +54,7 @@ __all__ = [
     "Pool",
     "Precision",
     "Region",
+    "RelativeFit",
     "Runs",
     "Summary",
     "Word",
@@ -64,6 +66,7 @@ __all__ = [
     "effective_sample_size",
     "failure_bound",
     "fisher_more",
+    "fit_relative",
     "holm",
     "kolmogorov",
     "location",
@@ -89,6 +92,7 @@ __all__ = [
     "samples_beside",
     "samples_for_distance",
     "shift",
+    "student_quantile",
     "summary_shift",
     "superiority",
     "variance_ratio",
@@ -109,6 +113,7 @@ _HOMES = {
     "Pool": "pooling",
     "Precision": "reproducibility",
     "Region": "decision",
+    "RelativeFit": "least_squares",
     "Runs": "runs",
     "Summary": "summaries",
     "Word": "decision",
@@ -120,6 +125,7 @@ _HOMES = {
     "effective_sample_size": "series",
     "failure_bound": "failures",
     "fisher_more": "failures",
+    "fit_relative": "least_squares",
     "holm": "multiplicity",
     "kolmogorov": "distribution",
     "location": "interval",
@@ -145,6 +151,7 @@ _HOMES = {
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",
+    "student_quantile": "least_squares",
     "summary_shift": "summaries",
     "superiority": "ranks",
     "variance_ratio": "variances",

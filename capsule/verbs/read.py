@@ -1,7 +1,7 @@
 """`capsule check` and `capsule show`: read a capsule; nothing of it is executed.
 
-`show network NAME` tells of a network of the catalogue instead, and `show traffic MANIFEST` of what
-ranks exchange.
+`show network NAME` tells of a network of the catalogue instead, `show traffic MANIFEST` of what
+ranks exchange, and `show scaling CAPSULE...` of how long that would take among more of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from capsule.verbs.verb import Verb
 if TYPE_CHECKING:
     from capsule.console import Console
 
-_NETWORK, _TRAFFIC = "network", "traffic"
-_WORLDS = (4096, 65_536)
+_NETWORK, _TRAFFIC, _SCALING = "network", "traffic", "scaling"
+_COUNTED, _PREDICTED = (4096, 65_536), (8, 64, 512, 4096)
 _MOST_DIGITS = 9
 
 
@@ -52,13 +52,15 @@ def _add_show(parser: ArgumentParser) -> None:
         metavar="NAME [SIZE=N ...]",
         help=f"of a network of the catalogue, instead of a capsule: `show {_NETWORK} NAME` says how"
         " many parameters it has, what it takes and yields, and its work; of a manifest's trainings"
-        f" of level 3: `show {_TRAFFIC} MANIFEST` counts what ranks exchange, with torch",
+        f" of level 3: `show {_TRAFFIC} MANIFEST` counts what ranks exchange, with torch; of"
+        f" capsules of such: `show {_SCALING} CAPSULE...` predicts steps among more ranks",
     )
     parser.add_argument(
         "--ranks",
         type=_worlds,
         metavar="N,...",
-        help=f"of `show {_TRAFFIC}`: among how many (default: {','.join(map(str, _WORLDS))})",
+        help=f"among how many: of `show {_TRAFFIC}` (default: {','.join(map(str, _COUNTED))}) and"
+        f" `show {_SCALING}` (default: {','.join(map(str, _PREDICTED))})",
     )
     parser.add_argument(
         "--evidence",
@@ -88,8 +90,12 @@ def _show(arguments: Arguments, console: Console) -> int:
 
     if arguments.words and arguments.capsule == _TRAFFIC:
         return _show_traffic(arguments, console)
+    if arguments.words and arguments.capsule == _SCALING:
+        return _show_scaling(arguments, console)
     if arguments.ranks:
-        raise UsageError(f"--ranks is of `show {_TRAFFIC} MANIFEST` alone")
+        raise UsageError(
+            f"--ranks is of `show {_TRAFFIC} MANIFEST` and `show {_SCALING} CAPSULE...` alone"
+        )
     if arguments.words and arguments.capsule == _NETWORK:
         return _show_network(arguments, console)
     if arguments.words:
@@ -134,11 +140,34 @@ def _show_traffic(arguments: Arguments, console: Console) -> int:
     if len(arguments.words) > 1:
         raise verb.refuse_several(f"show {_TRAFFIC}", "manifest", arguments.words)
     planned = manifest.load(Path(arguments.words[0]))
-    counts = traffic.count(planned, arguments.ranks or _WORLDS)
+    counts = traffic.count(planned, arguments.ranks or _COUNTED)
     if arguments.json:
         console.document({"caveat": traffic.CAVEAT, "counts": [asdict(one) for one in counts]})
     else:
         for row in traffic.draw(counts):
+            console.data(row)
+    return 0
+
+
+def _show_scaling(arguments: Arguments, console: Console) -> int:
+    from capsule import extrapolation, reading
+
+    if arguments.evidence:
+        raise UsageError("--evidence is of one capsule, and its steps among more ranks are shown")
+    if arguments.id is not None and len(arguments.words) > 1:
+        raise UsageError("--id is of one capsule, and several are named")
+    records = []
+    for text in arguments.words:
+        with (
+            located.locate(text, arguments.id, console) as place,
+            reading.read(place.path, place.id) as capsule,
+        ):
+            records.append(capsule.record)
+    result = extrapolation.extrapolate(records, arguments.ranks or _PREDICTED)
+    if arguments.json:
+        console.document(asdict(result))
+    else:
+        for row in extrapolation.draw(result):
             console.data(row)
     return 0
 
@@ -176,6 +205,7 @@ SHOW = Verb(
         "capsule show a.capsule.zip --evidence",
         "capsule show network cosmoflow side=32 --json",
         "capsule show traffic manifests/level3.json --ranks 4096,65536",
+        "capsule show scaling a.capsule.zip --ranks 8,64,4096",
     ),
     one="capsule",
     add=_add_show,

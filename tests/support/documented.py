@@ -84,6 +84,12 @@ TRAININGS: dict[str, Here | There] = {
     "capsule show traffic manifests/level3.json --ranks 4096,65536": There(
         test="test_traffic.py::test_every_scheme_is_counted"
     ),
+    "capsule show scaling a.capsule.zip --ranks 8,64,4096": There(
+        test="test_extrapolation.py::test_a_sealed_run_is_read"
+    ),
+    "python benchmarks/harness/simgrid.py": There(
+        test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
+    ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
