@@ -168,7 +168,15 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
         for metric in trial.benchmark.due(trial.framework)
         if report.resumed_after is None or not metric.is_of_one_attempt
     ]
-    missing = [message for metric in due if (message := _missing(metric, report.series, ranks))]
+    # once for all of them: thousands of ranks have tens of thousands of series
+    reporters: dict[str, list[int]] = {}
+    for one in report.series:
+        reporters.setdefault(one.metric, []).append(one.rank)
+    missing = [
+        message
+        for metric in due
+        if (message := _missing(metric, reporters.get(metric.name, ()), ranks))
+    ]
     if missing:
         message = f"ended well but did not report {', '.join(missing)}"
         # a name that is spelled otherwise, most often
@@ -176,7 +184,7 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
         return replace(report, outcome="failed", reason="no-result", message=message)
     by_name = {metric.name: metric for metric in due}
     for series in report.series:
-        fault = _misfit(series, by_name[series.metric], report.series)
+        fault = _misfit(series, by_name[series.metric], reporters[series.metric])
         if fault := fault or world_fault(series.metric, series.values, ranks):
             return replace(report, outcome="failed", reason="bad-result", message=fault)
         bad = [value for value in series.values if not math.isfinite(value)]
@@ -186,12 +194,11 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
     return report
 
 
-def _missing(metric: Metric, series: Sequence[Series], ranks: int) -> str | None:
+def _missing(metric: Metric, reporters: Sequence[int], ranks: int) -> str | None:
     """Whose series of a metric is not there, None when none is missing."""
-    present = {one.rank for one in series if one.metric == metric.name}
     if metric.per != "rank":
-        return None if present else metric.name
-    absent = sorted(set(range(ranks)) - present)
+        return None if reporters else metric.name
+    absent = sorted(set(range(ranks)) - set(reporters))
     if not absent:
         return None
     if ranks == 1:
@@ -199,18 +206,23 @@ def _missing(metric: Metric, series: Sequence[Series], ranks: int) -> str | None
     return f"{metric.name} from rank {', '.join(map(str, absent[:10]))}"
 
 
-def _misfit(one: Series, metric: Metric, series: Sequence[Series]) -> str | None:
-    """Why a series is not what its metric is declared to be, None when it is."""
+def _misfit(one: Series, metric: Metric, reporters: Sequence[int]) -> str | None:
+    """Why a series is not what its metric is declared to be, None when it is.
+
+    Args:
+        one: The series.
+        metric: Its declaration.
+        reporters: All ranks that reported it, in their order.
+    """
     if metric.per == "step" and one.steps is None:
         return f"{one.metric} is declared per step, and was reported without steps"
     if one.steps is not None and metric.per not in ("call", "step", "rank"):
         return f"{one.metric} is declared per {metric.per}, and was reported with steps"
     if metric.per == "trial" and len(one.values) != 1:
         return f"{one.metric} is one number for the whole trial, and has {len(one.values)}"
-    others = [other.rank for other in series if other.metric == one.metric]
-    if metric.per != "rank" and len(others) > 1:
+    if metric.per != "rank" and len(reporters) > 1:
         return (
-            f"{one.metric} was reported by ranks {', '.join(map(str, others[:10]))}; what every"
+            f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}; what every"
             ' rank reports is declared "per": "rank"'
         )
     return None
