@@ -184,6 +184,23 @@ def test_ranks_that_share_cores_are_named_and_left_out() -> None:
         extrapolation.extrapolate([threads], [8])
 
 
+def test_ranks_that_were_bound_to_one_core_of_many_are_left_out() -> None:
+    record = measure(*DOES, ranks=2)
+    bound = [
+        dataclasses.replace(
+            one, metric=one.metric.replace("messages", "threads_per_core"), values=(2.0,)
+        )
+        for one in record.samples
+        if one.metric == "allreduce/default/torch/messages"
+    ]
+    crowded = dataclasses.replace(record, samples=(*record.samples, *bound))
+    result = extrapolation.extrapolate([crowded], [8])
+    assert len(result.points) == len(DOES) - 1
+    assert result.left_out == (
+        "allreduce/default at 2 ranks: ranks 0, 1 share cores: 2 threads on each",
+    )
+
+
 def test_ranks_of_one_node_are_no_measure_of_a_network() -> None:
     apart = measure(*DOES, ranks=4, nodes=2)
     result = extrapolation.extrapolate([apart, measure(*DOES, ranks=2)], [8])
@@ -262,7 +279,7 @@ def test_a_sealed_run_is_read(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     printed = capfd.readouterr()
     if len(os.sched_getaffinity(0)) < 2:
         assert status == 2
-        assert "ranks 0 and 1 share 1 core of node 0" in printed.err
+        assert "ranks 0, 1 share cores: 2 threads on each" in printed.err
         return
     assert status == 0, printed.err
     document = json.loads(printed.out)

@@ -18,6 +18,8 @@ from capsule.record import Attempt, Record
 
 _TIMES = "step_time", "communication_time", "wait_time"
 _COUNTS = "bytes_sent", "messages"
+_SHOWN = 8
+_CROWDING = "threads_per_core"
 _Columns = Mapping[str, Any]
 
 
@@ -156,7 +158,7 @@ def _measure(
         exchanging=tuple(_over_ranks(columns, exchanges)["exchanging"] for columns, _ in runs),
         hidden=tuple(_over_ranks(columns, exchanges)["hidden"] for columns, _ in runs),
         step=tuple(_over_ranks(columns, exchanges)["step"] for columns, _ in runs),
-        sharing=_share(record, attempt),
+        sharing=_crowd(record, attempt) or _share(record, attempt),
     )
 
 
@@ -188,6 +190,21 @@ def _over_ranks(columns: _Columns, exchanges: Any) -> dict[str, float]:
         "hidden": float(numpy.median((exchanging - waiting)[:, exchanges].max(0))),
         "step": float(part * numpy.median(slowest[exchanges]) + (1 - part) * other),
     }
+
+
+def _crowd(record: Record, attempt: Attempt) -> str | None:
+    """Which of its ranks said themselves that they share cores, wherever those were bound."""
+    counts = {
+        one.rank: one.values[-1]
+        for one in record.samples
+        if (one.trial, one.attempt) == (attempt.trial, attempt.attempt)
+        and one.metric.endswith(f"/{_CROWDING}")
+    }
+    crowded = sorted(rank for rank, count in counts.items() if count > 1)
+    if not crowded:
+        return None
+    names = ", ".join(map(str, crowded[:_SHOWN])) + ", ..." * (len(crowded) > _SHOWN)
+    return f"ranks {names} share cores: {max(counts.values()):g} threads on each"
 
 
 def _share(record: Record, attempt: Attempt) -> str | None:

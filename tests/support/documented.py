@@ -87,6 +87,9 @@ TRAININGS: dict[str, Here | There] = {
     "capsule show scaling a.capsule.zip --ranks 8,64,4096": There(
         test="test_extrapolation.py::test_a_sealed_run_is_read"
     ),
+    "python benchmarks/harness/many_ranks.py": There(
+        test="benchmarks/test_many_ranks.py::test_journals_of_many_ranks_are_one"
+    ),
     "python benchmarks/harness/simgrid.py": There(
         test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
     ),
