@@ -40,9 +40,11 @@ DOES: Mapping[str, tuple[tuple[str, str, int, int], ...]] = {
 }
 
 
-def read(*names: str) -> Manifest:
-    """The shipped manifest, with these trainings alone."""
+def read(*names: str, over: str | None = None) -> Manifest:
+    """The shipped manifest, with these trainings alone; the first by something else than gloo."""
     chosen = [one for one in LEVEL3["benchmarks"] if one["id"] in names]
+    if over is not None:
+        chosen[0] = {**chosen[0], "scheme": {**chosen[0]["scheme"], "over": over}}
     claims = [{"metric": "*/*/*/bytes_sent", "type": "exact"}]
     document = {**LEVEL3, "benchmarks": chosen, "claims": claims}
     return bulk.read_manifest({name: one for name, one in document.items() if name != "$schema"})
@@ -198,6 +200,15 @@ def test_ranks_that_were_bound_to_one_core_of_many_are_left_out() -> None:
     assert len(result.points) == len(DOES) - 1
     assert result.left_out == (
         "allreduce/default at 2 ranks: ranks 0, 1 share cores: 2 threads on each",
+    )
+
+
+def test_what_goes_over_mpi_is_left_out_as_nobody_knows_how_it_goes() -> None:
+    record = dataclasses.replace(measure(*DOES, ranks=2), manifest=read(*DOES, over="mpi"))
+    result = extrapolation.extrapolate([record], [8])
+    assert len(result.points) == len(DOES) - 1
+    assert result.left_out == (
+        "allreduce/default: it goes over mpi, and by which algorithms is not in the record",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median, stdev
 
 from capsule.errors import UsageError
-from capsule.extrapolation.measured import Measured, find, find_asynchronous
+from capsule.extrapolation.measured import Measured, find, find_reasons
 from capsule.record import Record
 from capsule.stats import RelativeFit, fit_relative, student_quantile
 
@@ -123,10 +123,8 @@ def extrapolate(records: Sequence[Record], worlds: Sequence[int]) -> Extrapolati
     """
     measured = [one for record in records for one in find(record)]
     used, left_out = _choose(measured)
-    asynchronous = dict.fromkeys(name for one in records for name in find_asynchronous(one))
-    left_out += [
-        f"{name}: its ranks wait in no order that is known before" for name in asynchronous
-    ]
+    unknown = dict.fromkeys(pair for record in records for pair in find_reasons(record))
+    left_out += [f"{training}: {reason}" for training, reason in unknown]
     rows = [one.cost(one.ranks) for one in used]
     fit = fit_relative(rows, [median(one.exchanging) for one in used])
     if fit is None:

@@ -14,6 +14,7 @@ from capsule import inventory
 from capsule.extrapolation.costs import Cost, reckon
 from capsule.levels.catalog import schemes
 from capsule.manifest import LEVEL_OF_RANKS, Recipe
+from capsule.manifest.kinds import Scheme
 from capsule.record import Attempt, Record
 
 _TIMES = "step_time", "communication_time", "wait_time"
@@ -86,7 +87,7 @@ class Measured:
 def find(record: Record) -> Iterator[Measured]:
     """Every training of a record that several ranks shared, by its numbers of ranks.
 
-    Those of `find_asynchronous` are left out.
+    Those of `find_reasons` are left out.
     """
     wanted = {*_TIMES, *_COUNTS}
     samples: dict[tuple[str, int, str], dict[int, Any]] = {}
@@ -109,13 +110,21 @@ def find(record: Record) -> Iterator[Measured]:
             yield measured
 
 
-def find_asynchronous(record: Record) -> Iterator[str]:
-    """Trainings whose steps wait for others in no order that is known before."""
+def find_reasons(record: Record) -> Iterator[tuple[str, str]]:
+    """Trainings of ranks whose exchanges no model is known of, each with the reason."""
     for one in record.manifest.benchmarks:
         if isinstance(one.subject, Recipe) and one.subject.level == LEVEL_OF_RANKS:
             for case, settings in one.subject.settings.items():
-                if settings.scheme and schemes.SCHEMES[settings.scheme.name].asynchronous:
-                    yield f"{one.id}/{case}"
+                if settings.scheme and (reason := _refuse(settings.scheme)):
+                    yield f"{one.id}/{case}", reason
+
+
+def _refuse(scheme: Scheme) -> str | None:
+    if schemes.SCHEMES[scheme.name].asynchronous:
+        return "its ranks wait in no order that is known before"
+    if scheme.over is not None:
+        return f"it goes over {scheme.over}, and by which algorithms is not in the record"
+    return None
 
 
 def _stack(samples: Mapping[Any, Mapping[int, Any]], attempt: Attempt, name: str) -> Any:
@@ -143,7 +152,7 @@ def _measure(
     first, attempt = runs[0]
     # rank 0 of a server has other counts
     exchanges = first["messages"][-1] > 0
-    if schemes.SCHEMES[name].asynchronous or not exchanges.any():
+    if _refuse(settings.scheme) or not exchanges.any():
         return None
     sent, messages = (float(first[one][-1][exchanges].mean()) for one in _COUNTS)
     return Measured(
