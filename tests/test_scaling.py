@@ -103,6 +103,16 @@ def test_another_shape_of_the_same_ranks_makes_efficiency_a_report() -> None:
     assert words == {"REPORTED"}
 
 
+def test_a_comparison_names_ranks_that_share_cores() -> None:
+    original, rerun = (
+        make_sweep(read(seeds=2), linear, verifies=of, crowded=crowded)
+        for of, crowded in ((None, []), (ID, [2]))
+    )
+    notes = diff.compare(original, rerun, original_id=ID).notes
+    (sentence,) = [one.sentence for one in notes if one.code == "shared-cores"]
+    assert "ranks share cores in ranks2 (ranks 0-1)" in sentence
+
+
 def judge(made: Manifest, again: Manifest, speed: Any) -> verdict.Verdict:
     # what is the same to the last bit is no evidence
     rerun = make_sweep(again, lambda ranks, place: speed(ranks, place) + ranks, verifies=ID)

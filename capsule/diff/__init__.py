@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capsule import inventory, origin, quick, summary
+from capsule import inventory, origin, quick, summary, sweeps
 from capsule.diff import (
     altered,
     changes,
@@ -349,6 +349,9 @@ def _notes(
             code="images-differ",
             sentence="the images differ: what is compared is not the same program",
         )
+    for name, record in ((names.there, original), (names.here, rerun)):
+        for sentence in sweeps.explain_sharing(list(sweeps.find(record))):
+            yield Note(code="shared-cores", sentence=f"{name}: {sentence}")
     if original.judge_rule != origin.JUDGE_RULE:
         yield Note(
             code="older-rule",
