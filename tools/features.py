@@ -244,7 +244,7 @@ ROWS = (
          "levels/level3/test_instances::test_the_first_instance_is_the_trial_itself")),
     Row("3", "communication volume, MPI profiling", "counters of the node's network card; needs "
         "ifstat", "bytes and messages of each rank in each step, counted at the call and held to "
-        "the scheme by the reader; collective operations and ping-pong alone, over gloo, NCCL or "
+        "the scheme by the reader; collective operations and ping-pong alone, over gloo or "
         "MPI: latency, bandwidth and bytes, each result held to what is due",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
          "levels/level3/test_collectives::test_each_rank_has_a_time_for_each_call_and_bytes_by_the_rule",
