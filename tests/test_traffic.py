@@ -48,12 +48,13 @@ def test_every_scheme_is_counted(counts: list[Count]) -> None:
 @needs_torch
 @pytest.mark.parametrize("ranks", WORLDS[1:])
 def test_the_counts_are_those_of_the_definitions(counts: list[Count], ranks: int) -> None:
-    peers = min(2, ranks - 1)
+    peers, part = min(2, ranks - 1), 4 * -(-SIZE // 4 // ranks)
     due = {
         "allreduce": ((SIZE,) * 2, (SIZE,) * 2, (1, 1)),
         "parameter-server": ((SIZE,) * 2, (SIZE,) * 2, (2, 2)),
         "model-averaging": ((SIZE,) * 2, (SIZE,) * 2, (1, 1)),
         "local-sgd": ((0, 0, 0, 0, SIZE), (0, 0, 0, 0, SIZE), (0, 0, 0, 0, 1)),
+        "sharded": ((part * (1 + ranks),) * 2, (part * ranks,) * 2, (2, 2)),
         "neighbour-averaging": ((peers * SIZE,) * 2, (peers * SIZE,) * 2, (peers,) * 2),
     }
     served = ((SIZE,) * 2, ((ranks - 1) * SIZE,) * 2, (2, 2))

@@ -233,8 +233,8 @@ ROWS = (
          "journeys/test_export::test_curves_and_boxes_are_pictures_that_are_the_same_again")),
     Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
         "0's gradient, the neighbours are not D-PSGD",
-        "ten, all of its five among them, each held to one process in its first steps, with its "
-        "mistakes planted and noticed; torch on the CPU, over gloo or MPI",
+        "eleven, all of its five among them, and sharded state; each held to one process in its "
+        "first steps, with its mistakes planted and noticed; torch on the CPU, over gloo or MPI",
         ("levels/level3/test_over_mpi::test_a_scheme_computes_and_exchanges_the_same",
          "levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_faults::test_a_fault_is_noticed")),

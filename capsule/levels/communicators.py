@@ -8,6 +8,8 @@ that it obtains from others as received, however many parts and ways a library m
     broadcast       the root sends its array once; every other rank receives it
     swap            a rank sends its array to each peer, and receives one of each
     gather          every rank sends its array once, and receives one of each other
+    join            likewise, into one array
+    scatter         every rank sends its array and receives its part of the result
     send, receive   one array from a rank to another
 
 A rank that is alone exchanges nothing, and counts none.
@@ -16,6 +18,7 @@ A rank that is alone exchanges nothing, and counts none.
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,6 +128,16 @@ class Communicator:
             dist.all_gather(obtained, flat)
         return obtained
 
+    def join(self, whole: Flat, part: Flat) -> None:
+        """Put the parts of all ranks, which are of one size, into an array in their order."""
+        with self._count(part, sends=1, receives=self.ranks - 1):
+            dist.all_gather_single(whole, part)
+
+    def scatter(self, part: Flat, whole: Flat) -> None:
+        """Put the rank's part of the sums of all ranks' arrays into an array."""
+        with self._count(part, sends=self.ranks, receives=1):
+            dist.reduce_scatter_single(part, whole)
+
     def send(self, flat: Flat, peer: int) -> None:
         """Give the array to a rank that receives it."""
         with self._count(flat, sends=1, receives=0):
@@ -206,6 +219,8 @@ def connect(
     Raises:
         RuntimeError: Not all of them came, or one has left.
     """
+    # what held connections of a trial that ended with an error may be let go of only now
+    gc.collect()
     store = dist.PrefixStore(f"capsule/{name}", _find_store(rank, ranks, rendezvous))
     backend = "nccl" if device == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
@@ -213,9 +228,11 @@ def connect(
         yield
         # whoever leaves first closes connections that others still read from
         dist.barrier()
-    except BaseException:
+    except BaseException as error:
         # a thread that waits for another rank would keep the connection to it open
         dist.group.WORLD.abort()
+        # and so would what the error's frames hold, as `fully_shard` does
+        traceback.clear_frames(error.__traceback__)
         raise
     finally:
         dist.destroy_process_group()

@@ -243,6 +243,8 @@ def _check_scheme(
             problems.add(f"{here}/scheme/over", no)
         if "checkpoint_epochs" in raw and (no := schemes.refuse_checkpoints(scheme["name"])):
             problems.add(f"{here}/checkpoint_epochs", no)
+        if no := schemes.refuse_optimizer(scheme["name"], raw["optimizer"].get("name", "")):
+            problems.add(f"{here}/optimizer", no)
         for index, framework in enumerate(raw["frameworks"]):
             how = framework, device, raw["optimizer"].get("name", ""), dtype
             if reason := schemes.refusal(*how, is_module=network.module is not None):

@@ -125,6 +125,11 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         ),
         ({"scheme": {"name": "allreduce", "over": "ib"}}, "/benchmarks/0/scheme/over", "mpi"),
         ({"optimizer": {"name": "lbfgs", "lr": 1}}, "/benchmarks/0/frameworks/0", "with lbfgs"),
+        (
+            {"scheme": {"name": "sharded"}, "optimizer": {"name": "lamb", "lr": 0.01}},
+            "/benchmarks/0/optimizer",
+            "lamb takes norms of whole parameters, of which a rank of sharded has a part",
+        ),
         ({"dtype": "float16-mixed"}, "/benchmarks/0/frameworks/0", "float32 or float64"),
         ({"batch": 1}, "/benchmarks/0", "a batch of 1 is too small for 2 ranks"),
         ({"accumulate": 4, "batch": 12}, "/benchmarks/0", "no 4 equal parts on each of 2 ranks"),

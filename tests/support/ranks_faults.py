@@ -47,6 +47,7 @@ MODELS = {"name": "model-averaging"}
 LOCAL = {"name": "local-sgd", "period": 3}
 NEIGHBOURS = {"name": "neighbour-averaging"}
 BUCKETED = {"name": "bucketed", "bucket_bytes": 4000}
+SHARDED = {"name": "sharded"}
 LARGEST = {"name": "top-k", "density": 0.02}
 QUANTIZED = {"name": "quantized"}
 
@@ -88,6 +89,10 @@ FAULTS = (
     Fault("momentum forgotten with each averaging", MODELS),
     Fault("buckets sent before the last micro-batch", BUCKETED, 2, {"batch": 24, "accumulate": 3}),
     Fault("last number of each bucket not sent", BUCKETED),
+    Fault("one rank's part stale", SHARDED),
+    Fault("boundaries of parts shifted", SHARDED, 3),
+    Fault("parameters gathered once for all", SHARDED),
+    Fault("one rank leaves", SHARDED, 3),
     Fault("error feedback left out", LARGEST),
     Fault("error feedback left out", QUANTIZED),
     Fault("largest chosen with their sign", LARGEST),

@@ -28,6 +28,7 @@ from capsule.levels.level3.exchanges import (
 )
 from capsule.levels.level3.groups import Parts
 from capsule.levels.level3.ranks import Ranks
+from capsule.levels.level3.sharded import Sharded
 from capsule.levels.level3.staleness import Asynchronous, Server
 
 Plant = Callable[[int], None]
@@ -213,7 +214,7 @@ def leave(rank: int) -> None:
     steps = 0
 
     def make(sound: Any) -> Any:
-        def before_step(self: Asynchronous) -> None:
+        def before_step(self: Asynchronous | Sharded) -> None:
             nonlocal steps
             steps += 1
             if rank == 1 and steps == 5:
@@ -222,7 +223,8 @@ def leave(rank: int) -> None:
 
         return before_step
 
-    change(Asynchronous, "before_step", make)
+    for kind in (Asynchronous, Sharded):
+        change(kind, "before_step", make)
 
 
 def average_neighbours_gradients(rank: int) -> None:
@@ -315,6 +317,36 @@ def hand_out_old_ones(rank: int) -> None:
     change(Server, "take", make)
 
 
+def keep_part(rank: int) -> None:
+    """What one rank's part is never moves."""
+    if rank == 1:
+        change(Sharded, "before_step", lambda _: lambda self: None)
+
+
+def shift_parts(rank: int) -> None:
+    """Every part begins a number early in the gradients, and not in the parameters."""
+    change(
+        Communicator,
+        "scatter",
+        lambda sound: lambda self, part, whole: sound(self, part, whole.roll(1)),
+    )
+
+
+def gather_once(rank: int) -> None:
+    """One rank reckons on with the parameters that it has gathered first."""
+    first: dict[int, Any] = {}
+
+    def make(sound: Any) -> Any:
+        def join(self: Communicator, whole: Any, part: Any) -> None:
+            sound(self, whole, part)
+            whole.copy_(first.setdefault(whole.numel(), whole.clone()))
+
+        return join
+
+    if rank == 1:
+        change(Communicator, "join", make)
+
+
 def normalize_alone(rank: int) -> None:
     for name in ("before_step", "after_step"):
         change(Parts, name, lambda _: lambda *_: None)
@@ -348,6 +380,9 @@ PLANTS: dict[str, Plant] = {
     "momentum forgotten with each averaging": forget_state,
     "buckets sent before the last micro-batch": send_before_the_last_part,
     "last number of each bucket not sent": send_all_but_one,
+    "one rank's part stale": keep_part,
+    "boundaries of parts shifted": shift_parts,
+    "parameters gathered once for all": gather_once,
     "error feedback left out": forget_the_rest,
     "largest chosen with their sign": choose_by_sign,
     "numbers of others scaled by one's own scale": scale_by_ones_own,

@@ -5,6 +5,8 @@ Every rank knows the gradients g of its own samples, and w, its share of the sam
 allreduce           gradients of all ranks are averaged, and every rank takes the same step
 bucketed            likewise, in buckets of `bucket_bytes` bytes, each as soon as `backward` has
                     filled it (Li et al. 2020)
+sharded             likewise, but each rank keeps and moves its part of the parameters alone, and
+                    gets those of the others for a step (Rajbhandari et al. 2020)
 top-k               likewise of the `density` largest parts of the gradients alone; what a rank
                     leaves out it adds to its gradients of the next step (Stich et al. 2018)
 quantized           likewise of gradients in 8 bits, whose rounding is added to those of the next
@@ -56,6 +58,7 @@ class Scheme:
 SCHEMES: dict[str, Scheme] = {
     "allreduce": Scheme(consistent=True, exact=True),
     "bucketed": Scheme((Number("bucket_bytes", least=8, whole=True),), consistent=True, exact=True),
+    "sharded": Scheme(consistent=True, exact=True),
     "top-k": Scheme((Number("density", least=2.0**-60, most=1.0),), consistent=True),
     "quantized": Scheme(consistent=True),
     "parameter-server": Scheme(consistent=True, exact=True),
@@ -72,6 +75,7 @@ _COMMON = (
     MetricFacts("bytes_sent", "By", "none", "portable", 1.0, "rank"),
     MetricFacts("bytes_received", "By", "none", "portable", 1.0, "rank"),
     MetricFacts("messages", "1", "none", "portable", 1.0, "rank"),
+    MetricFacts("state_bytes", "By", "lower", "portable", 1.0, "rank"),
     MetricFacts("communication_time", "s", "lower", "machine", 1e-9, "rank"),
     MetricFacts("wait_time", "s", "lower", "machine", 1e-9, "rank"),
     MetricFacts("step_time", "s", "lower", "machine", 1e-9, "rank"),
@@ -99,7 +103,9 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
     """What a trial yields beside the metrics of `training.metrics`, each rank what is `rank`'s.
 
     Bytes, messages and times have a value for each step. `communication_time` is while something
-    was under way, `wait_time` while the rank did nothing else. The others have one for each epoch:
+    was under way, `wait_time` while the rank did nothing else. `state_bytes` has one for the trial:
+    parameters, gradients, and what optimizer and scheme keep, as the rank has them between steps.
+    The others have one for each epoch:
     `straggler` is the rank that waited least, from 0, for it is the one that others wait for;
     `load_imbalance` how much longer than the mean the busiest rank did not wait, in parts of it;
     `staleness` how many steps a rank was ahead of the slowest at most. `threads_per_core` has one
@@ -156,6 +162,23 @@ def refuse_over(name: str) -> str | None:
     """
     if SCHEMES[name].independent:
         return f"{name} ranks exchange nothing: leave out over"
+    if name == "sharded":
+        return f"{name} ranks exchange by torch's own process group: leave out over"
+    return None
+
+
+def refuse_optimizer(name: str, optimizer: str) -> str | None:
+    """Why a scheme cannot train by an optimizer of `refusal`; None where it can.
+
+    Args:
+        name: Key of `SCHEMES`.
+        optimizer: Key of `training.OPTIMIZERS`.
+    """
+    if name == "sharded" and optimizer in OPTIMIZERS and optimizer not in ELEMENTWISE:
+        return (
+            f"{optimizer} takes norms of whole parameters, of which a rank of {name} has a part;"
+            f" there are {', '.join(ELEMENTWISE)}"
+        )
     return None
 
 
@@ -225,6 +248,9 @@ def refuse_shares(
     return None
 
 
+ELEMENTWISE = ("sgd", "adam", "adamw", "adagrad", "rmsprop")
+"""Of `training.OPTIMIZERS` those that move a number of a parameter by nothing of another one's."""
+
 TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 """Metrics that `traffic` gives."""
 
@@ -259,6 +285,8 @@ def traffic(
     (400, 1200, 2)
     >>> traffic("bucketed", {"bucket_bytes": 128}, 0, 4, 100, 4, 1)
     (400, 400, 4)
+    >>> traffic("sharded", {}, 3, 4, 101, 4, 1)
+    (520, 416, 2)
     >>> traffic("top-k", {"density": 0.1}, 3, 4, 100, 4, 1)
     (80, 240, 2)
     >>> traffic("quantized", {}, 3, 4, 100, 4, 1)
@@ -280,6 +308,9 @@ def traffic(
         return chosen, chosen * others, 2
     if name == "quantized":
         return elements + item, (elements + item) * others, 2
+    if name == "sharded":
+        part = count_in_part(elements, ranks) * item
+        return part * (1 + ranks), part * ranks, 2
     if name == "bucketed":
         return size, size, -(-elements // count_in_bucket(numbers["bucket_bytes"], item))
     return size, size, 1
@@ -304,6 +335,11 @@ INDEX_BYTES = 4
 def count_largest(elements: int, density: float) -> int:
     """How many numbers of a gradient `top-k` sends."""
     return max(1, int(elements * density))
+
+
+def count_in_part(elements: int, ranks: int) -> int:
+    """How many numbers each rank of `sharded` exchanges as its part, those that fill it up too."""
+    return -(-elements // ranks)
 
 
 def count_in_bucket(size: float, item: int) -> int:

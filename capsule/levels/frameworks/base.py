@@ -193,7 +193,7 @@ class Resumable(Trainer, Protocol):
 
 
 @runtime_checkable
-class Distributable(Trainer, Protocol):
+class Distributable(Resumable, Protocol):
     """A trainer that can train together with those of other processes."""
 
     def exchange_by(self, exchange: Callable[[Mapping[str, NativeTensor]], None]) -> None:
@@ -203,6 +203,29 @@ class Distributable(Trainer, Protocol):
             exchange: Gets the trained parameters by name, tensors of torch, and may change their
                 `grad`: one that is None afterwards is not moved.
         """
+
+    def keep_in(self, holder: Holder) -> None:
+        """Have something else keep the trained parameters, before the first step.
+
+        Args:
+            holder: Has what the optimizer, which begins anew, moves in their place.
+        """
+
+
+class Holder(Protocol):
+    """What keeps the trained parameters of a trainer in tensors of other shapes.
+
+    Attributes:
+        kept: What an optimizer moves, by name, tensors of torch that are leaves.
+    """
+
+    kept: Mapping[str, NativeTensor]
+
+    def lend(self, function: Callable[[Mapping[str, NativeTensor]], NativeTensor]) -> NativeTensor:
+        """What a function makes of the parameters by name; of a step once for each micro-batch."""
+
+    def parameters(self) -> Mapping[str, NativeTensor]:
+        """The parameters by name."""
 
 
 class StartTraining(Protocol):

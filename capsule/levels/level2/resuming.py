@@ -36,7 +36,7 @@ def find(trial: Prepared) -> Resumed | None:
         if resumed is None:
             continue
         try:
-            _restore(trial, trial.start(trial.part), resumed)
+            _restore(trial, _start(trial), resumed)
         except (LookupError, TypeError, ValueError) as error:
             progress.discard(place, f"{type(error).__name__}: {error}")
             continue
@@ -57,9 +57,7 @@ def find(trial: Prepared) -> Resumed | None:
 
 def begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
     """A trainer and what is known, where an earlier attempt was; tells again what that told."""
-    recipe, (first, end) = trial.recipe, trial.team.span(trial.recipe.batch)
-    trainer = trial.start(trial.part)
-    trial.team.join(trial, trainer, recipe.batch, recipe.parts(end - first))
+    trainer = _start(trial)
     if resumed is None:
         return trainer, Progress(trial.quality)
     report, so_far = trial.report, resumed[0]
@@ -83,6 +81,14 @@ def save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
         assert isinstance(trainer, Resumable)
         state = trial.fetch({**trainer.state(), **trial.team.state()})
         progress.save(trial.checkpoints, trial.identity, so_far, state)
+
+
+def _start(trial: Prepared) -> Trainer:
+    """One that has taken no step, and trains with others where there are any."""
+    recipe, (first, end) = trial.recipe, trial.team.span(trial.recipe.batch)
+    trainer = trial.start(trial.part)
+    trial.team.join(trial, trainer, recipe.batch, recipe.parts(end - first))
+    return trainer
 
 
 def _restore(trial: Prepared, trainer: Trainer, resumed: Resumed) -> dict[str, NativeTensor]:

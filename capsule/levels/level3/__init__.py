@@ -59,6 +59,8 @@ def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:
     how = context.framework, context.device, recipe.optimizer, trial.dtype
     if reason := schemes.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
+    if reason := schemes.refuse_optimizer(name, recipe.optimizer):
+        raise ValueError(reason)
     if recipe.checkpoint_epochs and (reason := schemes.refuse_checkpoints(name)):
         raise ValueError(reason)
     shares = recipe.batch, ranks, recipe.accumulate, recipe.batch_norm_group

@@ -8,6 +8,7 @@ ranks send in one order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,10 @@ class Bucketed(Exchange):
         for leaf in self._leaves:
             leaf.register_post_accumulate_grad_hook(partial(self._take, first))
             first += leaf.numel()
+
+    def list_tensors(self) -> Sequence[Any]:
+        """And the buckets."""
+        return [*super().list_tensors(), self._flat]
 
     def before_step(self) -> None:
         """Wait for all buckets, and make ready for the next step."""

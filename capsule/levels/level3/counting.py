@@ -126,6 +126,7 @@ def _train(
             communicator=communicator,
             weight=1 / communicator.ranks,
             parts=1,
+            trainer=trainer,
             numbers=subject.scheme.numbers,
             leaves={name: tensors[name] for name in subject.graph.trainable},
             start=lambda leaves: start(subject.optimizer, leaves, subject.numbers),

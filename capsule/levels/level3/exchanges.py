@@ -11,13 +11,15 @@ With p the trained parameters, g their gradients and w a rank's share of the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable
 
 import torch
 
 from ..communicators import Communicator, Traffic
+from ..frameworks.base import Distributable
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Member:
         weight: The rank's share of the samples of a batch.
         parts: Micro-batches of its step, whose gradients add up.
         numbers: Of the scheme.
+        trainer: Of the rank.
         leaves: Trained parameters by name, whose `grad` are their gradients.
         start: Makes an optimizer of the training over other tensors.
         rate: Learning rate of a step, from 0.
@@ -38,6 +41,7 @@ class Member:
     weight: float
     parts: int
     numbers: Mapping[str, float]
+    trainer: Distributable
     leaves: Mapping[str, Any]
     start: Callable[[Sequence[Any]], Any]
     rate: Callable[[int], float]
@@ -80,6 +84,20 @@ class Exchange:
     def state(self) -> Mapping[str, Any]:
         """Tensors that later steps depend on beside the rank's trainer, by name, to be put back."""
         return {}
+
+    def read(self) -> Any:
+        """The trained parameters, as a new tensor of one axis."""
+        return flatten(self.member.leaves.values())
+
+    @contextmanager
+    def gather(self) -> Iterator[None]:
+        """Have whole parameters on every rank, for a time in which no step is taken."""
+        yield
+
+    def list_tensors(self) -> Sequence[Any]:
+        """Tensors that are there between steps beside the rank's trainer's state."""
+        gradients = [one for one in self.member.gradients() if one is not None]
+        return [*gradients, *self.state().values()]
 
     def close(self) -> Sequence[Traffic]:
         """End what `open` began, and tell what no step of the rank itself has exchanged."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import inf
@@ -37,11 +37,13 @@ from .exchanges import (
     flatten,
 )
 from .groups import Parts
+from .sharded import Sharded
 from .staleness import Asynchronous
 
 EXCHANGES: Mapping[str, type[Exchange]] = {
     "allreduce": AllReduce,
     "bucketed": Bucketed,
+    "sharded": Sharded,
     "top-k": TopK,
     "quantized": Quantized,
     "parameter-server": ParameterServer,
@@ -83,7 +85,7 @@ class Ranks(Team):
             self._counted = MpiCommunicator()
         self.rank, self.ranks = self._counted.rank, self._counted.ranks
         self._exchange: Exchange | None = None
-        self._leaves: Mapping[str, Any] = {}
+        self._count_state: Callable[[], int] | None = None
         self._statistics = Parts((), self.rank, self.ranks, 1)
         self._steps = 0
         self._traffic: list[Traffic] = []
@@ -111,14 +113,14 @@ class Ranks(Team):
         first, end = self.span(batch)
         trained = set(trial.graph(1).trainable)
         tensors = trainer.parameters()
-        self._leaves = {name: one for name, one in tensors.items() if name in trained}
         exchange = EXCHANGES[self._scheme.name](
             Member(
                 communicator=self._counted,
                 weight=(end - first) / batch,
                 parts=parts,
                 numbers=self._scheme.numbers,
-                leaves=self._leaves,
+                trainer=trainer,
+                leaves={name: one for name, one in tensors.items() if name in trained},
                 start=lambda leaves: start(trial.optimizer, leaves, trial.recipe.numbers),
                 rate=trial.rate,
             )
@@ -127,6 +129,12 @@ class Ranks(Team):
         trainer.exchange_by(lambda _: exchange.before_step())
         moving = [tensors[name] for one in find(trial.graph(1)) for name in one.names]
         self._statistics = Parts(moving, self.rank, self.ranks, parts)
+
+        def count_state() -> int:
+            kept = [*trainer.state().values(), *exchange.list_tensors()]
+            return sum(one.numel() * one.element_size() for one in kept)
+
+        self._count_state = count_state
 
     def open_epoch(self, steps: int) -> None:
         """Let the scheme make ready for them."""
@@ -199,7 +207,10 @@ class Ranks(Team):
         self._report_steps(trial.report, so_far)
         if isinstance(exchange, Asynchronous):
             trial.report.point("staleness", epoch, exchange.server.most if exchange.server else 0)
-        flat = flatten(self._leaves.values()).double()
+        if self._count_state:
+            trial.report.samples("state_bytes", [self._count_state()])
+            self._count_state = None
+        flat = exchange.read().double()
         if self._meaning.consistent:
             largest, smallest = flat.clone(), -flat
             self._others.all_reduce(largest, largest=True)
@@ -217,18 +228,19 @@ class Ranks(Team):
     def evaluate(self, trainer: Trainer) -> Iterator[None]:
         """Statistics are added up, and of parameters that are not equal their mean is judged."""
         del trainer
-        moving = self._statistics.tensors
-        leaves = () if self._meaning.consistent else tuple(self._leaves.values())
-        if self.ranks == 1 or not (moving or leaves):
+        exchange, moving = self._require_exchange(), self._statistics.tensors
+        leaves = () if self._meaning.consistent else tuple(exchange.member.leaves.values())
+        with exchange.gather():
+            if self.ranks == 1 or not (moving or leaves):
+                yield
+                return
+            kept = flatten([*moving, *leaves])
+            if moving:
+                fill(moving, self._add_up(moving))
+            if leaves:
+                fill(leaves, self._find_mean())
             yield
-            return
-        kept = flatten([*moving, *leaves])
-        if moving:
-            fill(moving, self._add_up(moving))
-        if leaves:
-            fill(leaves, self._find_mean())
-        yield
-        fill([*moving, *leaves], kept)
+            fill([*moving, *leaves], kept)
 
     def _require_exchange(self) -> Exchange:
         assert self._exchange is not None, "nobody has joined"
@@ -236,7 +248,7 @@ class Ranks(Team):
 
     def _find_mean(self) -> Any:
         """Of the parameters of all ranks, float64."""
-        return self._add_up(self._leaves.values()) / self.ranks
+        return self._add_up([self._require_exchange().read()]) / self.ranks
 
     def _add_up(self, tensors: Iterable[Any]) -> Any:
         """Over all ranks, float64."""
@@ -286,14 +298,14 @@ class Ranks(Team):
         with trial.framework.arithmetic(training.EXACT):
             trainer = trial.start(trial.graph((end - first) // parts), training.EXACT)
             self.join(trial, trainer, batch, parts)
-            before, moving = flatten(self._leaves.values()), self._statistics.tensors
+            before, moving = self._require_exchange().read(), self._statistics.tensors
             is_in_step = bool(moving) and not self._meaning.asynchronous
             kept_before = self._add_up(moving) if is_in_step else None
             self.open_epoch(count)
             for inputs, rate in zip(batches, rates):
                 own = trial.place(trial.rows(inputs, batch), training.EXACT)
                 self.step(trainer, own, rate)
-                reached.append(flatten(self._leaves.values()))
+                reached.append(self._require_exchange().read())
                 if is_in_step:
                     kept.append(self._add_up(moving))
             self._require_exchange().close()

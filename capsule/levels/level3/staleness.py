@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..communicators import Communicator, Traffic
+from ..frameworks.torch.training import keep
 from .exchanges import Exchange, Member, fill, flatten
 
 
@@ -61,6 +62,12 @@ class Server:
             self.order.append((rank, True))
             self.most = max(self.most, self._ahead(rank))
             return flatten(self._leaves)
+
+    def list_tensors(self) -> list[Any]:
+        """Tensors that are there between steps."""
+        names = tuple(map(str, range(len(self._leaves))))
+        gradients = [one.grad for one in self._leaves if one.grad is not None]
+        return [*self._leaves, *gradients, *keep(self._optimizer, names).values()]
 
     def fail(self, reason: str) -> None:
         """Let nobody wait any more; not by the error itself, whose frames keep connections open."""
@@ -121,6 +128,10 @@ class Asynchronous(Exchange):
             self.communicator.send(flat, 0)
             self.communicator.receive(flat, 0)
         fill(self.member.leaves.values(), flat)
+
+    def list_tensors(self) -> Sequence[Any]:
+        """And the server's."""
+        return [*super().list_tensors(), *(self.server.list_tensors() if self.server else ())]
 
     def close(self) -> Sequence[Traffic]:
         """What others have exchanged with rank 0, by their steps."""

@@ -19,6 +19,9 @@ NOTICED_BY = {
     "rest of an uneven batch dropped": "order_fingerprint",
     "staleness beyond its bound": "staleness",
     "equal noise on every rank": "reference_error_ratio",
+    "one rank's part stale": "reference_error_ratio",
+    "boundaries of parts shifted": "reference_error_ratio",
+    "parameters gathered once for all": "rank_difference",
     "error feedback left out": "reference_error_ratio",
     "neighbours average gradients, not parameters": "reference_error_ratio",
 }

@@ -26,6 +26,7 @@ from tests.support.ranks_faults import (
     QUANTIZED,
     RESNET,
     SERVER,
+    SHARDED,
     STALE,
     count_parameters,
 )
@@ -33,7 +34,7 @@ from tests.support.ranks_minis import trained
 
 pytestmark = NEEDS_TORCH
 
-EXACT: tuple[dict[str, Any], ...] = (ALLREDUCE, SERVER, BUCKETED)
+EXACT: tuple[dict[str, Any], ...] = (ALLREDUCE, SERVER, BUCKETED, SHARDED)
 OTHERS: tuple[dict[str, Any], ...] = (
     *(MODELS, LOCAL, NEIGHBOURS, LARGEST, QUANTIZED, ASYNCHRONOUS, STALE),
 )
@@ -57,6 +58,8 @@ MINIS = (
     ),
 )
 """The recipes of manifests/minis-ranks; the last one stops at a target."""
+MOVED = trial(SHARDED, "parts of parameters", optimizer=ADAM, **PARTS)
+JUDGED = trial(SHARDED, "groups and parts", epochs=1, **RESNET)
 SAME = (
     trial(ALLREDUCE),
     *(trial(one, epochs=1) for one in EXACT[1:]),
@@ -67,6 +70,8 @@ SAME = (
     GROUPED,
     ONES,
     *MINIS,
+    MOVED,
+    JUDGED,
 )
 FREE = trial(MODELS, "groups of models", epochs=1, **RESNET)
 ALL = (*SAME, FREE, *(trial(one, epochs=1) for one in OTHERS))
@@ -75,6 +80,7 @@ MOMENTS = trial(STALE, "moments", optimizer=ADAM, epochs=1)
 
 KEPT = {**RESNET, "batch_norm_group": 4, "epochs": 4, "checkpoint_epochs": 1}
 WHOLE = (trial(LOCAL, "kept", **KEPT), trial(LARGEST, "rest kept", **KEPT))
+PART = trial(SHARDED, "part kept", optimizer=ADAM, epochs=3, checkpoint_epochs=1)
 """Of two steps an epoch, so that ranks of the first differ where one ends."""
 STRIKES = (
     (1, "half", 2),  # the other has the second checkpoint, and both go on after the first
@@ -83,6 +89,8 @@ STRIKES = (
 )
 SCENARIOS = (
     Scenario("whole", 2, WHOLE),
+    Scenario("whole parts", 3, (PART,)),
+    Scenario("killed with a part", 3, (PART,), strikes=((1, "half", 2),)),
     Scenario("killed", 2, WHOLE[:1], strikes=STRIKES),
     Scenario("killed with a rest", 2, WHOLE[1:], strikes=STRIKES[:1]),
     Scenario("killed at once", 2, WHOLE[:1], strikes=((1, "half", 1),)),
@@ -140,6 +148,7 @@ def test_any_number_of_ranks_computes_the_same(outcomes: Outcomes, identity: str
 KILLED = [
     ("killed", "kept", 2),
     ("killed with a rest", "rest kept", 1),
+    ("killed with a part", "part kept", 1),
     ("killed at once", "kept", None),
 ]
 
@@ -148,8 +157,9 @@ KILLED = [
 def test_ranks_go_on_from_the_last_checkpoint_that_all_have(
     outcomes: Outcomes, world: str, identity: str, epochs: int | None
 ) -> None:
-    whole, killed = outcomes["whole"][identity], outcomes[world][identity]
-    assert killed.resumed == (epochs, epochs)
+    whole = {**outcomes["whole"], **outcomes["whole parts"]}[identity]
+    killed = outcomes[world][identity]
+    assert killed.resumed == (epochs,) * len(whole.values)
     facts = (
         *training.metrics("accuracy", has_target=False, stops=False),
         *(one for name in schemes.SCHEMES for one in schemes.metrics(name)),
@@ -193,8 +203,34 @@ def test_bytes_are_those_of_the_rule(outcomes: Outcomes) -> None:
     assert read(two["bucketed"]) == [times(size, size, -(-size // 4000))] * 2
     chosen = int(0.02 * size / 8) * (8 + 4)
     assert read(four["top-k"]) == [times(chosen, 3 * chosen, 2)] * 4
+    part = 8 * -(-size // 8 // 4)
+    assert read(four["sharded"]) == [times(5 * part, 4 * part, 2)] * 4
     in_bits = size // 8 + 8
     assert read(four["quantized"]) == [times(in_bits, 3 * in_bits, 2)] * 4
+
+
+def test_what_a_rank_keeps_is_counted(outcomes: Outcomes) -> None:
+    size, elements = 8 * count_parameters(SINGLE), count_parameters(SINGLE)
+
+    def read(world: str, identity: str) -> list[float]:
+        return [values["state_bytes"][0] for values in outcomes[world][identity].values]
+
+    # parameters, gradients and momentum
+    assert read("four", "allreduce") == [3 * size] * 4
+    assert read("one", "sharded") == [3 * size]
+    for world, count in (("two", 2), ("four", 4)):
+        part = -(-elements // count)
+        parts = [part] * (count - 1) + [elements - part * (count - 1)]
+        assert read(world, "sharded") == [3 * 8 * one for one in parts]
+    # two moments, and torch's count of steps
+    part = -(-elements // 3)
+    parts = [part, part, elements - 2 * part]
+    assert read("whole parts", "part kept") == [4 * 8 * one + 4 for one in parts]
+    assert read("two", "bucketed") == [4 * size] * 2
+    assert read("four", "top-k") == [4 * size] * 4
+    # workers of a server move nothing, and have no momentum
+    assert read("four", "parameter-server") == [3 * size, *[size] * 3]
+    assert read("four", "stale-synchronous") == [4 * size, *[size] * 3]
 
 
 @pytest.mark.parametrize("scheme", (*EXACT, *OTHERS), ids=lambda one: str(one["name"]))

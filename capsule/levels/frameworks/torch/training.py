@@ -12,7 +12,7 @@ from ...catalog.training import Numbers
 from ...graphs import passes, statistics
 from ...graphs.graph import Graph
 from ...optimizers import FORMULAS, Chosen, Step, gather, slots
-from ..base import NativeTensor, require_shape
+from ..base import Holder, NativeTensor, require_shape
 from .networks import Compile, trace
 from .user import UserTorchOptimizer
 
@@ -47,6 +47,9 @@ class TorchTrainer:
         forward, self._taken = trace(graph, graph.training, (graph.require_loss(),), kept)
         self._forward = compiler(forward) if compiler else forward
         self._optimizer = start(optimizer, self._leaves.values(), numbers)
+        self._start: Callable[[Iterable[NativeTensor]], Any]
+        self._start = lambda leaves: start(optimizer, leaves, numbers)
+        self._holder: Holder | None = None
         self._exchange: Callable[[Values], None] = lambda _: None
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
@@ -54,6 +57,13 @@ class TorchTrainer:
     def exchange_by(self, exchange: Callable[[Values], None]) -> None:
         """See `base.Distributable`."""
         self._exchange = exchange
+
+    def keep_in(self, holder: Holder) -> None:
+        """See `base.Distributable`."""
+        for name in self._leaves:
+            del self._values[name]
+        self._holder, self._leaves = holder, dict(holder.kept)
+        self._optimizer = self._start(self._leaves.values())
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
         """Forward, `backward` and the optimizer's `step`, which may ask for both again."""
@@ -65,9 +75,8 @@ class TorchTrainer:
             self._optimizer.zero_grad(set_to_none=True)
             total = 0.0
             for part in parts:
-                values = {**self._values, **part}
                 with self._casts:
-                    (loss,) = self._forward(*(values[name] for name in self._taken))
+                    (loss,) = self._run(self._forward, self._taken, part)
                 # `backward` adds up: of equal micro-batches the mean is that of the batch
                 share = loss / len(parts) if len(parts) > 1 else loss
                 share.backward()
@@ -83,22 +92,31 @@ class TorchTrainer:
             results = (*graph.outputs, graph.require_loss())
             self._evaluations[id(graph)] = graph, *trace(graph, graph.nodes, results)
         _, function, taken = self._evaluations[id(graph)]
-        values = {**self._values, **inputs}
         with torch.no_grad(), self._casts:
-            return tuple(function(*(values[name] for name in taken)))
+            return tuple(self._run(function, taken, inputs))
+
+    def _run(self, function: Callable[..., Any], taken: Sequence[str], inputs: Values) -> Any:
+        values = {**self._values, **inputs}
+        if self._holder is None:
+            return function(*(values[name] for name in taken))
+        return self._holder.lend(
+            lambda lent: function(*(lent[name] if name in lent else values[name] for name in taken))
+        )
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The leaves, and what calls have changed."""
-        return {**self._leaves, **self._statistics}
+        """The leaves, or what is kept elsewhere, and what calls have changed."""
+        leaves = self._leaves if self._holder is None else self._holder.parameters()
+        return {**leaves, **self._statistics}
 
     def state(self) -> dict[str, NativeTensor]:
-        """The parameters, and what the optimizer's own `state_dict` has of each."""
+        """What is moved, and what the optimizer's own `state_dict` has of each."""
         kept = keep(self._optimizer, tuple(self._leaves))
-        return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
+        moved = {**self._leaves, **self._statistics}
+        return {**{f"parameter/{name}": one for name, one in moved.items()}, **kept}
 
     def restore(self, state: Values) -> None:
         """Into the tensors that are there, and by `load_state_dict`."""
-        fill(self.parameters(), state, "parameter/")
+        fill({**self._leaves, **self._statistics}, state, "parameter/")
         take_up(self._optimizer, tuple(self._leaves), state)
 
 
