@@ -212,6 +212,22 @@ def test_what_goes_over_mpi_is_left_out_as_nobody_knows_how_it_goes() -> None:
     )
 
 
+def test_sharded_state_is_left_out_and_taken_for_nothing_else() -> None:
+    """Its two messages of a step are of other sizes, and no all-reduces."""
+    record = measure(*DOES, ranks=2)
+    (sharded,) = read("sharded").benchmarks
+    benchmarks = tuple(
+        dataclasses.replace(sharded, id="bucketed") if one.id == "bucketed" else one
+        for one in record.manifest.benchmarks
+    )
+    manifest = dataclasses.replace(record.manifest, benchmarks=benchmarks)
+    result = extrapolation.extrapolate([dataclasses.replace(record, manifest=manifest)], [8])
+    assert len(result.points) == len(DOES) - 1
+    assert result.left_out == (
+        "bucketed/default: by which algorithm gloo adds up the parts of ranks is not in the model",
+    )
+
+
 def test_ranks_of_one_node_are_no_measure_of_a_network() -> None:
     apart = measure(*DOES, ranks=4, nodes=2)
     result = extrapolation.extrapolate([apart, measure(*DOES, ranks=2)], [8])

@@ -22,8 +22,8 @@ HEAD = """# What Deep500 has, and what capsule has
 
 Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
 what capsule offers for the same need. Each row names the tests that show ours; a row without a test
-claims nothing. Level 2, training, is there; Level 3, distributed training,
-has begun: ten schemes in torch on the CPU, tried on one node.
+claims nothing. Level 3, distributed training, is eleven schemes in torch on the CPU, tried with up
+to four ranks of two virtual nodes; parts of one network on several ranks are not there.
 
 This page is written by `python tools/features.py`, which refuses to name a test that does not
 exist.

@@ -122,6 +122,8 @@ def find_reasons(record: Record) -> Iterator[tuple[str, str]]:
 def _refuse(scheme: Scheme) -> str | None:
     if schemes.SCHEMES[scheme.name].asynchronous:
         return "its ranks wait in no order that is known before"
+    if scheme.name == "sharded":
+        return "by which algorithm gloo adds up the parts of ranks is not in the model"
     if scheme.over is not None:
         return f"it goes over {scheme.over}, and by which algorithms is not in the record"
     return None
