@@ -129,8 +129,8 @@ def refuse(capfd: pytest.CaptureFixture[str], status: int, *words: str) -> str:
         (["traffic", str(SHIPPED), "--evidence"], "of capsules, and a manifest is shown"),
         (["traffic", str(SHIPPED), "--id", "ad880485dd78"], "of capsules, and a manifest"),
         (["traffic", "a.json", "b.json"], "takes one manifest; these match: a.json, b.json"),
-        (["a.capsule.zip", "--ranks", "2"], "--ranks is of `show traffic MANIFEST` alone"),
-        (["network", "lenet", "--ranks", "2"], "--ranks is of `show traffic MANIFEST` alone"),
+        (["a.capsule.zip", "--ranks", "2"], "--ranks is of `show traffic MANIFEST` and"),
+        (["network", "lenet", "--ranks", "2"], "--ranks is of `show traffic MANIFEST` and"),
         (["traffic"], "traffic: no such capsule"),
     ],
 )

@@ -123,6 +123,11 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             "/benchmarks/0/scheme/over",
             "independent ranks exchange nothing: leave out over",
         ),
+        (
+            {"scheme": {"name": "sharded", "over": "mpi"}},
+            "/benchmarks/0/scheme/over",
+            "sharded ranks exchange by torch's own process group: leave out over",
+        ),
         ({"scheme": {"name": "allreduce", "over": "ib"}}, "/benchmarks/0/scheme/over", "mpi"),
         ({"optimizer": {"name": "lbfgs", "lr": 1}}, "/benchmarks/0/frameworks/0", "with lbfgs"),
         (
