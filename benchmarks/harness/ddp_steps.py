@@ -110,7 +110,7 @@ def train(row: Row, folder: Path, steps: int, rounds: int, ranks: int, scheme: s
     framework = frameworks.load("torch", "cpu", 1, "default")
     with connect(context.rank, context.ranks, context.rendezvous, trial.id):
         turns = Met(Together(row, folder, steps))
-        level2.train(trial, framework, Everything(turns.write), Ranks(recipe))
+        level2.train(trial, framework, Everything(turns.write), Ranks(recipe, context.threads))
     return turns
 
 

@@ -214,6 +214,8 @@ def _mpi(report: _Report) -> None:
         world.Allreduce(MPI.IN_PLACE, [values, MPI.DOUBLE])
 
     _add_up(report, "mpi", world.Get_rank(), world.Get_size(), reduce)
+    # mpi4py does not, as it has not begun it; Open MPI's mpirun kills others of a rank that left so
+    MPI.Finalize()
 
 
 def _sockets(report: _Report) -> bool:

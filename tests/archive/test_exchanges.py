@@ -93,7 +93,7 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
             ranks.setdefault(line.metric.rpartition("/")[2], set()).add(line.rank)
         assert {name for name, own in ranks.items() if own == {0, 1}} == {
             *("world_size", "bytes_sent", "bytes_received", "messages"),
-            *("communication_time", "wait_time", "step_time"),
+            *("communication_time", "wait_time", "step_time", "state_bytes", "threads_per_core"),
         }
         # curves, and the files that they follow from, are the first rank's
         assert {evidence.rank for one in record.attempts for evidence in one.evidence} == {0}

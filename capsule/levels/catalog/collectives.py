@@ -27,12 +27,12 @@ from .metrics import MetricFacts
 ITEM_BYTES = 4
 """Of an element, a float32."""
 
-LIBRARIES = {"torch": "torch.distributed", "numpy": "MPI"}
-"""By the framework whose arrays are exchanged, what exchanges them: a process group of gloo, of
-NCCL on GPUs; MPI by mpi4py."""
-
 MPI = "numpy"
 """The framework whose arrays go by MPI."""
+
+LIBRARIES = {"torch": "torch.distributed", MPI: "MPI"}
+"""By the framework whose arrays are exchanged, what exchanges them: a process group of gloo, of
+NCCL on GPUs; MPI by mpi4py."""
 
 
 @dataclass(frozen=True)
