@@ -54,17 +54,13 @@ QUANTIZED = {"name": "quantized"}
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: a key of `ranks_plants.PLANTS`, and where it shows.
-
-    What notices it in one run and not in the next, as a rank is ahead or not, is `by_chance`.
-    """
+    """One thing that is wrong: a key of `ranks_plants.PLANTS`, and where it shows."""
 
     name: str
     scheme: Mapping[str, Any]
     ranks: int = 2
     recipe: Mapping[str, Any] | None = None
     is_of_deep500: bool = False
-    by_chance: tuple[str, ...] = ()
 
     @property
     def scenario(self) -> Scenario:
@@ -91,12 +87,7 @@ FAULTS = (
     Fault("a wrong neighbour", NEIGHBOURS, 4),
     Fault("parameters averaged a step late", LOCAL),
     Fault("momentum forgotten with each averaging", MODELS),
-    Fault(
-        "buckets sent before the last micro-batch",
-        BUCKETED,
-        recipe={"batch": 24, "accumulate": 3},
-        by_chance=("rank_difference",),
-    ),
+    Fault("buckets sent before the last micro-batch", BUCKETED, 2, {"batch": 24, "accumulate": 3}),
     Fault("last number of each bucket not sent", BUCKETED),
     Fault("one rank's part stale", SHARDED),
     Fault("boundaries of parts shifted", SHARDED, 3),
@@ -189,8 +180,7 @@ steps beside those of one process (`reference_error_ratio`), parameters that are
 ranks (`rank_difference`), the order of all samples, which follows from the seed, bytes and
 messages, which follow from the scheme, and how far a rank was ahead. A slow rank breaks no claim;
 `straggler` names it. Where a rank leaves, the trial has `failed` on all of them. Of Deep500 are
-those that its own schemes have. What notices a fault in some runs alone, because it depends on
-which rank is ahead, is left out.
+those that its own schemes have.
 
 `python -m tests.support.ranks_faults > docs/ranks-faults.md` plants them all and writes this.
 
@@ -203,8 +193,7 @@ def tabulate(outcomes: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
     """A row of the page for each fault, of what was run of their scenarios."""
     for fault in FAULTS:
         (outcome,) = outcomes[fault.scenario.name].values()
-        surely = [n for n in notice(fault.scenario, outcome) if n not in fault.by_chance]
-        noticed = ", ".join(f"`{name}`" for name in surely) or "nothing"
+        noticed = ", ".join(f"`{name}`" for name in notice(fault.scenario, outcome)) or "nothing"
         theirs = "yes" if fault.is_of_deep500 else ""
         yield f"| {fault.name} | {fault.scheme['name']} | {fault.ranks} | {theirs} | {noticed} |"
 

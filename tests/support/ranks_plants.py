@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from capsule.levels.communicators import Communicator, Traffic
+from capsule.levels.communicators import Communicator, Traffic, UnderWay
 from capsule.levels.data import samplers
 from capsule.levels.frameworks.torch.training import TorchTrainer
 from capsule.levels.graphs import values
@@ -285,6 +285,13 @@ def average_a_step_late(rank: int) -> None:
 
 def send_before_the_last_part(rank: int) -> None:
     change(Bucketed, "_count", lambda _: lambda self: [one.numel() for one in self._buckets])
+    # else it depends on who is first whether the next micro-batch is sent after all
+    change(Communicator, "begin_all_reduce", lambda sound: lambda *which: wait(sound(*which)))
+
+
+def wait(under_way: UnderWay) -> UnderWay:
+    under_way.work.wait()
+    return under_way
 
 
 def send_all_but_one(rank: int) -> None:
