@@ -38,11 +38,14 @@ class Checkout:
 
     def run(self, *words: str) -> float:
         """Seconds of one command."""
+        own = {"PYTHONPATH": str(self._root), "HOME": str(self._folder)}
+        # neither side compiles itself each time while the other need not
+        inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         began = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", "capsule", *words],
             cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": str(self._root), "HOME": str(self._folder)},
+            env=inherited | own,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
