@@ -20,7 +20,7 @@ from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
 from capsule.places import weak_spot
-from capsule.runtimes import binds, gpus, programs
+from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
 from capsule.trust import ledger
@@ -143,11 +143,15 @@ def _binds(site: Site) -> Iterator[Finding]:
     """What of this machine containers are shown, where its site file says so."""
     try:
         shown = binds.find(site)
+        libraries = hostmpi.find(site, shown)
     except CapsuleError as error:
         yield _fail("binds", error)
         return
     for bind in shown:
         what = f"containers see {bind.source} as {bind.target}, read-only"
+        yield Finding(area="binds", word="good", what=what)
+    for one in libraries:
+        what = f"ranks in containers use this machine's {one.name} in the place of the image's"
         yield Finding(area="binds", word="good", what=what)
 
 

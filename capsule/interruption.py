@@ -25,6 +25,8 @@ from capsule.resolve import Request, Resolved, Used
 from capsule.runtimes import programs
 from capsule.trust.outlook import Outlook
 
+_OF_SITES = (notes.BIND, notes.LIBRARY)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CutOff:
@@ -159,7 +161,7 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
         CannotRunError: The site file shows containers others now than when it was begun.
     """
     before, now = (
-        {name: text for name, text in observations.items() if name.startswith(notes.BIND)}
+        {name: text for name, text in observations.items() if name.startswith(_OF_SITES)}
         for observations in (cut_off.setup.image_observations, resolved.prepared.observations)
     )
     if before == now:
@@ -167,8 +169,8 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
     name = min(set(before.items()) ^ set(now.items()))[0]
     here = before.get(name, "nothing"), now.get(name, "nothing")
     raise CannotRunError(
-        f"{name.removeprefix(notes.BIND)} of the containers was {here[0]} of the machine when the"
-        f" run was begun, and is {here[1]} now (`binds` of the site file)",
+        f"{name.partition(' ')[2]} of the containers was {here[0]} of the machine when the"
+        f" run was begun, and is {here[1]} now (`binds` and `mpi` of the site file)",
         where=str(cut_off.workspace.to_resume),
         advice="go on with the site file that it was begun with, or begin anew",
     )

@@ -25,9 +25,14 @@ REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
 """Of the names of what is observed of an image's binds; the path in the container follows."""
+SITE_MPI = "site-mpi"
+LIBRARY = "library "
+"""Of the names of what is observed of libraries of the machine; the name of one follows."""
+OF_SITES = frozenset({SITE_BINDS, SITE_MPI})
+"""Codes of notes on what the machine's own site file has containers see."""
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, SITE_BINDS}
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -49,17 +54,25 @@ def unused_image(*, verifies: bool) -> Note:
     return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
 
 
-def site_binds(observations: Mapping[str, str]) -> Iterator[Note]:
-    """Containers saw files of the machine in the image: one note, none where they saw none.
+def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
+    """Containers saw files of the machine in the image, and used its MPI: a note each, if so.
 
     Args:
         observations: Of the image; names that begin with `BIND` go on with the path in the
-            container.
+            container, those that begin with `LIBRARY` with the name of a library.
     """
     targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
     if places := ", ".join(targets):
         sentence = f"its machine showed files of its own in the image, read-only: {places}"
         yield Note(code=SITE_BINDS, sentence=sentence)
+    libraries = sorted(
+        f"{name.removeprefix(LIBRARY)} ({fact})"
+        for name, fact in observations.items()
+        if name.startswith(LIBRARY)
+    )
+    if libraries:
+        sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
+        yield Note(code=SITE_MPI, sentence=sentence)
 
 
 def part(frameworks: Iterable[str], whole: object) -> Note:

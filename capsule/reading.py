@@ -342,7 +342,7 @@ def _notes(record: Record) -> Iterator[Note]:
     """The notes that a record alone calls for."""
     if not record.contained:
         yield notes.no_container()
-    yield from notes.site_binds(record.image_observations)
+    yield from notes.site_files(record.image_observations)
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 
@@ -360,7 +360,7 @@ def _notes(record: Record) -> Iterator[Note]:
 def _may_be(note: Note, record: Record) -> bool:
     """Whether a note may be there that only an original, or what else was asked for, tells."""
     origin = record.origin
-    if note.code == notes.SITE_BINDS:
+    if note.code in notes.OF_SITES:
         # of runs that these were added to
         before = record.predecessor.record.notes if record.predecessor is not None else ()
         return note in before or (isinstance(origin, Verification) and bool(origin.added))

@@ -26,7 +26,7 @@ from capsule.launch.base import Launcher
 from capsule.manifest import DatasetSpec, Manifest
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import binds, gpus, programs
+from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
@@ -311,6 +311,7 @@ def _prepare(
 ) -> Prepared:
     runtime, image, resources = choice.runtime, choice.image, request.manifest.resources
     shown = binds.find(site) if runtime.contained else ()
+    libraries = hostmpi.find(site, shown) if runtime.contained else ()
     count = resources.gpus_per_rank * resources.ranks_per_node
     if count:
         # a missing device is reported before an image of gigabytes is fetched
@@ -322,7 +323,7 @@ def _prepare(
         runtime.check_gpus(count, prepared, image)
     prepared = launch.share_network(prepared, runtime, resources, launcher)
     if runtime.contained:
-        return binds.show(prepared, shown)
+        return hostmpi.use(binds.show(prepared, shown), libraries)
     return programs.choose(prepared, request.manifest, site)
 
 
@@ -381,7 +382,7 @@ def _notes(
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         yield notes.part(dict.fromkeys(names), manifest.narrowed_from)
-    yield from notes.site_binds(prepared.observations)
+    yield from notes.site_files(prepared.observations)
     if override is not None:
         yield notes.choice_of_image(
             override,

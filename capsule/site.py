@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,11 @@ from capsule import schema
 from capsule.errors import DamagedError, UsageError
 from capsule.jsons import JsonObject
 from capsule.places import weak_spot
+from capsule.sitepaths import bind_fault, library_fault
 
 WIDE = Path("/etc/capsule/site.json")
 _MOST_BYTES = 4 << 20
 _MAPS = ("data", "mirrors", "binds", "batch")
-# what capsule and engines show a workload by themselves, and all below it
-_TAKEN = (
-    *("/capsule", "/out", "/.singularity.d", "/proc", "/sys", "/dev"),
-    *("/tmp", "/var/tmp"),  # noqa: S108 - a container's own
-    *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group"),
-    *("/etc/localtime", "/etc/mtab"),
-)
-# folders of an image's own programs, and all below them
-_PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
-# folders that images keep what they are made of in: something below them is no matter
-_WHOLE = re.compile(
-    r"/(etc|home|media|mnt|opt|root|run|srv|usr|usr/local|var|var/run|boot)"
-    r"|(/usr|/usr/local)?/(lib(exec|x?32|64)?(/[^/]+-linux-[^/]+)?|share|include)"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +36,15 @@ class Site:
         file: The user's own file, which need not exist.
         runtime: What to start images with, None to choose.
         launcher: What starts the ranks of a process start, None to choose.
+        scheduler: What jobs are submitted to, None for Slurm.
         python: What runs our own program where nothing is contained: a path, or a name that is
             looked for in the caller's PATH; None for the interpreter that capsule runs under.
         cache: Folder for what can be made again, None for the user's usual one.
         data: Dataset digest (`sha256:...`) -> where its bytes are.
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
         binds: Path in a container -> what of this machine every container is shown there.
+        mpi: Libraries of this machine's own MPI and fabric, by their paths in containers, MPI
+            itself first; none for the image's own.
         batch: Option of the scheduler's job scripts -> its value, empty for one that has none.
         sources: JSON pointer of each setting -> the file that it comes from.
     """
@@ -63,11 +52,13 @@ class Site:
     file: Path
     runtime: str | None = None
     launcher: str | None = None
+    scheduler: str | None = None
     python: str | None = None
     cache: Path | None = None
     data: Mapping[str, Path] = field(default_factory=dict)
     mirrors: Mapping[str, str] = field(default_factory=dict)
     binds: Mapping[str, Path] = field(default_factory=dict)
+    mpi: tuple[str, ...] = ()
     batch: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
 
@@ -117,15 +108,17 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
         file=own,
         runtime=settings.get("runtime"),
         launcher=settings.get("launcher"),
+        scheduler=settings.get("scheduler"),
         python=settings.get("python"),
         cache=Path(settings["cache"]) if "cache" in settings else None,
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
         mirrors=settings.get("mirrors", {}),
         binds={target: Path(where) for target, where in settings.get("binds", {}).items()},
+        mpi=tuple(settings.get("mpi", ())),
         batch=settings.get("batch", {}),
         sources=sources,
     )
-    _check_binds(site)
+    _check_paths(site)
     return site
 
 
@@ -182,12 +175,14 @@ def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Set
     return [
         Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
         Setting(name="launcher", value=site.launcher or "auto", source=source("launcher")),
+        Setting(name="scheduler", value=site.scheduler or "slurm", source=source("scheduler")),
         Setting(
             name="python",
             value=python or "the interpreter that capsule runs under",
             source=source("python", "CAPSULE_PYTHON"),
         ),
         Setting(name="cache", value=str(cache), source=source("cache", "CAPSULE_CACHE")),
+        Setting(name="mpi", value=", ".join(site.mpi) or "the image's own", source=source("mpi")),
         *(
             Setting(name=f"{name} {key}", value=str(value), source=source(_below(name, key)))
             for name in _MAPS
@@ -211,11 +206,13 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
         "$schema": (Path(schema.__file__).parent / "site-1.schema.json").as_uri(),
         "runtime": runtime,
         "launcher": None,
+        "scheduler": None,
         "python": None,
         "cache": str(cache) if cache else None,
         "data": {},
         "mirrors": {},
         "binds": {},
+        "mpi": None,
         "batch": {},
     }
     try:
@@ -296,6 +293,11 @@ def _check(settings: object, file: Path) -> None:
                 " commas, colons, quotes, backslashes and control characters: make a link"
                 " without them, and name that"
             )
+        if pointer.startswith("/mpi"):
+            advice = (
+                'mpi is ["/opt/site/lib/libmpi.so.12"]: paths in the container, MPI itself first,'
+                " without commas, colons, quotes, backslashes and control characters"
+            )
         if pointer.startswith("/batch"):
             advice = (
                 'batch is {"--account": "project", "--exclusive": ""}: whole words with both'
@@ -305,41 +307,15 @@ def _check(settings: object, file: Path) -> None:
         raise UsageError(message, where=f"{file}#{pointer}", advice=advice)
 
 
-def _check_binds(site: Site) -> None:
+def _check_paths(site: Site) -> None:
     for target, source in site.binds.items():
-        if fault := _bind_fault(target, str(source), site.binds):
+        if fault := bind_fault(target, str(source), site.binds):
             raise UsageError(
                 fault[0], where=site.where(f"/{_below('binds', target)}"), advice=fault[1]
             )
-
-
-def _bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
-    """Why containers cannot be shown something there, and the way out."""
-    for path in (target, source):
-        # normpath leaves two slashes at the beginning as they are
-        plain = os.path.normpath(path) == path and not path.startswith("//")
-        if not plain or not path.isprintable():
-            return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
-    elsewhere = "name another path in the container, such as one below /opt"
-    for taken in _TAKEN:
-        if _is_at_or_below(target, taken):
-            return f"what containers have at {taken} is set by capsule and the engine", elsewhere
-    for programs in _PROGRAMS:
-        if _is_at_or_below(target, programs):
-            return f"{programs} has the image's own programs, which are what is run", elsewhere
-    if _WHOLE.fullmatch(target):
-        return (
-            f"all that an image has in {target} would be hidden",
-            f"name what is needed below it: {target}/...",
-        )
-    for other in others:
-        if other != target and _is_at_or_below(target, other):
-            return f"it lies in {other}, which is shown read-only", "leave one of the two out"
-    return None
-
-
-def _is_at_or_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+    for path in site.mpi:
+        if fault := library_fault(path, site.binds):
+            raise UsageError(fault[0], where=site.where("/mpi"), advice=fault[1])
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> Path | None:

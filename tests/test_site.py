@@ -48,6 +48,7 @@ def test_every_setting(tmp_path: Path) -> None:
         "data": {KEY: "/data/universe"},
         "mirrors": {"docker.io": "registry.site:5000/hub/all"},
         "binds": {"/opt/cray": "/opt/cray-2.1"},
+        "mpi": ["/opt/cray/lib/libmpi.so.12"],
     }
     file = own(tmp_path, settings)
     assert site.load(environ={"HOME": str(tmp_path)}) == site.Site(
@@ -58,10 +59,11 @@ def test_every_setting(tmp_path: Path) -> None:
         data={KEY: Path("/data/universe")},
         mirrors={"docker.io": "registry.site:5000/hub/all"},
         binds={"/opt/cray": Path("/opt/cray-2.1")},
+        mpi=("/opt/cray/lib/libmpi.so.12",),
         sources=dict.fromkeys(
             (
                 *("/runtime", "/python", "/cache", f"/data/{KEY}", "/mirrors/docker.io"),
-                "/binds/~1opt~1cray",
+                *("/binds/~1opt~1cray", "/mpi"),
             ),
             file,
         ),
@@ -152,6 +154,10 @@ def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
         ({"mirrors": {"docker.io": "m/../n"}}, "#/mirrors/docker.io", ".."),
         ({"mirrors": {"docker.io/library": "m"}}, "#/mirrors", "docker.io/library"),
         ({"mirrors": ["m"]}, "#/mirrors", "object"),
+        ({"mpi": ["lib/libmpi.so.12"]}, "#/mpi/0", "lib/libmpi.so.12"),
+        ({"mpi": []}, "#/mpi", "[]"),
+        ({"mpi": ["/opt/cray/libmpi.so.12"]}, "#/mpi", "no bind shows containers"),
+        ({"binds": {"/opt/a": "/a"}, "mpi": ["/opt/a/../b"]}, "#/mpi", "no plain path"),
         ([], "#", "object"),
         ('{"runtime": "a", "runtime": "b"}', "", "duplicate key 'runtime'"),
         ("{", "", "line 1"),

@@ -191,6 +191,7 @@ def _run_group(
     ranks, files = range(group.ranks), start.rank_files()
     before = [workload.setup(workspace, group, start, setting, rank) for rank in ranks]
     main = [workload.invocation(workspace, group, start, setting, rank) for rank in ranks]
+    main = meeting.join(workspace, group, setting, main)
     setups = [one for one in before if one is not None]
     stages = [_Stage(invocations=main, files=files, is_told=bool(setups))]
     if setups:

@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from capsule import leavings
 from capsule.archive import strict
-from capsule.errors import CapsuleError, UsageError
+from capsule.errors import CannotRunError, CapsuleError, UsageError
 from capsule.execute import workload
 from capsule.execute.log import cannot_write
 from capsule.execute.payload import OWN_LEVELS
@@ -19,7 +20,7 @@ from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace, read_file, write_durably
 from capsule.jsons import JsonObject
 from capsule.launch import preflight
-from capsule.launch.base import Joins
+from capsule.launch.base import RENDEZVOUS, Joins
 from capsule.levels.catalog import collectives
 from capsule.manifest import Collective, Command, Recipe, pitfalls
 from capsule.plan import Group, Trial
@@ -45,9 +46,8 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
     """
     if group.ranks == 1:
         return
-    by_mpi = isinstance(setting.launcher, Joins) or any(
-        _uses_mpi(trial, workspace.inputs) for trial in group.trials
-    )
+    _refuse_lost_words(group, setting)
+    by_mpi = _joins_all(setting) or _use_mpi(workspace, group)
     if (group.ranks, by_mpi) in setting.met:
         return
     try:
@@ -58,6 +58,36 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
         raise type(error)(error.what, where=error.where, advice=advised) from None
     _keep(workspace, world)
     setting.met.update({(group.ranks, by_mpi), (group.ranks, False)})
+
+
+def join(
+    workspace: Workspace, group: Group, setting: Setting, invocations: Sequence[Invocation]
+) -> list[Invocation]:
+    """The same, asking the launcher to join them by MPI where their program uses it."""
+    joins = isinstance(setting.launcher, Joins) and group.ranks > 1
+    joins = joins and _use_mpi(workspace, group)
+    return [replace(one, joins=joins) for one in invocations]
+
+
+def _joins_all(setting: Setting) -> bool:
+    return isinstance(setting.launcher, Joins) and setting.launcher.joins_all
+
+
+def _use_mpi(workspace: Workspace, group: Group) -> bool:
+    return any(_uses_mpi(trial, workspace.inputs) for trial in group.trials)
+
+
+def _refuse_lost_words(group: Group, setting: Setting) -> None:
+    """Stop where the words of a command tell its ranks to meet where they never do."""
+    are_apart = len(set(setting.nodes[: group.ranks])) > 1
+    for trial in group.trials:
+        if lost := pitfalls.find_lost_meeting(trial.benchmark, are_apart=are_apart):
+            raise CannotRunError(
+                f"ranks would meet by {lost}",
+                where=trial.benchmark.id,
+                advice=f"each rank would wait in, or form, a world of its own: {RENDEZVOUS}, which"
+                " capsule sets for each, names a place that all of them reach",
+            )
 
 
 def _uses_mpi(trial: Trial, inputs: Path) -> bool:
@@ -101,10 +131,13 @@ def _meet(workspace: Workspace, group: Group, setting: Setting, *, by_mpi: bool)
     image = (setting.runtime, setting.prepared)
     how = "probe-mpi" if by_mpi else "probe"
     alone = _lay_out(folder, replace(group, ranks=1), setting, how)
+    alone = replace(alone, nodes=setting.nodes[: group.ranks])
     if preflight.probe(setting.launcher, *image, alone, _patience(setting)) is not None:
         # what it said comes with the first trial, should that not start either
         return World(nodes=setting.nodes[: group.ranks])
     request = _lay_out(folder, group, setting, "mpi" if by_mpi else "meet")
+    joined = join(workspace, group, setting, request.invocations)
+    request = replace(request, invocations=tuple(joined))
     met = preflight.check(setting.launcher, *image, request, _patience(setting))
     return World(nodes=request.nodes, means=met.means, bytes=met.bytes, seconds=met.seconds)
 
@@ -143,9 +176,11 @@ def _invocation(
     files, inside = start.rank(rank), setting.runtime.inside
     out, own = workload.out_mount(files), Mount(source=program, target=_TARGET)
     report = f"{inside(out)}/preflight.jsonl"
+    # one that is asked alone says whether the image lets it stand
+    place = {RENDEZVOUS: f"file://{inside(out)}/nobody"}
     return Invocation(
         command=(_python(group, setting), inside(own), report, str(_WATCHDOG_SECONDS), how),
-        environment=workload.rank_environment(group, start, setting, rank),
+        environment={**place, **workload.rank_environment(group, start, setting, rank)},
         mounts=(out, own, *workload.shared_mounts(start)),
         cwd=inside(out),
         devices=setting.devices[rank],

@@ -18,6 +18,7 @@ from capsule.manifest.commands import data_variable
 from capsule.manifest.model import Scalar
 from capsule.options import Limits
 from capsule.plan import Group
+from capsule.runtimes import hostmpi
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 
 INPUTS = "/capsule/inputs"
@@ -122,6 +123,7 @@ def environment(setting: Setting) -> dict[str, str]:
         **({} if _UNBUFFERED in _image_variables(setting) else {_UNBUFFERED: "1"}),
         **dict.fromkeys(determinism.THREADS, str(setting.threads)),
         **({_LAZY: "1"} if len(setting.devices) >= _LAZY_RANKS else {}),
+        **hostmpi.variables(setting.prepared.libraries, _image_variables(setting)),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -59,5 +59,6 @@ def share_network(
         return replace(prepared, observations=observations)
     observations[NETWORK] = f"none: {_SHARED}"
     if isinstance(launcher, Joins):
-        observations["mpi"] = "by TCP among ranks of one node too: containers share no memory"
+        how = "" if launcher.joins_all else "where it joins ranks, "
+        observations["mpi"] = f"{how}by TCP among those of one node too: containers share no memory"
     return replace(prepared, observations=observations, open_network=_SHARED)

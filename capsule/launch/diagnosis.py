@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlparse
 
-from capsule.launch import families
+from capsule.launch import libraries, rendezvous
+from capsule.launch.faults import Fault
 from capsule.launch.worldreports import Report, Sum
 from capsule.runtimes.base import Invocation
 
@@ -17,42 +16,7 @@ BYTES = 8 * 2**20
 """That ranks add up: the sum at place i of float64 numbers is to be the number of ranks + i + 1."""
 
 RANK, RANKS, LOCAL_RANK = "CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK"
-RENDEZVOUS = "CAPSULE_RENDEZVOUS"
-_LOOPBACK = ("localhost", "127.", "::1", "0.0.0.0")  # noqa: S104 - none to listen at
-_UNEXPANDED = ("$", "%", "{", "}", "`", "<", ">")
 _SHOWN = 8
-_OF_OPEN_MPI = ("OMPI_", "PMIX_")
-_OTHER_MPIRUN = "put a mpirun of the image's family first on the PATH"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """What is wrong with a world.
-
-    Attributes:
-        what: One sentence.
-        advice: The likely cause, and what mends it.
-    """
-
-    what: str
-    advice: str
-
-
-def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fault | None:
-    """Why ranks that are started like this could never meet; None where they could.
-
-    Args:
-        invocations: By rank.
-        nodes: Index of the node of each.
-    """
-    for place in {one.environment.get(RENDEZVOUS) for one in invocations}:
-        if place is not None and place.startswith("file://"):
-            # a folder may be called anything
-            continue
-        fault = _explain_place(place, are_apart=len(set(nodes)) > 1)
-        if fault is not None:
-            return Fault(what=f"ranks would meet at {place!r}: {fault.what}", advice=fault.advice)
-    return None
 
 
 def find_fault(
@@ -71,35 +35,13 @@ def find_fault(
     """
     faults: tuple[Callable[[], Fault | None], ...] = (
         lambda: _find_stranger(reports, invocations),
-        lambda: _find_elsewhere(reports, invocations, nodes),
+        lambda: rendezvous.find_elsewhere(reports, invocations, nodes),
         lambda: _find_wrong_node(reports, nodes),
+        lambda: libraries.find_difference(reports),
         lambda: next(_world_faults(reports, launcher), None),
         lambda: next(_sum_faults(reports), None),
     )
     return next(filter(None, (find() for find in faults)), None)
-
-
-def find_stranger_mpi(report: Report, family: str) -> Fault | None:
-    """Why the image's MPI can make no world, by what one rank says that was started by itself.
-
-    Args:
-        report: Of a rank that was asked which MPI it has.
-        family: Of the launcher's own MPI, empty where it has none.
-    """
-    if report.message:
-        return Fault(
-            what=f"the image's mpi4py cannot be loaded: {report.message}",
-            advice="its library of MPI is not where it looks: name it in MPI4PY_LIBMPI or"
-            " LD_LIBRARY_PATH of the image, or have the site file's binds show it",
-        )
-    own = families.find(report.library)
-    if not family or own is None or own.name == family:
-        return None
-    return Fault(
-        what=f"two families of MPI: mpirun here is {family}'s, and the image has {report.library}",
-        advice=f"each rank would be alone in its world, or never come to be: {_OTHER_MPIRUN}; or"
-        ' have ranks that need no MPI started by "launcher": "local"',
-    )
 
 
 def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str) -> Fault | None:
@@ -201,64 +143,6 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
     return None
 
 
-def _find_elsewhere(
-    reports: Sequence[Report], invocations: Sequence[Invocation], nodes: Sequence[int]
-) -> Fault | None:
-    """A rank that would look for the others where they are not.
-
-    Of ranks on several nodes the launcher may have named the place once they had begun.
-    """
-    is_far = len(set(nodes)) > 1
-    agreed: str | None = None
-    for rank, (report, started) in enumerate(zip(reports, invocations, strict=True)):
-        if not report.arrived:
-            continue
-        place, due = report.variables.get(RENDEZVOUS), started.environment.get(RENDEZVOUS)
-        likely = None if place == due else _explain_place(place, are_apart=True)
-        if likely is None and place != ((agreed or place) if is_far else due):
-            likely = _ELSEWHERE
-        if likely is not None:
-            return Fault(
-                what=f"rank {rank} would meet the others at {place!r}: {likely.what}",
-                advice=likely.advice,
-            )
-        agreed = place
-    return None
-
-
-_ELSEWHERE = Fault(
-    what="the others are somewhere else",
-    advice=f"something sets {RENDEZVOUS} anew: each such world would go on by itself",
-)
-
-
-def _explain_place(place: str | None, *, are_apart: bool) -> Fault | None:
-    """Why ranks never meet at a place; `are_apart` where they are on several nodes."""
-    if place is None:
-        return Fault(
-            what="it names no place",
-            advice=f"something takes {RENDEZVOUS} away: each rank would go on by itself",
-        )
-    if any(sign in place for sign in _UNEXPANDED):
-        return _LITERAL
-    host = urlparse(place).hostname or ""
-    if are_apart and host.startswith(_LOOPBACK):
-        return Fault(
-            what=f"{host} is each node itself",
-            advice="the host of the rendezvous falls back to it where no tool of the scheduler"
-            " (scontrol) is in the image, and each node would form a world of its own: let the"
-            " launcher name it from outside",
-        )
-    return None
-
-
-_LITERAL = Fault(
-    what="nobody has expanded it",
-    advice="a variable of the shell stands there as it was written: each rank would wait in, or"
-    " form, a world of its own; write it where a shell reads it, or name the place in full",
-)
-
-
 def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault | None:
     """Ranks that run on other nodes than they were to, as far as these have names."""
     ranks: dict[int, int] = {}
@@ -296,36 +180,10 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
                 what = f"rank {rank} is number {one.rank} of {one.ranks} by {one.means}"
             yield Fault(
                 what=f"{what}, and {len(reports)} ranks were started",
-                advice=_explain_mpi(report, launcher)
+                advice=libraries.explain_world(report, launcher)
                 if one.means == "mpi"
                 else _explain_meeting(reports),
             )
-
-
-def _explain_mpi(report: Report, launcher: str) -> str:
-    """Why MPI has another world than the launcher."""
-    library = report.library or "the image's MPI"
-    if not report.launcher:
-        of_slurm = ", as srun --mpi=none does" if launcher == "srun" else ""
-        variables = (
-            "mpirun does so by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it: something"
-            " begins with a clean environment"
-            if launcher == "mpirun"
-            else 'a mpirun of its family does: "launcher": "mpirun" in the site file'
-        )
-        return f"{launcher} says nothing of a world to {library}{of_slurm}; {variables}"
-    of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
-    speaks = families.OPEN_MPI if of_open_mpi else families.MPICH
-    if families.find(library) not in (None, speaks):
-        return (
-            f"two families of MPI: the launcher speaks as {speaks.name} does"
-            f" ({report.launcher[0]}), and the image has {library}; {_OTHER_MPIRUN}"
-        )
-    return (
-        f"{library} and {launcher} are of one family: compare their versions; see that no variable"
-        " of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) names a transport that containers of one"
-        " node, which share no memory, do not have"
-    )
 
 
 def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
@@ -365,7 +223,7 @@ def _due_digest(ranks: int) -> str:
 def _explain_stop(reports: Sequence[Report], launcher: str) -> str:
     """Why ranks that arrived got no further."""
     in_mpi = [one for one in reports if one.library and not one.done]
-    return _explain_mpi(in_mpi[0], launcher) if in_mpi else _explain_meeting(reports)
+    return libraries.explain_world(in_mpi[0], launcher) if in_mpi else _explain_meeting(reports)
 
 
 def _explain_meeting(reports: Sequence[Report]) -> str:

@@ -27,6 +27,7 @@ class Mpirun:
     """Starts all ranks on this node by one `mpirun`."""
 
     name = PROGRAM
+    joins_all = True
 
     def observations(self) -> Mapping[str, str]:
         """Whose it is, and its version."""

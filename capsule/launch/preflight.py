@@ -14,8 +14,9 @@ from pathlib import Path
 
 from capsule import leavings
 from capsule.errors import CannotRunError, ExecutionError
-from capsule.launch import diagnosis, worldreports
+from capsule.launch import diagnosis, libraries, rendezvous, worldreports
 from capsule.launch.base import Joins, Launched, Launcher
+from capsule.launch.faults import Fault
 from capsule.launch.worldreports import Report
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, tail_since
 
@@ -69,12 +70,20 @@ def probe(
 ) -> str | None:
     """Start one rank by the engine alone, with no launcher between.
 
+    Args:
+        launcher: What is to start all of them.
+        runtime: The engine.
+        prepared: The image.
+        request: Of the one rank, with the nodes of all.
+        patience_seconds: How long it may take.
+
     Returns:
         Why the image cannot say anything of a world, None where it can: a program of ranks need not
         be in Python.
 
     Raises:
-        CannotRunError: It says of an MPI that the launcher's ranks could never be a world of it.
+        CannotRunError: It would look for the others where none can come, or it says of an MPI that
+            the launcher's ranks could never be a world of it.
     """
     (invocation,) = request.invocations
     running = runtime.start(prepared, invocation)
@@ -85,7 +94,10 @@ def probe(
     (report,) = _read(request)
     if report.arrived:
         family = launcher.family if isinstance(launcher, Joins) else ""
-        if fault := diagnosis.find_stranger_mpi(report, family):
+        are_apart = len(set(request.nodes)) > 1
+        fault = rendezvous.find_change(report, invocation, are_apart=are_apart)
+        fault = fault or libraries.find_stranger(report, family, launcher.name, prepared.libraries)
+        if fault:
             raise CannotRunError(fault.what, where="pre-flight", advice=fault.advice)
         return None
     return "no end of it" if ended is None else _words(ended, invocation)
@@ -104,7 +116,7 @@ def check(
         CannotRunError: It can be no world, which is seen before a rank is started.
         ExecutionError: It is another world, or none; the message says what most likely is at fault.
     """
-    if fault := diagnosis.find_obstacle(request.invocations, request.nodes):
+    if fault := rendezvous.find_obstacle(request.invocations, request.nodes):
         raise CannotRunError(fault.what, where="pre-flight", advice=fault.advice)
     seconds, ended = _run(launcher, runtime, prepared, request, patience_seconds)
     reports = _read(request)
@@ -167,7 +179,7 @@ def _follow(
             _refuse(diagnosis.explain_silence(_read(request), launcher, patience_seconds))
 
 
-def _refuse(fault: diagnosis.Fault | None) -> None:
+def _refuse(fault: Fault | None) -> None:
     if fault is not None:
         raise ExecutionError(fault.what, where="pre-flight", advice=fault.advice)
 

@@ -1,6 +1,8 @@
 """Ranks on the nodes of a Slurm allocation: one step of it starts all of them.
 
-Which MPI: ranks that meet by torch's rendezvous need none of Slurm (`--mpi=none`).
+Which MPI: ranks that meet by torch's rendezvous need none of Slurm (`--mpi=none`). Those of MPI are
+joined by `--mpi=pmi2`, which libraries of MPICH's family understand; each rank of Open MPI, which
+needs `pmix`, would go on alone then without a word.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from capsule import process
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.jsons import JsonObject
 from capsule.launch import started, survey
+from capsule.launch.families import MPICH
 from capsule.launch.folder import LaunchFolder
 from capsule.launch.rank import MPI
 from capsule.launch.started import StartedRanks
@@ -27,6 +30,7 @@ PROGRAM = "srun"
 # which allocation it is; all else of Slurm's would change what a step is given
 _KEPT = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_JWT")
 _RANK, _SIZE = "SLURM_PROCID", "SLURM_NTASKS"
+_ALONE, _JOINED = "none", "pmi2"
 # a step that gets no CPUs waits for them without a word
 _PATIENCE_SECONDS = 60
 _LOOK_SECONDS = 0.1
@@ -42,6 +46,8 @@ class Srun:
     """
 
     name = "srun"
+    joins_all = False
+    family = MPICH.name
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -50,22 +56,26 @@ class Srun:
     def observations(self) -> Mapping[str, str]:
         """Which Slurm it is, and what of MPI it sets up."""
         version = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace").strip()
-        return {"launcher": f"srun of {version}, --mpi=none"}
+        return {"launcher": f"srun of {version}, --mpi={_ALONE}, {_JOINED} for ranks of MPI"}
 
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
     ) -> StartedRanks:
-        """Start them as one step, or none of them.
+        """Start them as one step, or none of them; MPI joins them where they ask for it.
 
         Raises:
             CannotRunError: The engine cannot be handed on, or there is no `srun` any more.
         """
-        ranks = len(invocations)
+        ranks, joins = len(invocations), invocations[0].joins
         far = self._count_nodes(ranks) > 1
-        folder = started.lay_out(runtime, prepared, invocations, far=far, joins=False)
+        folder = started.lay_out(runtime, prepared, invocations, far=far, joins=joins)
         label, name = invocations[0].label, f"capsule-{secrets.token_hex(8)}"
         running = process.start(
-            (*self._step(ranks), f"--job-name={name}", *started.wrapper(folder, _RANK, _SIZE)),
+            (
+                *self._step(ranks, _JOINED if joins else _ALONE),
+                f"--job-name={name}",
+                *started.wrapper(folder, _RANK, _SIZE),
+            ),
             env={**_variables(), process.RUN_MARK: label},
             cwd=folder.path,
             stdout=folder.stdout,
@@ -96,7 +106,7 @@ class Srun:
         """How many nodes the first ranks are on."""
         return -(-ranks // self._resources.ranks_per_node)
 
-    def _step(self, ranks: int) -> tuple[str, ...]:
+    def _step(self, ranks: int, mpi: str = _ALONE) -> tuple[str, ...]:
         """The beginning of a command that starts it once for each of the first ranks."""
         resources = self._resources
         cpus = resources.cpus_per_rank
@@ -107,7 +117,7 @@ class Srun:
             f"--ntasks-per-node={min(ranks, resources.ranks_per_node)}",
             "--distribution=block",
             *((f"--cpus-per-task={cpus}",) if cpus else ()),
-            "--mpi=none",
+            f"--mpi={mpi}",
             "--overlap",
             f"--immediate={_PATIENCE_SECONDS}",
             "--input=none",

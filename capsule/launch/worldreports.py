@@ -44,7 +44,10 @@ class Report:
         host: Name of its machine.
         node: What its node is called, which is the machine's name where no scheduler has another.
         launcher: Names of variables by which MPI finds its world.
-        library: Version of the image's MPI, empty where it was not loaded.
+        built: What the image's mpi4py was built for: families of MPI, or a library.
+        library: Version of the MPI that it loads, empty where it was not loaded.
+        path: Where that is, where it is the one that a variable names, else empty.
+        digest: SHA-256 of that one.
         sums: What it met by, in order.
         message: Why it could not go on, empty where it could.
         done: Whether it came to its end.
@@ -55,7 +58,10 @@ class Report:
     host: str = ""
     node: str = ""
     launcher: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
     library: str = ""
+    path: str = ""
+    digest: str = ""
     sums: tuple[Sum, ...] = ()
     message: str = ""
     done: bool = False
@@ -70,13 +76,18 @@ def read(path: Path) -> Report:
         lines = stream.read(_MOST_BYTES).split(b"\n")[:-1]
     facts = [fact for fact in map(_parse, lines) if fact]
     arrived = next((one for one in facts if one.get("event") == "arrived"), None)
+    library = next((one for one in facts if one["event"] == "library"), {})
+    binding = next((one for one in facts if one["event"] == "binding"), {})
     return Report(
         arrived=arrived is not None,
         variables=_variables((arrived or {}).get("variables")),
         host=_text((arrived or {}).get("host")),
         node=_text((arrived or {}).get("node")),
         launcher=_names((arrived or {}).get("launcher")),
-        library="".join(_text(one.get("version")) for one in facts if one["event"] == "library"),
+        built=_names(binding.get("built")),
+        library=_text(library.get("version")),
+        path=_text(library.get("path")),
+        digest=_text(library.get("digest")),
         sums=_sums(facts),
         message="".join(_text(one.get("message")) for one in facts if one["event"] == "failed"),
         done=any(one["event"] == "done" for one in facts),

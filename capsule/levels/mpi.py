@@ -35,7 +35,7 @@ def join(rank: int, ranks: int) -> World:
     if place != (rank, ranks):
         raise RuntimeError(
             f"rank {rank} of {ranks} is rank {place[0]} of {place[1]} by MPI: start ranks by an"
-            " mpirun of the image's MPI"
+            " mpirun of the image's MPI, or by srun where that is of MPICH's family"
         )
     return world
 

@@ -11,6 +11,7 @@ import faulthandler
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -29,6 +30,8 @@ ELEMENTS = 2**20
 _VARIABLES = ("CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK", "CAPSULE_RENDEZVOUS")
 # by these a library of MPI finds out that it is not alone
 _OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_")
+_LIBRARY = re.compile(rb"lib(?:mpi|mpich|mpi_abi|mpi_cray|mpi_ibm)[.]so[.0-9]*")
+_MOST_BYTES = 1 << 28
 _SHOWN = 16
 _LOOK_SECONDS = 0.02
 _CONNECT_SECONDS = 5.0
@@ -195,11 +198,42 @@ def _load_mpi(report: _Report) -> None:
     """Say which library of MPI it is, which has to be known of one that dies when it begins."""
     import mpi4py
 
+    report.tell("binding", built=_find_builds(Path(mpi4py.__file__).parent))
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
     library = " ".join(MPI.Get_library_version().split("\n")[0].strip("\x00").split(",")[0].split())
-    report.tell("library", version=library)
+    path = os.environ.get("MPI4PY_LIBMPI", "")
+    if not _is_loaded(path):
+        path = ""
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    report.tell("library", version=library, path=path, digest=digest)
+
+
+def _find_builds(package: Path) -> list[str]:
+    """Which MPI a build of mpi4py is for: names of families it tells apart, or of one library."""
+    names: set[str] = set()
+    for path in sorted(package.glob("MPI.*.so")):
+        family = path.name.split(".")[1]
+        if not family.startswith(("cpython", "abi3", "so")):
+            names.add(family)
+            continue
+        with path.open("rb") as file:
+            names.update(one.decode() for one in _LIBRARY.findall(file.read(_MOST_BYTES)))
+    return sorted(names)
+
+
+def _is_loaded(library: str) -> bool:
+    """Whether this process has a file mapped."""
+    try:
+        path = os.path.realpath(library)
+        return any(line.split(None, 5)[5:] == [path] for line in _read_maps())
+    except OSError:
+        return False
+
+
+def _read_maps() -> list[str]:
+    return Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
 
 
 def _mpi(report: _Report) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
 
 from capsule import leavings
 from capsule.manifest import commands, templates
@@ -18,8 +20,13 @@ _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m"
 _HEAD_BYTES = 256
 _MOST_NAMES = 1000
 _SEED = b"CAPSULE_SEED"
-_MPI = b"mpi4py"
+_MPI = ("mpi4py", "MPI_Init", "MPI_INIT")
 _MOST_SEARCHED, _SEARCHED_BYTES = 100, 1 << 20
+_SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
+# words and variables by which programs of ranks are told where to meet, as torchrun's are
+_MEETS = re.compile(r"(?i)rdzv|rendezvous|master[_-]?(addr|port)")
+_UNEXPANDED = re.compile(r"\$[\w({]|`")
+_LOOPBACK = re.compile(r"(?i)[= ]\W*(localhost|127\.|0\.0\.0\.0|\[?::1)")
 
 
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
@@ -65,7 +72,9 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
 
 
 def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
-    """Whether a file of a command, or a word of it, names MPI's package of Python.
+    """Whether a file of a command, or a word of it, names MPI's package of Python, or begins MPI.
+
+    What the image itself has is not looked into.
 
     Args:
         benchmark: The benchmark.
@@ -74,19 +83,46 @@ def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
     command = benchmark.subject
     if not isinstance(command, Command):
         return False
-    if any(_MPI.decode() in word for word in command.words):
+    if any(name in word for word in command.words for name in _MPI):
         return True
+    words = [name.encode() for name in _MPI]
     names = _names(folder, benchmark)[:_MOST_SEARCHED]
-    return any(_holds(folder / name, _MPI) for name in names)
+    return any(_holds(folder / name, *words) for name in names)
 
 
-def _holds(path: Path, word: bytes) -> bool:
+def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
+    """By what of a command its ranks would each be told another place to meet, None for nothing.
+
+    No shell reads its words, so that a variable stands there as it was written; and a name that is
+    each node itself has each node form a world of its own.
+
+    Args:
+        benchmark: The benchmark.
+        are_apart: Whether its ranks are to run on several nodes.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command):
+        return None
+    texts = [f"{name}={text}" for name, text in command.environment.items()]
+    if PurePosixPath(command.words[0]).name not in _SHELLS:
+        texts += command.words[1:]
+        texts += [f"{one} {value}" for one, value in pairwise(command.words) if "=" not in one]
+    for text in filter(_MEETS.search, texts):
+        if _UNEXPANDED.search(text):
+            return f"{quote(text)}: nobody expands it"
+        if are_apart and _LOOPBACK.search(text):
+            return f"{quote(text)}: that is each node itself"
+    return None
+
+
+def _holds(path: Path, *words: bytes) -> bool:
     # what is excluded may be a pipe, for which nobody waits
     stream = leavings.open_file(path)
     if stream is None:
         return False
     with stream:
-        return word in stream.read(_SEARCHED_BYTES)
+        text = stream.read(_SEARCHED_BYTES)
+    return any(word in text for word in words)
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:

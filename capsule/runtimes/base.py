@@ -46,8 +46,8 @@ class Invocation:
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
-        joins: Whether MPI joins it with ranks on its node, which it then reaches by process id and
-            shared memory.
+        joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
+            shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
     """
 
@@ -115,6 +115,23 @@ class Running(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Library:
+    """A library of this machine's own that programs in containers load.
+
+    Attributes:
+        path: Where they see it.
+        name: By which they ask for it: its SONAME.
+        place: Whose part of the machine it is of.
+        digest: Of the file.
+    """
+
+    path: str
+    name: str
+    place: str
+    digest: Digest
+
+
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """An image that this engine can start now.
 
@@ -129,6 +146,8 @@ class Prepared:
             name; sealed nowhere.
         tree: Digest of the image's root file system, None where it was not taken.
         binds: What of this machine every container is shown besides, as its site file says.
+        libraries: Of these the machine's own MPI, and after it what that needs; none for the
+            image's.
     """
 
     handle: str
@@ -139,6 +158,7 @@ class Prepared:
     programs: Mapping[str, str] = field(default_factory=dict)
     tree: Digest | None = None
     binds: tuple[Mount, ...] = ()
+    libraries: tuple[Library, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,8 +225,11 @@ def _engine(request: Request, choice: Choice) -> Iterator[str]:
     name = choice.image.pinned or choice.image.reference
     yield f"by {choice.runtime.name} in the image {whose}, {name}"
     yield "with no network but where a line below says so"
-    for target, source in sites.load().binds.items():
+    site = sites.load()
+    for target, source in site.binds.items():
         yield f"with {source} of this machine at {target}, read-only, as its site file says"
+    for path in site.mpi[:1]:
+        yield f"with {path}, this machine's own MPI, in the place of the image's, as it says"
 
 
 def _limits(limits: Limits) -> Iterator[str]:

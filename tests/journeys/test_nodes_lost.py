@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from capsule import process
 from tests.journeys.test_resume import attempts_in, label_of
 from tests.support.command import User, write_manifest, write_script
 from tests.support.patience import PATIENCE_SECONDS, until
-from tests.support.slurm import Slurm, started
+from tests.support.slurm import Slurm, in_job, started
 from tests.support.worlds import is_alive
 
 pytestmark = [pytest.mark.engines, pytest.mark.usefixtures("bare_python")]
@@ -66,17 +65,6 @@ def user(author: User, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> User:
     benchmarks = [{**benchmark, "metrics": metrics}]
     write_manifest(author.folder, benchmarks=benchmarks, seeds=[1, 2], resources=RESOURCES)
     return author
-
-
-def in_job(user: User) -> User:
-    """Whose commands have both nodes."""
-    salloc = user.home / "salloc"
-    salloc.write_text(
-        "#!/bin/sh\nexec salloc --quiet --nodes=2 --ntasks=2 --ntasks-per-node=1"
-        f' {user.python} "$@"\n'
-    )
-    salloc.chmod(0o755)
-    return replace(user, python=str(salloc))
 
 
 def ranks_of_the_second_trial(user: User, running: subprocess.Popen[str]) -> list[int]:

@@ -1,6 +1,7 @@
 """Two ranks of one process start, through every stage from the manifest to a verdict."""
 
 import json
+import secrets
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from capsule import archive, manifest, plan, resolve, sealing, session
 from capsule.sealing import Sealed
 from capsule.session import Terms
 from capsule.watch import Watch
+from tests.journeys.test_resume import attempts_in
 from tests.support.command import REPORT, User, write_manifest, write_script
 from tests.support.engines import engine_cache, engine_state, small_image, torch_image
 from tests.support.patience import until
@@ -122,6 +124,40 @@ def test_two_ranks_go_all_the_way_to_a_verdict(author: User, engine: Engine) -> 
     assert verdict["verdict"] == "REPRODUCED"
     (rate,) = [one for one in verdict["reported"] if one["metric"].endswith("rate")]
     assert rate["original"]["values"] == rate["rerun"]["values"] == 3
+
+
+# one that has shared memory, and the other one waits for it
+HANGS = (
+    BOTH
+    + """
+import mmap, signal, time
+if seed == 2:
+    with open(MEMORY, "w+b") as file:
+        file.truncate(mmap.PAGESIZE)
+        shared = mmap.mmap(file.fileno(), 0)
+    if rank == 1:
+        open(MARK, "w").write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    while True:
+        time.sleep(0.01)
+"""
+)
+
+
+def test_a_rank_that_hangs_has_its_benchmarks_time_and_no_more(author: User) -> None:
+    memory, mark = Path(f"/dev/shm/capsule-test-{secrets.token_hex(8)}"), author.folder / "mark"
+    script = HANGS.replace("MEMORY", repr(str(memory))).replace("MARK", repr(str(mark)))
+    path = two_ranks(author, script, timeout="00:00:02")
+    ended = author.run("run", path, "--runtime", "host")
+    assert ended.returncode == 5, ended.stdout + ended.stderr
+    assert not memory.exists()
+    assert not is_alive(mark.read_text())
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert [(one["seed"], one["outcome"], one.get("reason")) for one in attempts_in(capsule)] == [
+        (1, "completed", None),
+        (2, "failed", "timeout"),
+        (3, "completed", None),
+    ]
 
 
 PRINTED = """

@@ -122,7 +122,8 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert stat.S_IMODE(file.stat().st_mode) & 0o022 == 0
     written = json.loads(file.read_text())
     assert written.keys() == {
-        *("$schema", "runtime", "launcher", "python", "cache", "data", "mirrors", "binds", "batch")
+        *("$schema", "runtime", "launcher", "scheduler", "python", "cache"),
+        *("data", "mirrors", "binds", "mpi", "batch"),
     }
     after = author.json("site", "show")["settings"]
     assert [one["value"] for one in after][:2] == [one["value"] for one in before][:2]

@@ -209,3 +209,27 @@ def test_an_image_without_python_says_nothing_of_its_ranks(tmp_path: Path) -> No
     of = request(tmp_path, 1, how="probe", start="echo no Python here >&2; exit 127")
     assert preflight.probe(Local(), Host(), PREPARED, of) == "no Python here"
     assert preflight.probe(Local(), Host(), PREPARED, request(tmp_path, 1, how="probe")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:1'", "nobody has expanded it"),
+        ("export CAPSULE_RENDEZVOUS=tcp://localhost:29500", "no tool of the scheduler (scontrol)"),
+        ("unset CAPSULE_RENDEZVOUS", "it names no place"),
+    ],
+    ids=["literal", "localhost", "none"],
+)
+def test_an_image_that_leads_its_ranks_astray_is_refused_before_they_start(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    of = replace(request(tmp_path, 1, how="probe", start=line), nodes=(0, 1))
+    with pytest.raises(CannotRunError, match="ranks of this image would meet at") as caught:
+        preflight.probe(Local(), Host(), PREPARED, of)
+    assert caught.value.exit_code == 6
+    assert words in str(caught.value)
+
+
+def test_ranks_of_one_node_may_meet_there_by_any_name_of_it(tmp_path: Path) -> None:
+    of = request(tmp_path, 1, how="probe", start="export CAPSULE_RENDEZVOUS=tcp://localhost:1")
+    assert preflight.probe(Local(), Host(), PREPARED, of) is None

@@ -14,7 +14,9 @@ import pytest
 
 from capsule import launch, process, processes
 from capsule.errors import CannotRunError
+from capsule.launch import preflight
 from capsule.launch.base import RENDEZVOUS, Launched
+from capsule.launch.preflight import Request
 from capsule.launch.srun import Srun
 from capsule.manifest.model import Resources
 from capsule.runtimes.base import Ended, Prepared
@@ -173,7 +175,44 @@ def test_mpi_that_srun_says_nothing_to_is_found_and_explained(tmp_path: Path) ->
     said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
     assert "is alone in its world by mpi, and 2 ranks were started" in said
     assert "srun says nothing of a world to MPICH Version: 5.0.2, as srun --mpi=none does" in said
-    assert '"launcher": "mpirun"' in said
+    assert "(PMI_*, PMIX_*, OMPI_*), which did not reach it" in said
+
+
+def of_mpi(folder: Path, family: str, nodes: tuple[int, ...], how: str = "mpi") -> Request:
+    """Ranks that ask to be joined by MPI, of whose family they have a library."""
+    of = given(request(folder, len(nodes), nodes=nodes, how=how), environment(family))
+    asking = tuple(replace(one, joins=True) for one in of.invocations)
+    return replace(of, invocations=asking)
+
+
+def test_ranks_of_mpich_are_a_world_of_mpi_across_nodes(tmp_path: Path) -> None:
+    four = Srun(Resources(nodes=2, ranks_per_node=2))
+    of = of_mpi(tmp_path, "MPICH", (0, 0, 1))
+    assert preflight.check(four, Host(), PREPARED, of).means == ("sockets", "mpi")
+    assert not steps()
+
+
+def test_ranks_of_open_mpi_are_refused_and_would_each_be_alone(tmp_path: Path) -> None:
+    with pytest.raises(CannotRunError, match="two families of MPI") as caught:
+        alone = of_mpi(tmp_path, "Open MPI", (0,), "probe-mpi")
+        preflight.probe(Srun(TWO_NODES), Host(), PREPARED, alone)
+    assert caught.value.exit_code == 6
+    assert "srun joins ranks of MPICH alone (--mpi=pmi2), and the image has Open MPI" in str(
+        caught.value
+    )
+    (tmp_path / "asked").mkdir()
+    of = of_mpi(tmp_path / "asked", "Open MPI", (0, 1))
+    said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
+    assert "is alone in its world by mpi, and 2 ranks were started" in said
+    assert "the launcher speaks as MPICH does" in said
+
+
+def test_one_of_mpi_that_is_killed_ends_the_other(tmp_path: Path) -> None:
+    invocations = [replace(one, joins=True) for one in ranks(tmp_path, f"{THEN}kill -9 $$", WAITS)]
+    launched = Srun(TWO_NODES).start(Host(), PREPARED, invocations)
+    assert launched.wait(PATIENCE_SECONDS) == (KILLED, TAKEN)
+    launched.stop()
+    assert not steps()
 
 
 def test_a_host_that_no_node_knows_is_named(tmp_path: Path) -> None:

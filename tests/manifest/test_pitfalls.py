@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from capsule.jsons import Json, JsonObject
-from capsule.manifest.pitfalls import find_pitfalls
+from capsule.manifest.pitfalls import find_lost_meeting, find_pitfalls
 from tests.manifest.test_reader import read, variant
 
 
@@ -68,3 +68,63 @@ def test_what_is_most_often_a_mistake_is_told(
 ) -> None:
     (sentence,) = find(tmp_path, *words, **fields)
     assert says in sentence
+
+
+def lost(
+    words: tuple[str, ...], environment: dict[str, str], *, are_apart: bool = False
+) -> str | None:
+    benchmark: JsonObject = {
+        "id": "train",
+        "command": list(words),
+        "environment": {**environment},
+        "metrics": {"loss": {"from": {"csv": "a", "file": "out.csv"}}},
+    }
+    (made,) = read(variant(benchmarks=[benchmark], claims=[])).benchmarks
+    return find_lost_meeting(made, are_apart=are_apart)
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (("torchrun", "--rdzv-id=$SLURM_JOB_ID", "t.py"), {}),
+        (("torchrun", "--rdzv_id", "$SLURM_JOB_ID", "t.py"), {}),
+        (("torchrun", "--rdzv-endpoint=$(hostname):1", "t.py"), {}),
+        (("torchrun", "--master-addr", "`hostname`", "t.py"), {}),
+        (("python3", "t.py"), {"MASTER_ADDR": "${HOST}"}),
+        (("sh", "-c", "exec t"), {"MASTER_PORT": "$PORT"}),
+    ],
+)
+def test_where_nobody_expands_a_rendezvous_is_found(
+    words: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    assert "nobody expands it" in str(lost(words, environment))
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (("torchrun", "--rdzv-endpoint=localhost:29400", "t.py"), {}),
+        (("torchrun", "--rdzv-endpoint", "127.0.0.1:29400", "t.py"), {}),
+        (("python3", "t.py"), {"MASTER_ADDR": "::1"}),
+    ],
+)
+def test_each_node_itself_is_no_place_for_ranks_of_several(
+    words: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    assert lost(words, environment) is None
+    assert "that is each node itself" in str(lost(words, environment, are_apart=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (("sh", "-c", "torchrun --rdzv-id=$RANDOM t.py"), {}),
+        (("torchrun", "--rdzv-endpoint=node1:29400", "--log=$x", "t.py"), {}),
+        (("torchrun", "--rdzv-id=7", "$x"), {}),
+        (("python3", "t.py"), {"PRICE": "$5", "MASTER_ADDR": "node1"}),
+    ],
+)
+def test_a_rendezvous_that_is_a_place_is_none_of_these(
+    words: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    assert lost(words, environment, are_apart=True) is None

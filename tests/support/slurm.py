@@ -9,8 +9,10 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from tests.support.command import User
 from tests.support.patience import until
 
 NODES = ("n1", "n2")
@@ -88,6 +90,17 @@ class Slurm:
 
     def _states(self) -> list[str]:
         return self._run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
+
+
+def in_job(user: User) -> User:
+    """Whose commands have both nodes."""
+    salloc = user.home / "salloc"
+    salloc.write_text(
+        "#!/bin/sh\nexec salloc --quiet --nodes=2 --ntasks=2 --ntasks-per-node=1"
+        f' {user.python} "$@"\n'
+    )
+    salloc.chmod(0o755)
+    return replace(user, python=str(salloc))
 
 
 @contextmanager

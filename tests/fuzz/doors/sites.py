@@ -19,6 +19,8 @@ _SITE: dict[str, Any] = {
     "cache": "/scratch/me",
     "data": {"sha256:" + "0" * 64: "/data/universe", "sha256:" + "1" * 64: "/data/corpus"},
     "mirrors": {"docker.io": "registry.site:5000/hub/all", "127.0.0.1:5000": "localhost"},
+    "binds": {"/opt/cray": "/opt/cray-2.1"},
+    "mpi": ["/opt/cray/lib/libmpi.so.12", "/opt/cray/lib/libfabric.so.1"],
 }
 
 

@@ -87,9 +87,15 @@ def _sealed_binds(folder: Path, *, noted: bool = True, observed: bool = True) ->
     """A capsule whose observations and whose notes of binds may contradict each other."""
     record = make_record(
         image_observations={"bind /opt/x": "/srv/x"} if observed else {},
-        notes=tuple(notes.site_binds({f"{notes.BIND}/opt/x": "/opt/x"})) if noted else (),
+        notes=tuple(notes.site_files({f"{notes.BIND}/opt/x": "/opt/x"})) if noted else (),
     )
     return seal(folder, record)
+
+
+def _sealed_library(folder: Path) -> Path:
+    """A capsule that observed a library of its machine, and does not say so beside its numbers."""
+    fact = f"below /opt, sha256:{'0' * 64}"
+    return seal(folder, make_record(image_observations={f"{notes.LIBRARY}libmpi.so.12": fact}))
 
 
 def _interpreter(path: Path) -> None:
@@ -161,6 +167,12 @@ CASES = (
         prepare=lambda user: ["check", _sealed_binds(user.folder, observed=False)],
         status=4,
         says="a note does not follow from the rest",
+    ),
+    Case(
+        name="site/capsule-that-hides-its-machines-mpi",
+        prepare=lambda user: ["check", _sealed_library(user.folder)],
+        status=4,
+        says="a note is missing: its machine's own MPI took the place of the image's",
     ),
     Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is no file"),
     Case(

@@ -1,0 +1,18 @@
+"""What is wrong with a world of ranks, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is wrong with a world.
+
+    Attributes:
+        what: One sentence.
+        advice: The likely cause, and what mends it.
+    """
+
+    what: str
+    advice: str

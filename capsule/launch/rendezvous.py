@@ -1,0 +1,112 @@
+"""Places where ranks would meet, and never do: unexpanded, each node itself, or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlparse
+
+from capsule.launch.base import RENDEZVOUS
+from capsule.launch.faults import Fault
+from capsule.launch.worldreports import Report
+from capsule.runtimes.base import Invocation
+
+_LOOPBACK = ("localhost", "127.", "::1", "0.0.0.0")  # noqa: S104 - none to listen at
+_UNEXPANDED = ("$", "%", "{", "}", "`", "<", ">")
+
+
+def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fault | None:
+    """Why ranks that are started like this could never meet; None where they could.
+
+    Args:
+        invocations: By rank.
+        nodes: Index of the node of each.
+    """
+    for place in {one.environment.get(RENDEZVOUS) for one in invocations}:
+        if place is not None and place.startswith("file://"):
+            # a folder may be called anything
+            continue
+        if fault := _explain(place, are_apart=len(set(nodes)) > 1):
+            return Fault(what=f"ranks would meet at {place!r}: {fault.what}", advice=fault.advice)
+    return None
+
+
+def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Fault | None:
+    """Why ranks of an image would never meet, by what one says that was started by itself.
+
+    Args:
+        report: Of that one.
+        started: As it was started, with a place where no other rank ever comes.
+        are_apart: Whether the ranks are to be on several nodes.
+    """
+    place = report.variables.get(RENDEZVOUS)
+    # who is told nothing at all is found, and better explained, among the others
+    if not any(report.variables.values()) or place == started.environment.get(RENDEZVOUS):
+        return None
+    if fault := _explain(place, are_apart=are_apart):
+        return Fault(
+            what=f"ranks of this image would meet at {place!r}: {fault.what}", advice=fault.advice
+        )
+    return None
+
+
+def find_elsewhere(
+    reports: Sequence[Report], invocations: Sequence[Invocation], nodes: Sequence[int]
+) -> Fault | None:
+    """A rank that would look for the others where they are not.
+
+    Of ranks on several nodes the launcher may have named the place once they had begun.
+
+    Args:
+        reports: By rank.
+        invocations: As they were started.
+        nodes: Index of the node of each.
+    """
+    is_far = len(set(nodes)) > 1
+    agreed: str | None = None
+    for rank, (report, started) in enumerate(zip(reports, invocations, strict=True)):
+        if not report.arrived:
+            continue
+        place, due = report.variables.get(RENDEZVOUS), started.environment.get(RENDEZVOUS)
+        likely = None if place == due else _explain(place, are_apart=True)
+        if likely is None and place != ((agreed or place) if is_far else due):
+            likely = _ELSEWHERE
+        if likely is not None:
+            return Fault(
+                what=f"rank {rank} would meet the others at {place!r}: {likely.what}",
+                advice=likely.advice,
+            )
+        agreed = place
+    return None
+
+
+_ELSEWHERE = Fault(
+    what="the others are somewhere else",
+    advice=f"something sets {RENDEZVOUS} anew: each such world would go on by itself",
+)
+
+
+def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
+    """Why ranks never meet at a place; `are_apart` where they are on several nodes."""
+    if place is None:
+        return Fault(
+            what="it names no place",
+            advice=f"something takes {RENDEZVOUS} away: each rank would go on by itself",
+        )
+    if any(sign in place for sign in _UNEXPANDED):
+        return _LITERAL
+    host = urlparse(place).hostname or ""
+    if are_apart and host.startswith(_LOOPBACK):
+        return Fault(
+            what=f"{host} is each node itself",
+            advice="the host of the rendezvous falls back to it where no tool of the scheduler"
+            " (scontrol) is in the image, and each node would form a world of its own: let the"
+            " launcher name it from outside",
+        )
+    return None
+
+
+_LITERAL = Fault(
+    what="nobody has expanded it",
+    advice="a variable of the shell stands there as it was written: each rank would wait in, or"
+    " form, a world of its own; write it where a shell reads it, or name the place in full",
+)

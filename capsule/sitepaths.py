@@ -1,0 +1,75 @@
+"""Which paths of containers a site may show files of its machine at."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+# what capsule and engines show a workload by themselves, and all below it
+_TAKEN = (
+    *("/capsule", "/out", "/.singularity.d", "/proc", "/sys", "/dev"),
+    *("/tmp", "/var/tmp"),  # noqa: S108 - a container's own
+    *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group"),
+    *("/etc/localtime", "/etc/mtab"),
+)
+# folders of an image's own programs, and all below them
+_PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+# folders that images keep what they are made of in: something below them is no matter
+_WHOLE = re.compile(
+    r"/(etc|home|media|mnt|opt|root|run|srv|usr|usr/local|var|var/run|boot)"
+    r"|(/usr|/usr/local)?/(lib(exec|x?32|64)?(/[^/]+-linux-[^/]+)?|share|include)"
+)
+
+
+def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
+    """Why containers cannot be shown something there, and the way out; None where they can.
+
+    Args:
+        target: Path in the container.
+        source: Path of this machine.
+        others: All paths in the container that something is shown at.
+    """
+    for path in (target, source):
+        # normpath leaves two slashes at the beginning as they are
+        plain = os.path.normpath(path) == path and not path.startswith("//")
+        if not plain or not path.isprintable():
+            return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
+    elsewhere = "name another path in the container, such as one below /opt"
+    for taken in _TAKEN:
+        if is_at_or_below(target, taken):
+            return f"what containers have at {taken} is set by capsule and the engine", elsewhere
+    for programs in _PROGRAMS:
+        if is_at_or_below(target, programs):
+            return f"{programs} has the image's own programs, which are what is run", elsewhere
+    if _WHOLE.fullmatch(target):
+        return (
+            f"all that an image has in {target} would be hidden",
+            f"name what is needed below it: {target}/...",
+        )
+    for other in others:
+        if other != target and is_at_or_below(target, other):
+            return f"it lies in {other}, which is shown read-only", "leave one of the two out"
+    return None
+
+
+def library_fault(path: str, targets: Iterable[str]) -> tuple[str, str] | None:
+    """Why a library of this machine is not where containers would look for it, and the way out.
+
+    Args:
+        path: In the container.
+        targets: All paths in the container that something is shown at.
+    """
+    if os.path.normpath(path) != path or path.startswith("//"):
+        return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
+    if not any(is_at_or_below(path, target) for target in targets):
+        return (
+            f"no bind shows containers {path}",
+            "`mpi` names libraries by their paths in the container: let one of `binds` show it",
+        )
+    return None
+
+
+def is_at_or_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or leads to something in it."""
+    return path == folder or path.startswith(f"{folder}/")
