@@ -16,6 +16,7 @@ from pathlib import Path
 
 from capsule import process
 from capsule.errors import CannotRunError, ExecutionError, UsageError
+from capsule.launch.script import Script, write
 
 _PATIENCE_SECONDS = 120.0
 ADVICE = (
@@ -23,6 +24,10 @@ ADVICE = (
     " the time, or account and partition: `batch` of the site file"
 )
 """What to do about a job script that this cluster has no nodes for."""
+# a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send
+# the signal a minute early
+_NOTICE_SECONDS = 120
+_SHORTEST_NOTICE = 10
 _ID = re.compile(r"[0-9]+")
 # nodes that come free change nothing about these; where nodes are down Slurm has other words
 _IMPOSSIBLE = ("BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
@@ -101,22 +106,31 @@ def require() -> None:
             )
 
 
-def submit(script: Path, *, lock: int) -> str:
-    """Hand in a job script; returns the job's id.
+def submit(path: Path, script: Script, *, lock: int) -> str:
+    """Write a job script and hand it in; returns the job's id.
 
     Args:
-        script: With its directives.
+        path: Where to write it.
+        script: What it is to say.
         lock: Descriptor of a lock that lasts as long as `sbatch` does, even without this process.
 
     Raises:
+        UsageError: Slurm cannot be told one of its paths.
         CannotRunError: Slurm takes no such job, or does not answer.
     """
-    ended = _call("sbatch", "--parsable", str(script), lock=lock)
+    if "%" in str(script.work):
+        raise UsageError(
+            "a job's files cannot lie below a name with %, of which Slurm would make its own",
+            where=str(script.work),
+            advice="name another folder with --work",
+        )
+    write(path, script, head=_write_directives(_options(script)), job="$SLURM_JOB_ID")
+    ended = _call("sbatch", "--parsable", str(path), lock=lock)
     number = _ID.match(ended.stdout.decode(errors="replace"))
     if ended.exit_code != 0 or number is None:
         raise CannotRunError(
             f"sbatch takes no such job: {_errors(ended)}",
-            where=str(script),
+            where=str(path),
             advice=ADVICE,
         )
     return number[0]
@@ -171,12 +185,41 @@ def cancel(job: str) -> None:
         raise ExecutionError(f"Slurm does not end job {job}: {_errors(ended)}")
 
 
-def write_directives(options: Sequence[str]) -> str:
-    """Lines of a job script that `sbatch` reads.
+def tell_end(job: str) -> str:
+    """The command line that ends a job."""
+    return f"scancel {job}"
 
-    Raises:
-        UsageError: One has a character that would end or change its line.
-    """
+
+def _options(script: Script) -> list[str]:
+    resources = script.resources
+    site = [f"{name}={value}" if value else name for name, value in script.options.items()]
+    shape = [
+        f"--nodes={resources.nodes}",
+        f"--ntasks-per-node={resources.ranks_per_node}",
+    ]
+    if resources.cpus_per_rank is not None:
+        shape.append(f"--cpus-per-task={resources.cpus_per_rank}")
+    if resources.gpus_per_rank:
+        # of a node, which every version of Slurm and every way to place tasks knows
+        shape.append(f"--gpus-per-node={resources.gpus_per_rank * resources.ranks_per_node}")
+    notice = _NOTICE_SECONDS
+    if script.walltime is not None:
+        seconds = -(-script.walltime // 60) * 60
+        shape.append(f"--time={seconds // 3600:02}:{seconds // 60 % 60:02}:00")
+        notice = max(_SHORTEST_NOTICE, min(notice, seconds // 5))
+    return [
+        *site,
+        f"--job-name={script.name}",
+        *shape,
+        f"--signal=B:TERM@{notice}",
+        f"--chdir={script.folder}",
+        f"--output={script.work}/job-%j.log",
+        "--open-mode=append",
+    ]
+
+
+def _write_directives(options: Sequence[str]) -> str:
+    """Lines of a job script that `sbatch` reads."""
     for option in options:
         # sbatch ends a word at a blank, unless quotes say otherwise, and comments at a #
         if not option.isprintable() or re.search(r"[\"'\\#]", option):

@@ -26,7 +26,8 @@ from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, ExecutionError, UntrustedError, UsageError
 from capsule.launch import slurm
 from capsule.launch import wish as wishes
-from capsule.launch.script import Script, write
+from capsule.launch.scheduling import Scheduler
+from capsule.launch.script import Script
 from capsule.launch.wish import State, Wish
 from capsule.manifest.model import Resources
 
@@ -64,9 +65,10 @@ class Ended:
 class Submission:
     """A folder of a submission; made by `begin` or `reopen`."""
 
-    def __init__(self, folder: Path, state: State) -> None:
+    def __init__(self, folder: Path, state: State, scheduler: Scheduler) -> None:
         self.folder = folder
         self._state = state
+        self._scheduler = scheduler
 
     @property
     def wish(self) -> Wish:
@@ -84,7 +86,7 @@ class Submission:
             tell: Hears what is decided, in sentences.
 
         Raises:
-            CannotRunError: Slurm has no such nodes, takes no such job, or is not here.
+            CannotRunError: The scheduler has no such nodes, takes no such job, or is not here.
             ExecutionError: It does not answer, and whether a job is under way is not known.
         """
         with self._lock() as lock:
@@ -104,7 +106,7 @@ class Submission:
         word, pause = "", _FIRST_SECONDS
         while True:
             try:
-                status = slurm.look(job)
+                status = self._scheduler.look(job)
                 now = "" if status is None else _describe(job, status)
             except ExecutionError as error:
                 status, now = _UNKNOWN, f"{error.what}; asked again and again"
@@ -132,7 +134,9 @@ class Submission:
             return jobs[-1] if jobs else None
         known = {job for job in jobs if job is not None}
         started = {path.stem.removeprefix("job-") for path in self.folder.glob("job-*.log")}
-        lost = [job for job in (*started, *slurm.find(self._state.name)) if job not in known]
+        lost = [
+            job for job in (*started, *self._scheduler.find(self._state.name)) if job not in known
+        ]
         if not lost:
             self._write(replace(self._state, jobs=jobs[:-1]))
             return self._recover(tell)
@@ -142,7 +146,7 @@ class Submission:
         return job
 
     def _wants_another(self, job: str, tell: Callable[[str], None]) -> bool:
-        status = slurm.look(job)
+        status = self._scheduler.look(job)
         if status is not None and not status.has_ended:
             tell(f"job {job} was submitted before, and is followed")
             return False
@@ -170,35 +174,32 @@ class Submission:
                 where=str(state.wish.manifest),
                 advice="submit it into another folder, which --work names",
             )
-        script = self.folder / _SCRIPT
-        write(
-            script,
-            Script(
-                name=state.name,
-                folder=state.folder,
-                work=self.folder,
-                manifest=state.wish.manifest,
-                digest=state.wish.digest,
-                begin=state.wish.begin,
-                resume=state.wish.resume,
-                resources=resources,
-                walltime=state.wish.walltime or resources.walltime_seconds,
-                options=options,
-            ),
+        path = self.folder / _SCRIPT
+        script = Script(
+            name=state.name,
+            folder=state.folder,
+            work=self.folder,
+            manifest=state.wish.manifest,
+            digest=state.wish.digest,
+            begin=state.wish.begin,
+            resume=state.wish.resume,
+            resources=resources,
+            walltime=state.wish.walltime or resources.walltime_seconds,
+            options=options,
         )
         self._write(replace(state, jobs=(*state.jobs, None)))
-        job = slurm.submit(script, lock=lock)
+        job = self._scheduler.submit(path, script, lock=lock)
         self._write(replace(state, jobs=(*state.jobs, job)))
-        status = slurm.look(job)
+        status = self._scheduler.look(job)
         if status is not None and status.is_impossible:
-            slurm.cancel(job)
+            self._scheduler.cancel(job)
             self._write(state)
             raise CannotRunError(
                 f"the job would wait for ever: {status.explain()}",
-                where=str(script),
+                where=str(path),
                 advice=slurm.ADVICE,
             )
-        tell(f"job {job} {'goes on with' if goes_on else 'is'} {state.name}: {script}")
+        tell(f"job {job} {'goes on with' if goes_on else 'is'} {state.name}: {path}")
         return job
 
     def _wait(self, job: str, seconds: float, log: _Tail, tell: Callable[[str], None]) -> None:
@@ -212,6 +213,13 @@ class Submission:
 
     def _conclude(self, job: str, status: slurm.Job | None) -> Ended:
         code = _read_code(self.folder / f"job-{job}.exit")
+        deadline = time.monotonic() + _LAG_SECONDS
+        while code is None and status is not None and status.state == "COMPLETED":
+            # not every scheduler tells the code itself
+            if status.exit_code is not None or time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK_SECONDS)
+            code = _read_code(self.folder / f"job-{job}.exit")
         if code is None and status is not None:
             code = status.exit_code
         state = "no longer known" if status is None else status.state
@@ -262,12 +270,13 @@ class _Tail:
                 tell(line)
 
 
-def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
+def begin(folder: Path, wish: Wish, scheduler: Scheduler, *, name: str) -> Submission:
     """The folder of a submission, made where it is missing.
 
     Args:
         folder: Where.
         wish: What is to run; how it is resumed, and for how long, may differ from what is there.
+        scheduler: What it is handed in to.
         name: Of the manifest.
 
     Raises:
@@ -279,12 +288,12 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
         try:
             with places.new_folder(folder) as partial:
                 wishes.write(partial, state)
-            return Submission(folder, state)
+            return Submission(folder, state, scheduler)
         except ExecutionError:
             # the same submission, at the same time
             if not (folder / wishes.NAME).exists():
                 raise
-    submission = reopen(folder)
+    submission = reopen(folder, scheduler)
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
         raise UsageError(
@@ -297,8 +306,12 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     return submission
 
 
-def reopen(folder: Path) -> Submission:
+def reopen(folder: Path, scheduler: Scheduler) -> Submission:
     """The folder of a submission that was made before.
+
+    Args:
+        folder: Where.
+        scheduler: What it was handed in to.
 
     Raises:
         UsageError: It is none.
@@ -317,14 +330,14 @@ def reopen(folder: Path) -> Submission:
             where=str(folder),
             advice="submit the manifest yourself",
         )
-    return Submission(folder, wishes.read(folder))
+    return Submission(folder, wishes.read(folder), scheduler)
 
 
 def _describe(job: str, status: slurm.Job) -> str:
     if status.state == "PENDING":
         return f"job {job} waits: {status.explain()}"
     if status.state == "RUNNING":
-        return f"job {job} runs on {status.nodes}"
+        return f"job {job} runs on {status.nodes}" if status.nodes else f"job {job} runs"
     return f"job {job}: {status.state}"
 
 

@@ -1,4 +1,4 @@
-"""`capsule submit`: from a manifest to a capsule, by a job of Slurm's."""
+"""`capsule submit`: from a manifest to a capsule, by a job of a scheduler."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from capsule.verbs.verb import Verb
 if TYPE_CHECKING:
     from capsule.console import Console
     from capsule.launch.submission import Ended, Submission
+    from capsule.launch.wish import Wish
     from capsule.manifest import Manifest
 
 _INTERRUPTED = 143
@@ -59,36 +60,41 @@ def _add(parser: ArgumentParser) -> None:
 
 def _submit(arguments: Arguments, console: Console) -> int:
     from capsule import manifest, places, site
-    from capsule.launch import slurm, submission
+    from capsule.launch import scheduling, submission
 
-    slurm.require()
+    settings = site.load()
     if arguments.source.is_dir():
+        scheduler = scheduling.choose(settings, arguments.source)
         _refuse_options(arguments)
-        submitted = submission.reopen(arguments.source)
+        submitted = submission.reopen(arguments.source, scheduler)
         wanted = manifest.load(submitted.wish.manifest)
     else:
         wanted = manifest.load(arguments.source, arguments.frameworks)
         places.check(output=arguments.output)
-        submitted = _begin(wanted, arguments)
+        folder, wish = _wish(wanted, arguments)
+        scheduler = scheduling.choose(settings, folder)
+        submitted = submission.begin(folder, wish, scheduler, name=wanted.name)
     again = _way_on(arguments, submitted)
     job = None
     try:
-        job = submitted.settle(wanted.resources, site.load().batch, console.say)
+        job = submitted.settle(wanted.resources, settings.batch, console.say)
         ended = submitted.follow(job, console.say)
     except KeyboardInterrupt:
         if job is None:
             console.say("a job that was handed in goes on without this command")
         else:
-            console.say(f"job {job} goes on without this command; scancel {job} would end it")
+            console.say(
+                f"job {job} goes on without this command; {scheduler.tell_end(job)} would end it"
+            )
         console.say(f"to follow it again: {again}")
         raise
     return _tell(ended, submitted, again, arguments, console)
 
 
-def _begin(wanted: Manifest, arguments: Arguments) -> Submission:
+def _wish(wanted: Manifest, arguments: Arguments) -> tuple[Path, Wish]:
+    """The folder of a submission, and what is to run in it."""
     from capsule.digest import of_bytes
-    from capsule.launch import submission
-    from capsule.launch.wish import Wish
+    from capsule.launch import wish as wishes
 
     path = arguments.source.absolute()
     digest = of_bytes(path.read_bytes())
@@ -110,14 +116,14 @@ def _begin(wanted: Manifest, arguments: Arguments) -> Submission:
     identity = of_bytes(verb.command(path, str(digest), flags=begin).encode()).hex[:8]
     folder = (arguments.work or Path(f"{wanted.name}-{identity}.job")).absolute()
     run = folder / "run"
-    wish = Wish(
+    wish = wishes.Wish(
         manifest=path,
         digest=digest,
         begin=verb.command("run", path, flags={**begin, "--work": run, **always}),
         resume=verb.command("run", "--resume", run, flags=always),
         walltime=None if arguments.walltime is None else int(arguments.walltime),
     )
-    return submission.begin(folder, wish, name=wanted.name)
+    return folder, wish
 
 
 def _refuse_options(arguments: Arguments) -> None:
