@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,8 @@ from capsule.runtimes.base import Ended, Invocation, Running
 
 MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
 """How variables begin by which ranks of MPI find each other."""
+END = signal.SIGURG
+"""What also asks a wrapper to end its rank: programs that handle no such signal never notice it."""
 _HANDLES = re.compile(r"PMI_FD|HYDI_CONTROL_FD")
 # by this alone a rank can tell that it is where it was to be
 _NODE = "SLURMD_NODENAME"
@@ -47,7 +49,7 @@ class _Stopped(Exception):
 
 def main(folder: LaunchFolder, rank: int, size: int) -> None:
     """Start one rank, and say how it ended."""
-    signal.signal(signal.SIGTERM, _stop)
+    _handle(_stop)
     try:
         call = folder.read_call(rank)
         folder.note_begin(rank, Begin(node=node_name(), step=_step()))
@@ -88,7 +90,7 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
         raise
     finally:
         if ended is None:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _handle(signal.SIG_IGN)
             running.stop()
     return ended
 
@@ -159,6 +161,11 @@ def _free_port() -> int:
 def _step() -> str:
     job, step = (os.environ.get(f"SLURM_{name}", "") for name in ("JOB_ID", "STEP_ID"))
     return f"{job}.{step}" if job and step else ""
+
+
+def _handle(handler: Callable[[int, types.FrameType | None], None] | signal.Handlers) -> None:
+    for number in (signal.SIGTERM, END):
+        signal.signal(number, handler)
 
 
 def _stop(_number: int, _frame: types.FrameType | None) -> None:

@@ -20,7 +20,7 @@ from capsule.jsons import JsonObject
 from capsule.launch import started, survey
 from capsule.launch.families import MPICH
 from capsule.launch.folder import LaunchFolder
-from capsule.launch.rank import MPI
+from capsule.launch.rank import END, MPI
 from capsule.launch.started import StartedRanks
 from capsule.manifest.model import Resources
 from capsule.runtimes import programs
@@ -33,6 +33,7 @@ _RANK, _SIZE = "SLURM_PROCID", "SLURM_NTASKS"
 _ALONE, _JOINED = "none", "pmi2"
 # a step that gets no CPUs waits for them without a word
 _PATIENCE_SECONDS = 60
+_END = END.name.removeprefix("SIG")
 _LOOK_SECONDS = 0.1
 
 
@@ -167,11 +168,15 @@ def _variables() -> dict[str, str]:
 def _terminate(folder: LaunchFolder) -> bool:
     """Ask the ranks of a step to end, each of which ends what it started.
 
-    One that is not there yet cannot be asked: its step ends with srun, at once.
+    Slurm sends a signal to all that runs in a step: what the ranks themselves die of would leave
+    nobody who still has their shared memory mapped. One that is not there yet cannot be asked: its
+    step ends with srun, at once.
     """
     steps = {begun.step for begun in folder.begins().values()}
     try:
-        return any(process.run(("scancel", "--signal=TERM", one)).exit_code == 0 for one in steps)
+        return any(
+            process.run(("scancel", f"--signal={_END}", one)).exit_code == 0 for one in steps
+        )
     except CapsuleError:
         return False
 

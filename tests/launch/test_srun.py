@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +144,29 @@ def test_ranks_run_until_they_are_stopped_and_then_none_is_left(tmp_path: Path) 
     launched.stop()
     assert not process.find_marked(label(tmp_path))
     assert not steps()
+
+
+MAPS = """
+import mmap, sys, time
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(mmap.PAGESIZE)
+    shared = mmap.mmap(file.fileno(), 0)
+open("there", "a").write("there\\n")
+time.sleep(600)
+"""
+
+
+def test_shared_memory_of_ranks_that_are_stopped_goes_with_them(tmp_path: Path) -> None:
+    names = [Path(f"/dev/shm/capsule-test-{secrets.token_hex(8)}") for _ in range(2)]
+    invocations = [
+        replace(one, command=(sys.executable, "-c", MAPS, str(name)))
+        for one, name in zip(ranks(tmp_path, "", ""), names, strict=True)
+    ]
+    launched = Srun(TWO_NODES).start(Host(), PREPARED, invocations)
+    read_lines(tmp_path / "there", 2)
+    assert all(name.exists() for name in names)
+    launched.stop()
+    assert not [name for name in names if name.exists()]
 
 
 def test_a_step_that_somebody_kills_is_told_as_killed(tmp_path: Path) -> None:
