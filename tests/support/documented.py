@@ -90,6 +90,9 @@ TRAININGS: dict[str, Here | There] = {
     "python benchmarks/harness/many_ranks.py": There(
         test="benchmarks/test_many_ranks.py::test_journals_of_many_ranks_are_one"
     ),
+    "python benchmarks/harness/thousand_nodes.py": There(
+        test="benchmarks/test_thousand_nodes.py::test_a_wide_job_is_submitted_and_followed"
+    ),
     "python benchmarks/harness/simgrid.py": There(
         test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
     ),
