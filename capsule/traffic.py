@@ -158,8 +158,17 @@ def _find(manifest: Manifest) -> Iterator[_Training]:
             case Recipe(level=level) as recipe if level == LEVEL_OF_RANKS:
                 for case, settings in recipe.settings.items():
                     assert settings.scheme is not None
-                    if schemes.SCHEMES[settings.scheme.name].independent:
+                    meaning = schemes.SCHEMES[settings.scheme.name]
+                    if meaning.independent:
                         continue
+                    if meaning.splits_network:
+                        raise ManifestError(
+                            f"{settings.scheme.name} ranks share the network, and what they"
+                            " exchange is counted of numbers of ranks that can, in a run",
+                            where=f"{manifest.name}: {benchmark.id}/{case}",
+                            advice="leave it out, or `capsule run` it at the numbers of ranks"
+                            " that you have",
+                        )
                     yield _Training(benchmark.id, case, recipe, settings.scheme)
 
 

@@ -18,7 +18,9 @@ from tests.support.jobs import needs_torch
 SHIPPED = ROOT / "manifests" / "level3.json"
 WORLDS = (1, 2, 4, 4096, 65_536)
 SIZE = 4 * 61_706
-EXCHANGING = {name for name, one in schemes.SCHEMES.items() if not one.independent}
+EXCHANGING = {
+    name for name, one in schemes.SCHEMES.items() if not (one.independent or one.splits_network)
+}
 NO_TORCH = "import sys\nsys.modules['torch'] = None\n"
 
 
@@ -121,6 +123,10 @@ def refuse(capfd: pytest.CaptureFixture[str], status: int, *words: str) -> str:
         (["traffic", "missing.json"], "missing.json: no such file"),
         (["traffic", str(ROOT / "manifests/level2.json")], "no training of which ranks exchange"),
         (["traffic", str(ROOT / "manifests/throughput.json")], "of which ranks exchange anything"),
+        (
+            ["traffic", str(ROOT / "manifests/model-parallel.json")],
+            "spatial ranks share the network",
+        ),
         (["traffic", str(SHIPPED), "--ranks", "0"], "'0' is not N,..."),
         (["traffic", str(SHIPPED), "--ranks", "\u0663"], "is not N,..."),
         (["traffic", str(SHIPPED), "--ranks", "2,"], "'2,' is not N,..."),

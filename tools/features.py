@@ -22,8 +22,9 @@ HEAD = """# What Deep500 has, and what capsule has
 
 Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
 what capsule offers for the same need. Each row names the tests that show ours; a row without a test
-claims nothing. Level 3, distributed training, is eleven schemes in torch on the CPU, tried with up
-to four ranks of two virtual nodes; parts of one network on several ranks are not there.
+claims nothing. Level 3, distributed training, is thirteen schemes in torch on the CPU, tried with
+up to four ranks of two virtual nodes; two of them have parts of one network on several ranks, and
+tensors split within a layer are not there.
 
 This page is written by `python tools/features.py`, which refuses to name a test that does not
 exist.
@@ -233,9 +234,11 @@ ROWS = (
          "journeys/test_export::test_curves_and_boxes_are_pictures_that_are_the_same_again")),
     Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
         "0's gradient, the neighbours are not D-PSGD",
-        "eleven, all of its five among them, and sharded state; each held to one process in its "
-        "first steps, with its mistakes planted and noticed; torch on the CPU, over gloo or MPI",
+        "thirteen, all of its five among them, sharded state, slabs of each sample with halos, and "
+        "a pipeline of stages; each held to one process in its first steps, with its mistakes "
+        "planted and noticed; torch on the CPU, over gloo or MPI",
         ("levels/level3/test_over_mpi::test_a_scheme_computes_and_exchanges_the_same",
+         "levels/level3/test_splits::test_parts_compute_what_the_whole_network_does",
          "levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_faults::test_a_fault_is_noticed")),
     Row("3", "replicated and partitioned sampling", "there", "ranks share each batch, or each "

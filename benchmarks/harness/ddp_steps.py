@@ -96,6 +96,7 @@ class Everything(Report):
 def train(row: Row, folder: Path, steps: int, rounds: int, ranks: int, scheme: str) -> Turns:
     """Take turns in one of the ranks, which the environment names."""
     from capsule.levels import level2
+    from capsule.levels.catalog.splitting import Work
     from capsule.levels.communicators import connect
     from capsule.levels.level3.ranks import Ranks
 
@@ -110,7 +111,8 @@ def train(row: Row, folder: Path, steps: int, rounds: int, ranks: int, scheme: s
     framework = frameworks.load("torch", "cpu", 1, "default")
     with connect(context.rank, context.ranks, context.rendezvous, trial.id):
         turns = Met(Together(row, folder, steps))
-        level2.train(trial, framework, Everything(turns.write), Ranks(recipe, context.threads))
+        team = Ranks(recipe, context.threads, Work(trial.subject, {}, recipe.batch, 1))
+        level2.train(trial, framework, Everything(turns.write), team)
     return turns
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from capsule.levels.catalog import schemes
+from capsule.levels.catalog import schemes, splitting
 from capsule.manifest import LEVEL_OF_RANKS, Recipe
 from capsule.manifest.kinds import Scheme
 from capsule.record import Record, Samples
@@ -24,6 +24,7 @@ class Shared:
         scheme: Of its recipe.
         item_bytes: Of an element of a parameter.
         ranks: Processes that were started for it together.
+        work: What they do in a step.
         parameters: Trained numbers, None where nobody said.
         series: What each rank reported, by rank and by the name of the metric.
     """
@@ -32,6 +33,7 @@ class Shared:
     scheme: Scheme
     item_bytes: int
     ranks: int
+    work: splitting.Work
     parameters: int | None
     series: Mapping[int, Mapping[str, Samples]]
 
@@ -68,8 +70,8 @@ def _read(record: Record) -> Iterator[Shared]:
         # one that failed has told what it told
         if name not in recipes or attempt.outcome != "completed":
             continue
-        recipe = recipes[name]
-        scheme = recipe.settings[case].scheme
+        recipe, settings = recipes[name], recipes[name].settings[case]
+        scheme = settings.scheme
         assert scheme is not None
         ranks = series.get((attempt.trial, attempt.attempt), {})
         counted = ranks.get(0, {}).get("parameters")
@@ -78,6 +80,7 @@ def _read(record: Record) -> Iterator[Shared]:
             scheme=scheme,
             item_bytes=_BYTES[recipe.dtype],
             ranks=attempt.ranks,
+            work=splitting.Work(recipe.name, settings.sizes, settings.batch, settings.accumulate),
             parameters=int(counted.values[0]) if counted and isfinite(counted.values[0]) else None,
             series=ranks,
         )
@@ -110,8 +113,8 @@ def _traffic_faults(
     columns = [series[name].values for name in schemes.TRAFFIC]
     wrong = 0
     for step, values in enumerate(zip(*columns, strict=True), 1):
-        place, size = (rank, one.ranks), (elements, one.item_bytes)
-        due = schemes.traffic(one.scheme.name, one.scheme.numbers, *place, *size, step)
+        what = rank, one.ranks, elements, one.item_bytes, step, one.work
+        due = schemes.traffic(one.scheme.name, one.scheme.numbers, *what)
         if tuple(values) != due:
             pairs = zip(schemes.TRAFFIC, values, due, strict=True)
             name, value, right = next(pair for pair in pairs if pair[1] != pair[2])

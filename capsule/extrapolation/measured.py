@@ -122,6 +122,8 @@ def find_reasons(record: Record) -> Iterator[tuple[str, str]]:
 def _refuse(scheme: Scheme) -> str | None:
     if schemes.SCHEMES[scheme.name].asynchronous:
         return "its ranks wait in no order that is known before"
+    if schemes.SCHEMES[scheme.name].splits_network:
+        return "what its ranks exchange while they compute is not in the model"
     if scheme.name == "sharded":
         return "by which algorithm gloo adds up the parts of ranks is not in the model"
     if scheme.over is not None:

@@ -11,6 +11,7 @@ that it obtains from others as received, however many parts and ways a library m
     join            likewise, into one array
     scatter         every rank sends its array and receives its part of the result
     send, receive   one array from a rank to another
+    trade           a rank sends some ranks an array each, and receives others from some
 
 A rank that is alone exchanges nothing, and counts none.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -41,7 +42,7 @@ class Traffic:
     Attributes:
         sent: Bytes.
         received: Bytes.
-        messages: Operations; of `swap` one for each peer.
+        messages: Operations; of `swap` and `trade` one for each peer.
         seconds: While an operation was under way, waiting for others included.
         waited: Of these, while the rank did nothing else.
     """
@@ -153,9 +154,7 @@ class Communicator:
         """Count the time that a rank waits for others elsewhere."""
         began = perf_counter()
         yield
-        seconds = perf_counter() - began
-        self._traffic.seconds += seconds
-        self._traffic.waited += seconds
+        self.count_wait(perf_counter() - began)
 
     def reduce(self, flat: Flat) -> None:
         """Put the sums into the array of rank 0; those of others are of no use then."""
@@ -178,6 +177,35 @@ class Communicator:
                 one.wait()
         return obtained
 
+    def trade(self, outgoing: Mapping[int, Flat], incoming: Mapping[int, Flat]) -> None:
+        """Send an array to each of some ranks, and put what others send into arrays.
+
+        Args:
+            outgoing: What is sent, by rank; of any shape, in C order.
+            incoming: Where it is put, by rank; likewise.
+        """
+        began = perf_counter()
+        under_way = [dist.irecv(one, peer) for peer, one in incoming.items()]
+        under_way += [dist.isend(one, peer) for peer, one in outgoing.items()]
+        for one in under_way:
+            one.wait()
+        self.count_wait(perf_counter() - began)
+        self.count(outgoing.values(), incoming.values(), messages=len({*outgoing, *incoming}))
+
+    def count(
+        self, outgoing: Collection[Flat], incoming: Collection[Flat], messages: int | None = None
+    ) -> None:
+        """Count arrays that are sent and received elsewhere, one message each if not so many."""
+        sent, received = (sum(map(_measure, arrays)) for arrays in (outgoing, incoming))
+        if messages is None:
+            messages = len(outgoing) + len(incoming)
+        self._traffic.add(Traffic(sent, received, messages))
+
+    def count_wait(self, seconds: float) -> None:
+        """Count time in which the rank did nothing but exchange with others elsewhere."""
+        if self.ranks > 1:
+            self._traffic.add(Traffic(seconds=seconds, waited=seconds))
+
     def _make_room(self, flat: Flat) -> list[Flat]:
         """Arrays for those of all ranks."""
         return [torch.empty_like(flat) for _ in range(self.ranks)]
@@ -186,18 +214,21 @@ class Communicator:
     def _count(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> Iterator[None]:
         began = perf_counter()
         yield
-        if self.ranks > 1:
-            seconds = perf_counter() - began
-            self._traffic.seconds += seconds
-            self._traffic.waited += seconds
-            self._add(flat, sends, receives, messages)
+        self.count_wait(perf_counter() - began)
+        self._add(flat, sends, receives, messages)
 
     def _add(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> None:
         if self.ranks > 1:
-            size = flat.numel() * flat.element_size()
+            size = _measure(flat)
             self._traffic.sent += size * sends
             self._traffic.received += size * receives
             self._traffic.messages += messages
+
+
+def _measure(flat: Flat) -> int:
+    """Bytes."""
+    size: int = flat.numel() * flat.element_size()
+    return size
 
 
 @contextmanager

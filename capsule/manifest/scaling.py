@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capsule.levels.catalog import schemes
+from capsule.levels.catalog import schemes, splitting
 from capsule.manifest import collectives
 from capsule.manifest.kinds import LEVEL_OF_RANKS, Collective, Command, Recipe, Scaling, Settings
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -151,4 +151,9 @@ def _refuse(how: Settings, network: str, ranks: int) -> str | None:
             " is to be the largest number of ranks"
         )
     shares = how.batch, own, how.accumulate, how.batch_norm_group
-    return schemes.refuse_shares(how.scheme.name, network, *shares)
+    name = how.scheme.name
+    if (reason := schemes.refuse_shares(name, network, *shares)) is not None:
+        return reason
+    if schemes.SCHEMES[name].splits_network:
+        return splitting.refuse(name, network, how.sizes, own)
+    return None

@@ -143,6 +143,42 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             "/benchmarks/0/checkpoint_epochs",
             "the server of asynchronous-parameter-server keeps no checkpoint",
         ),
+        ({"scheme": {"name": "spatial", "over": "mpi"}}, "/benchmarks/0/scheme/over", "leave out"),
+        (
+            {"scheme": {"name": "spatial"}, "network": "transformer"},
+            "/benchmarks/0",
+            "begin with a chain of convolutions, and transformer does not; there are alexnet, cos",
+        ),
+        (
+            {"scheme": {"name": "spatial"}, "network": "alexnet"},
+            "/benchmarks/0",
+            "max_pool2d1 has windows of 3 rows at a stride of 2 with a padding of 0, and only",
+        ),
+        (
+            {"scheme": {"name": "spatial"}, "network": "resnet9"},
+            "/benchmarks/0",
+            "resnet9 normalizes by batch, which ranks of spatial do not do together",
+        ),
+        (
+            {"scheme": {"name": "spatial"}, "batch_norm_group": 2},
+            "/benchmarks/0",
+            "lenet does not normalize by batch",
+        ),
+        (
+            {"scheme": {"name": "spatial"}, "cases": [{"side": 16}]},
+            "/benchmarks/0",
+            "2 ranks of spatial cannot share lenet: of the 4 rows that conv2d2 makes of 8 none",
+        ),
+        (
+            {"scheme": {"name": "pipelined"}, "network": "unet"},
+            "/benchmarks/0",
+            "pipelined cuts networks where one value passes, and of unet nothing says where",
+        ),
+        (
+            {"scheme": {"name": "pipelined"}, "optimizer": {"name": "lamb", "lr": 0.01}},
+            "/benchmarks/0/optimizer",
+            "of which a rank of pipelined has a part",
+        ),
         ({"batch_norm_group": 2}, "/benchmarks/0", "lenet does not normalize by batch"),
         ({"network": "resnet9"}, "/benchmarks/0", "say by batch_norm_group how many samples"),
         ({**GROUPED, "accumulate": 2}, "/benchmarks/0", "leave out accumulate"),
@@ -190,6 +226,26 @@ def test_another_number_of_ranks_has_the_same_groups_or_is_refused() -> None:
         assert read(ranks=ranks, **GROUPED).benchmarks
     with pytest.raises(ManifestError, match="10 groups of 2 samples, which 4 ranks cannot share"):
         read(ranks=4, **GROUPED)
+
+
+@pytest.mark.parametrize(("ranks", "units"), [(2, None), (3, None), (4, None), (5, 4)])
+def test_ranks_share_a_network_that_has_a_slab_for_each(ranks: int, units: int | None) -> None:
+    how: dict[str, Any] = {"scheme": {"name": "spatial"}, "network": "cosmoflow", "batch": 1}
+    if units is None:
+        # one sample is enough for all
+        assert read(ranks=ranks, **how).benchmarks
+        return
+    message = f"its 128 rows, of which 32 each come to one at the end, make at most {units} slabs"
+    with pytest.raises(ManifestError, match=message):
+        read(ranks=ranks, **how)
+
+
+def test_ranks_share_a_network_that_has_a_stage_for_each() -> None:
+    how: dict[str, Any] = {"scheme": {"name": "pipelined"}, "batch": 2, "accumulate": 2}
+    for ranks in (1, 2, 5):
+        assert read(ranks=ranks, **how).benchmarks
+    with pytest.raises(ManifestError, match=r"6 ranks of pipelined .* into 5 stages at most"):
+        read(ranks=6, **how)
 
 
 def test_the_networks_that_normalize_by_batch_are_known() -> None:

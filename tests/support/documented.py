@@ -72,6 +72,9 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/level3.json --runtime host": Here(
         says="sealed level3-", needs=("long",)
     ),
+    "capsule run manifests/model-parallel.json --runtime host": Here(
+        says="sealed model-parallel-", needs=("long",)
+    ),
     "capsule run manifests/scaling.json --runtime host": Here(
         says="sealed scaling-", needs=("long",)
     ),

@@ -31,7 +31,7 @@ class Scenario:
     """Some ranks and the trials that they run.
 
     Attributes:
-        fault: A key of `PLANTS` of `ranks_plants` or `collectives_plants`.
+        fault: A key of `PLANTS` of `ranks_plants`, `splits_plants` or `collectives_plants`.
         strikes: Of each attempt that is made before, the rank that is killed, and the words of
             `strike` that say where.
     """
@@ -188,7 +188,7 @@ def _main(path: Path) -> None:
 
     from capsule.levels import probe
     from capsule.levels.frameworks.torch import training  # noqa: F401
-    from capsule.levels.level3 import ranks  # noqa: F401
+    from capsule.levels.level3 import counted, ranks  # noqa: F401
 
     # which each rank would read from hundreds of files
     installed = probe._distributions()
@@ -207,9 +207,10 @@ def _start(
 ) -> list[int]:
     """How each rank ended, the journal of which is a file of that name."""
     from capsule.levels import run as program
-    from tests.support import collectives_plants, ranks_plants
+    from tests.support import collectives_plants, ranks_plants, splits_plants
 
-    plants = {**ranks_plants.PLANTS, **collectives_plants.PLANTS}
+    rooms = ranks_plants, splits_plants, collectives_plants
+    plants = {name: plant for room in rooms for name, plant in room.PLANTS.items()}
 
     children = []
     for rank in range(count):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from capsule.levels.catalog import schemes, training
+from capsule.levels.catalog import schemes, splitting, training
 from capsule.levels.data import generators, samplers
 from capsule.levels.networks import build
 from tests.support import ranks
@@ -22,8 +22,10 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "colours": {**SMALL, "samples": 32, "side": 16, "channels": 3},
     "storms": {"samples": 16, "test_samples": 3, "height": 16, "width": 32},
     "markov": {"samples": 45, "test_samples": 7, "length": 6, "vocabulary": 5},
+    "voids": {"samples": 8, "test_samples": 3, "side": 16},
+    "letters": {"samples": 20, "test_samples": 5, "side": 28, "classes": 3},
 }
-GENERATORS: Mapping[str, str] = {"colours": "glyphs"}
+GENERATORS: Mapping[str, str] = {"colours": "glyphs", "letters": "glyphs", "voids": "universe"}
 """Of datasets that have another name."""
 RESNET: dict[str, Any] = {
     "network": "resnet9",
@@ -39,6 +41,13 @@ COSMOS: dict[str, Any] = {
     "batch": 6,
     "optimizer": {"name": "adam", "lr": 0.001},
 }
+VOIDS: dict[str, Any] = {
+    **COSMOS,
+    "parameters": {"side": 16, "width": 2, "dropout": 20},
+    "datasets": ["voids"],
+    "batch": 4,
+}
+"""Two convolutions, the second of which has gradients of its halo."""
 ALLREDUCE = {"name": "allreduce"}
 SERVER = {"name": "parameter-server"}
 ASYNCHRONOUS = {"name": "asynchronous-parameter-server"}
@@ -48,13 +57,30 @@ LOCAL = {"name": "local-sgd", "period": 3}
 NEIGHBOURS = {"name": "neighbour-averaging"}
 BUCKETED = {"name": "bucketed", "bucket_bytes": 4000}
 SHARDED = {"name": "sharded"}
+SPATIAL = {"name": "spatial"}
+PIPELINED = {"name": "pipelined"}
+IN_PARTS: dict[str, Any] = {"batch": 18, "accumulate": 3}
+WORDS: dict[str, Any] = {
+    "network": "transformer",
+    "parameters": {
+        **{"layers": 2, "width": 8, "heads": 2},
+        **{"length": 6, "vocabulary": 5, "dropout": 20},
+    },
+    "datasets": ["markov"],
+    "batch": 8,
+    "accumulate": 2,
+    "optimizer": {"name": "adamw", "lr": 0.01},
+}
 LARGEST = {"name": "top-k", "density": 0.02}
 QUANTIZED = {"name": "quantized"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: a key of `ranks_plants.PLANTS`, and where it shows."""
+    """One thing that is wrong, and where it shows: a key of a table of plants.
+
+    Of `ranks_plants` or `splits_plants`.
+    """
 
     name: str
     scheme: Mapping[str, Any]
@@ -93,6 +119,20 @@ FAULTS = (
     Fault("boundaries of parts shifted", SHARDED, 3),
     Fault("parameters gathered once for all", SHARDED),
     Fault("one rank leaves", SHARDED, 3),
+    Fault("halo of the other side", SPATIAL, 3, VOIDS),
+    Fault("halo of zeros", SPATIAL, 2, VOIDS),
+    Fault("gradient of the halo dropped", SPATIAL, 2, VOIDS),
+    Fault("dense gradient counted by every rank", SPATIAL, 2, VOIDS),
+    Fault("one rank's slab left out of the sum", SPATIAL, 3, VOIDS),
+    Fault("other samples on one rank", SPATIAL, 2, VOIDS),
+    Fault("one rank leaves", SPATIAL, 3, VOIDS),
+    Fault("a micro-batch dropped", PIPELINED, 2, IN_PARTS),
+    Fault("micro-batches added up and not averaged", PIPELINED, 2, IN_PARTS),
+    Fault("no gradients handed back", PIPELINED, 3, IN_PARTS),
+    Fault("the micro-batch before handed over", PIPELINED, 2, IN_PARTS),
+    Fault("one rank's stage stale", PIPELINED, 2, IN_PARTS),
+    Fault("gradients of tied weights apart", PIPELINED, 2, WORDS),
+    Fault("one rank leaves", PIPELINED, 3, IN_PARTS),
     Fault("error feedback left out", LARGEST),
     Fault("error feedback left out", QUANTIZED),
     Fault("largest chosen with their sign", LARGEST),
@@ -157,14 +197,18 @@ def _notice(entry: Mapping[str, Any], scenario: Scenario, outcome: Outcome) -> I
     if first["order_fingerprint"] != (find_order(entry, len(first["loss"])),):
         yield "order_fingerprint"
     name, elements = scheme.pop("name"), count_parameters(entry)
+    recipe = entry["recipe"]
+    shared = recipe["batch"], recipe.get("accumulate", 1)
+    work = splitting.Work(entry["network"], entry["parameters"], *shared)
     item = int(entry["dtype"][-2:]) // 8
     for place, metric in enumerate(schemes.TRAFFIC):
         due = [
             tuple(
-                schemes.traffic(name, scheme, rank, scenario.ranks, elements, item, step)[place]
+                schemes.traffic(name, scheme, *what, step, work)[place]
                 for step in range(1, len(values[metric]) + 1)
             )
             for rank, values in enumerate(outcome.values)
+            for what in [(rank, scenario.ranks, elements, item)]
         ]
         if due != [values[metric] for values in outcome.values]:
             yield metric

@@ -27,8 +27,10 @@ from capsule.levels.level3.exchanges import (
     flatten,
 )
 from capsule.levels.level3.groups import Parts
+from capsule.levels.level3.pipelined import Pipelined
 from capsule.levels.level3.ranks import Ranks
 from capsule.levels.level3.sharded import Sharded
+from capsule.levels.level3.spatial import Spatial
 from capsule.levels.level3.staleness import Asynchronous, Server
 
 Plant = Callable[[int], None]
@@ -214,7 +216,7 @@ def leave(rank: int) -> None:
     steps = 0
 
     def make(sound: Any) -> Any:
-        def before_step(self: Asynchronous | Sharded) -> None:
+        def before_step(self: Any) -> None:
             nonlocal steps
             steps += 1
             if rank == 1 and steps == 5:
@@ -223,7 +225,7 @@ def leave(rank: int) -> None:
 
         return before_step
 
-    for kind in (Asynchronous, Sharded):
+    for kind in (Asynchronous, Sharded, Spatial, Pipelined):
         change(kind, "before_step", make)
 
 
@@ -324,36 +326,6 @@ def hand_out_old_ones(rank: int) -> None:
     change(Server, "take", make)
 
 
-def keep_part(rank: int) -> None:
-    """What one rank's part is never moves."""
-    if rank == 1:
-        change(Sharded, "before_step", lambda _: lambda self: None)
-
-
-def shift_parts(rank: int) -> None:
-    """Every part begins a number early in the gradients, and not in the parameters."""
-    change(
-        Communicator,
-        "scatter",
-        lambda sound: lambda self, part, whole: sound(self, part, whole.roll(1)),
-    )
-
-
-def gather_once(rank: int) -> None:
-    """One rank reckons on with the parameters that it has gathered first."""
-    first: dict[int, Any] = {}
-
-    def make(sound: Any) -> Any:
-        def join(self: Communicator, whole: Any, part: Any) -> None:
-            sound(self, whole, part)
-            whole.copy_(first.setdefault(whole.numel(), whole.clone()))
-
-        return join
-
-    if rank == 1:
-        change(Communicator, "join", make)
-
-
 def normalize_alone(rank: int) -> None:
     for name in ("before_step", "after_step"):
         change(Parts, name, lambda _: lambda *_: None)
@@ -387,9 +359,6 @@ PLANTS: dict[str, Plant] = {
     "momentum forgotten with each averaging": forget_state,
     "buckets sent before the last micro-batch": send_before_the_last_part,
     "last number of each bucket not sent": send_all_but_one,
-    "one rank's part stale": keep_part,
-    "boundaries of parts shifted": shift_parts,
-    "parameters gathered once for all": gather_once,
     "error feedback left out": forget_the_rest,
     "largest chosen with their sign": choose_by_sign,
     "numbers of others scaled by one's own scale": scale_by_ones_own,

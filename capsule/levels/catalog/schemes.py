@@ -20,6 +20,10 @@ stale-synchronous   likewise, but a rank waits for them until it is at most `sta
 model-averaging     every rank takes a step of its own, and then parameters are averaged
 local-sgd           likewise after so many steps (`period`; Stich 2019)
 neighbour-averaging likewise, each with the two neighbours of a ring alone (Lian et al. 2017)
+spatial             every rank has all samples of a batch, and of each a slab of its rows: see
+                    `slabs`. Gradients of what slabs share are added up
+pipelined           every rank has a stage of the network, with its parameters, and hands what it
+                    makes of each micro-batch to the next: see `stages` (Huang et al. 2019)
 
 independent         every rank trains a network of its own on all data, under a seed of its own: so
                     many instances at once (MLPerf HPC's throughput)
@@ -32,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import splitting
 from .metrics import MetricFacts
 from .training import OPTIMIZERS, Number
 
@@ -46,6 +51,7 @@ class Scheme:
         exact: Whether its steps are those of one process with the whole batch.
         asynchronous: Whether a rank may be ahead of another one.
         independent: Whether ranks train without each other.
+        splits_network: Whether ranks share the network, each with all samples of a batch.
     """
 
     numbers: tuple[Number, ...] = ()
@@ -53,6 +59,7 @@ class Scheme:
     exact: bool = False
     asynchronous: bool = False
     independent: bool = False
+    splits_network: bool = False
 
 
 SCHEMES: dict[str, Scheme] = {
@@ -67,6 +74,8 @@ SCHEMES: dict[str, Scheme] = {
     "model-averaging": Scheme(),
     "local-sgd": Scheme((Number("period", least=1, whole=True),)),
     "neighbour-averaging": Scheme(),
+    "spatial": Scheme(consistent=True, exact=True, splits_network=True),
+    "pipelined": Scheme(consistent=True, exact=True, splits_network=True),
     "independent": Scheme(independent=True),
 }
 
@@ -162,7 +171,7 @@ def refuse_over(name: str) -> str | None:
     """
     if SCHEMES[name].independent:
         return f"{name} ranks exchange nothing: leave out over"
-    if name == "sharded":
+    if name == "sharded" or SCHEMES[name].splits_network:
         return f"{name} ranks exchange by torch's own process group: leave out over"
     return None
 
@@ -174,7 +183,8 @@ def refuse_optimizer(name: str, optimizer: str) -> str | None:
         name: Key of `SCHEMES`.
         optimizer: Key of `training.OPTIMIZERS`.
     """
-    if name == "sharded" and optimizer in OPTIMIZERS and optimizer not in ELEMENTWISE:
+    has_part = name in ("sharded", "pipelined")
+    if has_part and optimizer in OPTIMIZERS and optimizer not in ELEMENTWISE:
         return (
             f"{optimizer} takes norms of whole parameters, of which a rank of {name} has a part;"
             f" there are {', '.join(ELEMENTWISE)}"
@@ -223,6 +233,10 @@ def refuse_shares(
         if group is not None:
             return f"{name} ranks share no batch to make groups of: leave out batch_norm_group"
         ranks = 1
+    if SCHEMES[name].splits_network:
+        if network in NORMALIZING:
+            return f"{network} normalizes by batch, which ranks of {name} do not do together"
+        ranks = 1
     if batch < ranks:
         return f"a batch of {batch} is too small for {ranks} ranks: each takes a sample"
     if group is None:
@@ -263,6 +277,7 @@ def traffic(
     elements: int,
     item: int,
     step: int,
+    work: splitting.Work | None = None,
 ) -> tuple[int, int, int]:
     """What one rank exchanges in a step by the definition of its scheme, as `communicators` counts.
 
@@ -277,6 +292,7 @@ def traffic(
         elements: Of all trained parameters.
         item: Bytes of each.
         step: From 1.
+        work: Of a scheme that splits the network.
 
     Returns:
         Bytes sent, bytes received, messages.
@@ -295,6 +311,8 @@ def traffic(
     size, others = elements * item, ranks - 1
     if SCHEMES[name].independent or not others or step % int(numbers.get("period", 1)):
         return 0, 0, 0
+    if SCHEMES[name].splits_network:
+        return splitting.traffic(name, work, rank, ranks, elements, item)
     if name == "parameter-server":
         return (size, size * others, 2) if rank == 0 else (size, size, 2)
     if SCHEMES[name].asynchronous:

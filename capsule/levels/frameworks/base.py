@@ -204,6 +204,30 @@ class Distributable(Resumable, Protocol):
                 `grad`: one that is None afterwards is not moved.
         """
 
+    def lay_out(
+        self,
+        change: Callable[[Graph], Graph],
+        operations: Mapping[str, Callable[..., Call]],
+    ) -> None:
+        """Run what is made of a network in its place, before the first step.
+
+        Args:
+            change: Makes it, of the same inputs, parameters and outputs, for training and
+                evaluation.
+            operations: For each operator in it that no network has otherwise, what gives a function
+                and its operands for a node's sizes and inputs.
+        """
+
+    def differentiate_by(
+        self, differentiate: Callable[[Mapping[str, NativeTensor]], NativeTensor]
+    ) -> None:
+        """Have a function take the place of a step's passes, before the first step.
+
+        Args:
+            differentiate: Gets what `step` does, makes gradients of what the optimizer moves, and
+                gives the loss.
+        """
+
     def keep_in(self, holder: Holder) -> None:
         """Have something else keep the trained parameters, before the first step.
 

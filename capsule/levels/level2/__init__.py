@@ -80,7 +80,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
         first, end = team.span(recipe.batch)
         own = end - first
         most = max(judged * parts, team.judged_samples(recipe.batch, recipe.parts(own)))
-        both = graph(recipe.micro_batch(own)), graph(most)
+        both = team.part(graph(recipe.micro_batch(own))), graph(most)
         capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
     prepared = Prepared(
         framework=framework,
@@ -269,7 +269,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     """Train on every whole batch once, or until a loss is not finite."""
     losses, waited, taken, size, rates = [], 0.0, [], 0, []
     batch, framework, team = trial.recipe.batch, trial.framework, trial.team
-    first, place = (epoch - 1) * trial.steps, {"rank": team.rank, "ranks": team.ranks}
+    first, place = (epoch - 1) * trial.steps, dict(zip(("rank", "ranks"), team.share))
 
     def make(item: tuple[int, Any]) -> dict[str, Any]:
         return trial.gather(epoch - 1, *item)

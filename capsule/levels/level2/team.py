@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..frameworks.base import NativeTensor, Trainer
+from ..graphs.graph import Graph
 
 if TYPE_CHECKING:
     from .prepared import Prepared
@@ -24,9 +25,18 @@ class Team:
     rank = 0
     ranks = 1
 
+    @property
+    def share(self) -> tuple[int, int]:
+        """Which of how many shares of a batch its samples are, from 0."""
+        return self.rank, self.ranks
+
     def span(self, batch: int) -> tuple[int, int]:
         """Where its samples of a batch begin and end, as `samplers.share` has them."""
-        return span(batch, self.rank, self.ranks)
+        return span(batch, *self.share)
+
+    def part(self, graph: Graph) -> Graph:
+        """What it runs of a network."""
+        return graph
 
     def judged_samples(self, batch: int, parts: int) -> int:
         """Samples of a step, and so many micro-batches, that `hold` needs the reference for."""
@@ -90,5 +100,5 @@ class Team:
 
 
 def span(batch: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Where the samples of one of some ranks begin and end in a batch."""
+    """Where the samples of one of some shares begin and end in a batch."""
     return batch * rank // ranks, batch * (rank + 1) // ranks

@@ -8,7 +8,7 @@ journals what is that of all, curves and qualities; each one its own bytes and t
 
 from __future__ import annotations
 
-from ..catalog import schemes
+from ..catalog import schemes, splitting
 from ..frameworks import Framework
 from ..job import Recipe, Trial
 from ..level2 import train
@@ -49,7 +49,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         if schemes.SCHEMES[recipe.scheme.name].independent:
             missed = instances.measure(trial, framework, report, Communicator())
         else:
-            train(trial, framework, report, Ranks(recipe, context.threads))
+            train(trial, framework, report, Ranks(recipe, context.threads, _read_work(trial)))
     if missed is not None:
         raise missed
 
@@ -66,3 +66,13 @@ def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:
     shares = recipe.batch, ranks, recipe.accumulate, recipe.batch_norm_group
     if reason := schemes.refuse_shares(name, trial.subject, *shares):
         raise ValueError(reason)
+    network = trial.subject, _read_work(trial).sizes, ranks
+    if schemes.SCHEMES[name].splits_network and (reason := splitting.refuse(name, *network)):
+        raise ValueError(reason)
+
+
+def _read_work(trial: Trial) -> splitting.Work:
+    recipe = trial.recipe
+    assert recipe is not None
+    sizes = {name: int(size) for name, size in trial.parameters.items()}
+    return splitting.Work(trial.subject, sizes, recipe.batch, recipe.accumulate)

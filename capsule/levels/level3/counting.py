@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import frameworks, networks
 from ..catalog import schemes
+from ..catalog.splitting import Work
 from ..frameworks.base import Distributable, FrameworkError, require
 from ..graphs import values
 from ..graphs.graph import Graph
@@ -127,6 +128,8 @@ def _train(
             weight=1 / communicator.ranks,
             parts=1,
             trainer=trainer,
+            graph=subject.graph,
+            work=Work(subject.graph.name, {}, communicator.ranks, 1),
             numbers=subject.scheme.numbers,
             leaves={name: tensors[name] for name in subject.graph.trainable},
             start=lambda leaves: start(subject.optimizer, leaves, subject.numbers),

@@ -18,8 +18,10 @@ from typing import Any, Callable
 
 import torch
 
+from ..catalog.splitting import Work
 from ..communicators import Communicator, Traffic
 from ..frameworks.base import Distributable
+from ..graphs.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Member:
         parts: Micro-batches of its step, whose gradients add up.
         numbers: Of the scheme.
         trainer: Of the rank.
+        graph: What is trained, for a micro-batch.
+        work: What all ranks do.
         leaves: Trained parameters by name, whose `grad` are their gradients.
         start: Makes an optimizer of the training over other tensors.
         rate: Learning rate of a step, from 0.
@@ -42,6 +46,8 @@ class Member:
     parts: int
     numbers: Mapping[str, float]
     trainer: Distributable
+    graph: Graph
+    work: Work
     leaves: Mapping[str, Any]
     start: Callable[[Sequence[Any]], Any]
     rate: Callable[[int], float]
@@ -71,6 +77,14 @@ class Exchange:
         """
         self.member = member
         self.communicator = member.communicator
+        # of the loss of its own samples in that of all
+        self.share_of_losses = member.weight
+
+    @staticmethod
+    def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
+        """What one of so many ranks runs of a network."""
+        del work, rank, ranks
+        return graph
 
     def open(self, steps: int) -> None:
         """Make ready for so many steps."""

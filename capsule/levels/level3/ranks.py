@@ -13,9 +13,11 @@ import torch
 
 from ..catalog import training
 from ..catalog.schemes import SCHEMES
+from ..catalog.splitting import Work
 from ..communicators import Communicator, Traffic
 from ..frameworks.base import Distributable, NativeTensor, Trainer
 from ..frameworks.torch.training import start
+from ..graphs.graph import Graph
 from ..graphs.statistics import find
 from ..job import Recipe
 from ..level2 import checks, trajectory
@@ -37,7 +39,9 @@ from .exchanges import (
     flatten,
 )
 from .groups import Parts
+from .pipelined import Pipelined
 from .sharded import Sharded
+from .spatial import Spatial
 from .staleness import Asynchronous
 
 EXCHANGES: Mapping[str, type[Exchange]] = {
@@ -52,6 +56,8 @@ EXCHANGES: Mapping[str, type[Exchange]] = {
     "model-averaging": LocalSgd,
     "local-sgd": LocalSgd,
     "neighbour-averaging": NeighbourAveraging,
+    "spatial": Spatial,
+    "pipelined": Pipelined,
 }
 
 _MOST_JUDGED_STEPS = 12
@@ -65,15 +71,16 @@ class Ranks(Team):
     to check is not.
     """
 
-    def __init__(self, recipe: Recipe, threads: int) -> None:
+    def __init__(self, recipe: Recipe, threads: int, work: Work) -> None:
         """Begin with no step taken.
 
         Args:
             recipe: One with a scheme.
             threads: Of this rank.
+            work: What all ranks do.
         """
         assert recipe.scheme is not None
-        self._threads = threads
+        self._threads, self._work = threads, work
         self._scheme, self._meaning = recipe.scheme, SCHEMES[recipe.scheme.name]
         self._group = recipe.batch_norm_group
         self._others = Communicator()
@@ -91,14 +98,24 @@ class Ranks(Team):
         self._traffic: list[Traffic] = []
         self._times: list[float] = []
 
+    @property
+    def share(self) -> tuple[int, int]:
+        """All of a batch, where ranks share the network."""
+        return (0, 1) if self._meaning.splits_network else (self.rank, self.ranks)
+
+    def part(self, graph: Graph) -> Graph:
+        """What the scheme leaves to this rank."""
+        place = self._work, self.rank, self.ranks
+        return EXCHANGES[self._scheme.name].share(graph, *place)
+
     def judged_samples(self, batch: int, parts: int) -> int:
         """A few samples for each rank, and as many over as the whole batch has."""
-        taken = self.ranks * min(parts, _MOST_JUDGED_PARTS)
+        taken = self.share[1] * min(parts, _MOST_JUDGED_PARTS)
         least = min(batch // taken, max(1, trajectory.MOST_SAMPLES // taken))
         if self._group:
             # a channel of one sample may have one value, which has no variance
             least = min(self._group, max(2, least))
-        return least * taken + (batch % self.ranks if parts == 1 else 0)
+        return least * taken + (batch % self.share[1] if parts == 1 else 0)
 
     def hold(self, trial: Prepared) -> None:
         """Hold the first steps, in float64, to those of one process."""
@@ -120,6 +137,8 @@ class Ranks(Team):
                 parts=parts,
                 numbers=self._scheme.numbers,
                 trainer=trainer,
+                graph=trial.graph((end - first) // parts),
+                work=self._work,
                 leaves={name: one for name, one in tensors.items() if name in trained},
                 start=lambda leaves: start(trial.optimizer, leaves, trial.recipe.numbers),
                 rate=trial.rate,
@@ -154,22 +173,23 @@ class Ranks(Team):
         return loss
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
-        """Weighed by samples."""
-        first, end = self.span(batch)
-        flat = torch.tensor(losses, dtype=torch.float64) * ((end - first) / batch)
+        """Weighed by samples, which several ranks may have."""
+        del batch
+        weight = self._require_exchange().share_of_losses
+        flat = torch.tensor(losses, dtype=torch.float64) * weight
         self._others.all_reduce(flat)
         averages: list[float] = flat.tolist()
         return averages
 
     def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
-        """Each rank tells its own in its place."""
+        """Each rank tells its own in its place; of what all have the mean is told."""
         first, end = self.span(batch)
         steps = torch.zeros((len(taken), batch), dtype=torch.int64)
         for step, indices in zip(steps, taken):
             step[first:end] = torch.from_numpy(indices)
         flat = steps.reshape(-1)
         self._others.all_reduce(flat)
-        return flat.numpy()
+        return flat.numpy() // (self.ranks // self.share[1])
 
     def agree(self, *values: float) -> tuple[float, ...]:
         """Those of rank 0, so that all stop at the same epoch."""

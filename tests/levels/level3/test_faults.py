@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support import ranks_faults
+from tests.support import ranks_faults, ranks_plants, splits_plants
 from tests.support.documented import ROOT
 from tests.support.jobs import needs_torch
 from tests.support.ranks_faults import FAULTS, Fault
-from tests.support.ranks_plants import PLANTS
 
 NOTICED_BY = {
     "one rank's optimizer state stale": "rank_difference",
@@ -22,6 +21,23 @@ NOTICED_BY = {
     "one rank's part stale": "reference_error_ratio",
     "boundaries of parts shifted": "reference_error_ratio",
     "parameters gathered once for all": "rank_difference",
+    "halo of the other side": "reference_error_ratio",
+    "halo of zeros": "reference_error_ratio",
+    "gradient of the halo dropped": "reference_error_ratio",
+    "dense gradient counted by every rank": "reference_error_ratio",
+    "one rank's slab left out of the sum": "reference_error_ratio",
+    "other samples on one rank": "order_fingerprint",
+    **dict.fromkeys(
+        (
+            "a micro-batch dropped",
+            "micro-batches added up and not averaged",
+            "no gradients handed back",
+            "the micro-batch before handed over",
+            "one rank's stage stale",
+            "gradients of tied weights apart",
+        ),
+        "reference_error_ratio",
+    ),
     "error feedback left out": "reference_error_ratio",
     "neighbours average gradients, not parameters": "reference_error_ratio",
 }
@@ -33,7 +49,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
 
 
 def test_there_are_faults_of_every_scheme() -> None:
-    assert {fault.name for fault in FAULTS} == set(PLANTS)
+    assert {fault.name for fault in FAULTS} == {*ranks_plants.PLANTS, *splits_plants.PLANTS}
     assert len({fault.name for fault in FAULTS}) >= 15
     assert sum(fault.is_of_deep500 for fault in FAULTS) == 4
 

@@ -102,12 +102,15 @@ def trace(
     nodes: tuple[Node, ...],
     outputs: tuple[str, ...],
     kept: Iterable[Kept] = (),
+    operations: Mapping[str, Callable[..., Call]] | None = None,
 ) -> tuple[Callable[..., Any], list[str]]:
     """One Python function with a line per call of torch, and the names of what it takes.
 
     Running such a line costs tens of nanoseconds less than a loop over nodes does, and the compiler
-    can read it. The tensors of statistics in `kept` are changed by each call.
+    can read it. The tensors of statistics in `kept` are changed by each call; `operations` are of
+    operators that are not in `OPERATIONS`.
     """
+    known = {**OPERATIONS, **(operations or {})}
     moved = {one.node: one.names for one in kept}
     read = {name for node in nodes for name in (*node.inputs, *moved.get(node.name, ()))}
     read |= set(outputs)
@@ -119,9 +122,9 @@ def trace(
         for place, name in enumerate(taken)
     }
     for node in nodes:
-        if node.operator not in OPERATIONS:
+        if node.operator not in known:
             raise FrameworkError(f"torch has no operator {node.operator} for {node.name}")
-        function, operands = OPERATIONS[node.operator](
+        function, operands = known[node.operator](
             node.sizes, *(proxies[name] for name in node.inputs)
         )
         if node.name in moved:

@@ -12,7 +12,7 @@ from ...catalog.training import Numbers
 from ...graphs import passes, statistics
 from ...graphs.graph import Graph
 from ...optimizers import FORMULAS, Chosen, Step, gather, slots
-from ..base import Holder, NativeTensor, require_shape
+from ..base import Call, Holder, NativeTensor, require_shape
 from .networks import Compile, trace
 from .user import UserTorchOptimizer
 
@@ -44,19 +44,40 @@ class TorchTrainer:
         kept = statistics.find(graph)
         self._statistics = {name: values[name].clone() for one in kept for name in one.names}
         self._values = {**values, **self._leaves, **self._statistics}
-        forward, self._taken = trace(graph, graph.training, (graph.require_loss(),), kept)
-        self._forward = compiler(forward) if compiler else forward
+        self._compiler = compiler
+        self._change: Callable[[Graph], Graph] = lambda graph: graph
+        self._operations: Mapping[str, Callable[..., Call]] = {}
+        self._forward, self._taken = self._trace_training()
         self._optimizer = start(optimizer, self._leaves.values(), numbers)
         self._start: Callable[[Iterable[NativeTensor]], Any]
         self._start = lambda leaves: start(optimizer, leaves, numbers)
         self._holder: Holder | None = None
         self._exchange: Callable[[Values], None] = lambda _: None
+        self._differentiate: Callable[[Values], NativeTensor] = self._add_up
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
 
     def exchange_by(self, exchange: Callable[[Values], None]) -> None:
         """See `base.Distributable`."""
         self._exchange = exchange
+
+    def lay_out(
+        self, change: Callable[[Graph], Graph], operations: Mapping[str, Callable[..., Call]]
+    ) -> None:
+        """See `base.Distributable`."""
+        self._change, self._operations = change, operations
+        self._forward, self._taken = self._trace_training()
+        self._evaluations.clear()
+
+    def _trace_training(self) -> tuple[Callable[..., Any], list[str]]:
+        graph, kept = self._change(self._graph), statistics.find(self._graph)
+        how = (graph.require_loss(),), kept, self._operations
+        forward, taken = trace(graph, graph.training, *how)
+        return (self._compiler(forward) if self._compiler else forward), taken
+
+    def differentiate_by(self, differentiate: Callable[[Values], NativeTensor]) -> None:
+        """See `base.Distributable`."""
+        self._differentiate = differentiate
 
     def keep_in(self, holder: Holder) -> None:
         """See `base.Distributable`."""
@@ -69,28 +90,34 @@ class TorchTrainer:
         """Forward, `backward` and the optimizer's `step`, which may ask for both again."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        parts = list(passes.split(self._graph, inputs))
 
         def differentiate() -> NativeTensor:
             self._optimizer.zero_grad(set_to_none=True)
-            total = 0.0
-            for part in parts:
-                with self._casts:
-                    (loss,) = self._run(self._forward, self._taken, part)
-                # `backward` adds up: of equal micro-batches the mean is that of the batch
-                share = loss / len(parts) if len(parts) > 1 else loss
-                share.backward()
-                total = total + share.detach()
+            loss = self._differentiate(inputs)
             self._exchange(self._leaves)
-            return total
+            return loss
 
         return self._optimizer.step(differentiate)
+
+    def _add_up(self, inputs: Values) -> NativeTensor:
+        """Forward and `backward` of one micro-batch after the other."""
+        parts, total = list(passes.split(self._graph, inputs)), 0.0
+        for part in parts:
+            with self._casts:
+                (loss,) = self._run(self._forward, self._taken, part)
+            # `backward` adds up: of equal micro-batches the mean is that of the batch
+            share = loss / len(parts) if len(parts) > 1 else loss
+            share.backward()
+            total = total + share.detach()
+        return total
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
         """Torch's functions one after the other, without gradients."""
         if id(graph) not in self._evaluations:
             results = (*graph.outputs, graph.require_loss())
-            self._evaluations[id(graph)] = graph, *trace(graph, graph.nodes, results)
+            nodes = self._change(graph).nodes
+            traced = trace(graph, nodes, results, operations=self._operations)
+            self._evaluations[id(graph)] = graph, *traced
         _, function, taken = self._evaluations[id(graph)]
         with torch.no_grad(), self._casts:
             return tuple(self._run(function, taken, inputs))

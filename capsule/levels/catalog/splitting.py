@@ -1,0 +1,89 @@
+"""Schemes whose ranks share a network, and not the samples of a batch: what they can share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import slabs, stages
+
+
+@dataclass(frozen=True)
+class Work:
+    """What ranks do in a step.
+
+    Attributes:
+        network: Its name.
+        sizes: Options of the network, any of them.
+        batch: Samples of a step.
+        parts: Micro-batches that they are taken in.
+    """
+
+    network: str
+    sizes: Mapping[str, int]
+    batch: int
+    parts: int
+
+
+def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str | None:
+    """Why ranks cannot share a network; None where they can.
+
+    Args:
+        name: Key of `schemes.SCHEMES`, of a scheme that splits networks.
+        network: Its name.
+        sizes: Options of the network, any of them.
+        ranks: How many there are.
+
+    >>> refuse("spatial", "cosmoflow", {"side": 8}, 4)
+    >>> refuse("spatial", "cosmoflow", {"side": 8}, 5)[:54]
+    '5 ranks of spatial cannot share cosmoflow: its 8 rows,'
+    """
+    try:
+        if name == "pipelined":
+            stages.choose(_find_line(network, sizes), ranks)
+        else:
+            slabs.cut(_find_trunk(network, sizes), ranks)
+    except LookupError as error:
+        return f"{name} {error.args[0]}"
+    except ValueError as error:
+        return f"{ranks} ranks of {name} cannot share {network}: {error}"
+    return None
+
+
+def _find_trunk(network: str, sizes: Mapping[str, int]) -> slabs.Trunk:
+    trunk = slabs.find_trunk(network, sizes)
+    if trunk is None:
+        chains = ", ".join(slabs.CHAINS)
+        raise LookupError(
+            f"splits networks that begin with a chain of convolutions, and {network} does not;"
+            f" there are {chains}"
+        )
+    return trunk
+
+
+def _find_line(network: str, sizes: Mapping[str, int]) -> stages.Line:
+    line = stages.find_line(network, sizes)
+    if line is None:
+        lines = ", ".join(stages.LINES)
+        raise LookupError(
+            f"cuts networks where one value passes, and of {network} nothing says where; there are"
+            f" {lines}"
+        )
+    return line
+
+
+def traffic(
+    name: str, work: Work | None, rank: int, ranks: int, elements: int, item: int
+) -> tuple[int, int, int]:
+    """What one rank of several exchanges in a step: see `schemes.traffic`.
+
+    Raises:
+        ValueError: Nothing says what they do, or it is nothing that they can share.
+        LookupError: Of the network nothing says how it is split.
+    """
+    if work is None:
+        raise ValueError(f"what ranks of {name} exchange follows from the network that they share")
+    how = work.batch, work.parts, rank, ranks
+    if name == "pipelined":
+        return stages.traffic(_find_line(work.network, work.sizes), *how, item)
+    return slabs.traffic(_find_trunk(work.network, work.sizes), *how, elements, item)
