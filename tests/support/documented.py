@@ -96,6 +96,9 @@ TRAININGS: dict[str, Here | There] = {
     "python benchmarks/harness/thousand_nodes.py": There(
         test="benchmarks/test_thousand_nodes.py::test_a_wide_job_is_submitted_and_followed"
     ),
+    "python benchmarks/faults.py": There(
+        test="benchmarks/test_faults.py::test_faults_are_planted_and_counted"
+    ),
     "python benchmarks/harness/simgrid.py": There(
         test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
     ),

@@ -1,0 +1,86 @@
+"""Plant faults in operators and networks of torch: how many do the shipped claims catch?
+
+python benchmarks/faults.py
+python benchmarks/faults.py --operators gemm,softmax --dtypes float32,bfloat16
+python benchmarks/faults.py --networks resnet44
+python benchmarks/faults.py --write now        keeps what comes out in docs/operator-faults.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from planting import networks, operators, page
+from planting.faults import Fault
+from planting.trials import Bench, Outcome
+
+from capsule.levels import catalog
+
+
+def main() -> int:
+    """See the module."""
+    arguments = _parse()
+    listed = {"operators": operators.faults(), "networks": networks.faults()}
+    names = [one.name for faults in listed.values() for one in faults]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+    bench, outcomes = Bench(), {}
+    begin = time.monotonic()
+    for group, faults in listed.items():
+        chosen = _choose(faults, arguments, group)
+        if not chosen:
+            continue
+        results = {one.name: _plant(bench, one, arguments.dtypes) for one in chosen}
+        outcomes.update(results)
+        print(f"{len(chosen)} faults in {group}, {time.monotonic() - begin:.0f} s")
+        print("\n".join(page.table(results, arguments.dtypes)))
+        if arguments.missed:
+            _print_missed(results)
+    for (subject, case, dtype), metrics in bench.alarms.items():
+        print(f"ALARM: a right {subject} (case {case}) in {dtype}: {', '.join(metrics) or 'ratio'}")
+    if arguments.write:
+        page.keep(outcomes, arguments.write)
+        page.write(listed)
+    return 1 if bench.alarms else 0
+
+
+def _plant(bench: Bench, fault: Fault, dtypes: list[str]) -> dict[str, Outcome]:
+    known = page.DTYPES
+    if fault.subject in catalog.NETWORKS:
+        known = catalog.NETWORKS[fault.subject].dtypes
+    known = tuple(one for one in known if not fault.dtypes or one in fault.dtypes)
+    return {dtype: bench.plant(fault, dtype) for dtype in dtypes if dtype in known}
+
+
+def _choose(faults: list[Fault], arguments: argparse.Namespace, group: str) -> list[Fault]:
+    subjects = getattr(arguments, group)
+    if subjects is None:
+        # naming some of one group leaves out the other
+        return [] if arguments.operators or arguments.networks else faults
+    return [one for one in faults if one.subject in subjects.split(",") or subjects == "all"]
+
+
+def _print_missed(results: dict[str, dict[str, Outcome]]) -> None:
+    for name, by_dtype in results.items():
+        missed = [
+            f"{dtype} ({'later calls' if one.size is None else f'{one.size:.1g}'}, {one.ratio:.1g})"
+            for dtype, one in by_dtype.items()
+            if one.word == "missed"
+        ]
+        if missed:
+            print(f"  {name}: {', '.join(missed)}")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--operators", help="names, or all; then no networks unless named too")
+    parser.add_argument("--networks", help="names, or all; then no operators unless named too")
+    parser.add_argument("--dtypes", type=lambda words: words.split(","), default=list(page.DTYPES))
+    parser.add_argument("--missed", action="store_true", help="name those that were missed")
+    parser.add_argument("--write", choices=("before", "now"), help="keep the outcomes in docs")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+"""Faults planted in operators and networks of torch, and what the shipped claims say of them.
+
+faults          what a fault is: where it sits, what it does, how large it is
+formulas        other formulas, forward or backward, one a line
+operators       the list of faults in operators
+networks        the list of faults in nodes of networks
+trials          runs them, and has the claims of the shipped manifests judge them
+page            writes the tables
+"""

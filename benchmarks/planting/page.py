@@ -1,0 +1,140 @@
+"""The tables: rates by dtype, and every fault with what was said of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from .faults import Fault
+from .trials import Outcome
+
+Kept = dict[str, dict[str, Any]]
+"""By fault, then dtype: word, size, ratio and metrics."""
+
+DOCS = Path(__file__).parents[2] / "docs"
+STORE, PAGE = DOCS / "operator-faults.json", DOCS / "operator-faults.md"
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+GROUPS = ("operators", "networks")
+
+HEAD = """# Faults of operators and networks
+
+`python benchmarks/faults.py` plants each of these in torch, one at a time, and runs the trial as a
+benchmark does, under three seeds, on small cases of `manifests/level0.json` and
+`manifests/level1.json`. It counts as caught where a primary claim of that manifest is DIFFERENT by
+the rules that `verify` judges by. A fault that moves no element by more than two unit roundoffs of
+the dtype is within rounding, which is computed and not chosen, and is counted apart. Sizes are
+relative to the L2 norm of what a fault sits in, in a network that of its node.
+
+"now" is as of this version, "before" as of the version before any check was changed for this list.
+"""
+
+
+def keep(outcomes: Mapping[str, Mapping[str, Outcome]], name: str) -> None:
+    """Add outcomes to the kept ones under `before` or `now`."""
+    kept = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
+    rows: Kept = kept.setdefault(name, {})
+    for fault, by_dtype in outcomes.items():
+        for dtype, one in by_dtype.items():
+            row = [one.word, _short(one.size), _short(one.ratio), list(one.by)]
+            rows.setdefault(fault, {})[dtype] = row
+    lines = [
+        f"{json.dumps(key)}: {{\n"
+        + ",\n".join(f"{json.dumps(fault)}: {json.dumps(row)}" for fault, row in rows.items())
+        + "\n}"
+        for key, rows in kept.items()
+    ]
+    STORE.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
+
+
+def write(listed: Mapping[str, Sequence[Fault]]) -> None:
+    """The page of what is kept."""
+    kept = json.loads(STORE.read_text(encoding="utf-8"))
+    parts = [HEAD, "## Rates\n", *_rates(kept, listed)]
+    for group in GROUPS:
+        parts += [f"\n## Faults in {group}\n", *_rows(kept, listed[group])]
+    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def table(outcomes: Mapping[str, Mapping[str, Outcome]], dtypes: Iterable[str]) -> Iterable[str]:
+    """Rates by dtype, for the terminal."""
+    for dtype in dtypes:
+        words = [rows[dtype].word for rows in outcomes.values() if dtype in rows]
+        yield f"{dtype:9} {_rate(words)}"
+
+
+def _rate(words: Sequence[str]) -> str:
+    caught, missed = words.count("caught"), words.count("missed")
+    if not caught + missed:
+        return "-"
+    share = 100 * caught / (caught + missed)
+    return f"{caught} of {caught + missed} ({share:.1f} %), {words.count('below')} within rounding"
+
+
+def _rates(kept: Mapping[str, Kept], listed: Mapping[str, Sequence[Fault]]) -> Iterable[str]:
+    times = [name for name in ("before", "now") if name in kept]
+    yield "| of | in | dtype | " + " | ".join(times) + " |"
+    yield "| --- | --- | --- |" + " --- |" * len(times)
+    for group in GROUPS:
+        for way in ("forward", "backward", "both"):
+            names = {one.name for one in listed[group] if one.way == way}
+            for dtype in DTYPES:
+                cells = [
+                    _rate(
+                        [
+                            rows[dtype][0]
+                            for name, rows in kept[time].items()
+                            if name in names and dtype in rows
+                        ]
+                    )
+                    for time in times
+                ]
+                if cells != ["-"] * len(cells):
+                    yield f"| {group} | {way} | {dtype} | " + " | ".join(cells) + " |"
+        names = {one.name for one in listed[group]}
+        for dtype in DTYPES:
+            cells = [
+                _rate(
+                    [
+                        rows[dtype][0]
+                        for name, rows in kept[time].items()
+                        if name in names and dtype in rows
+                    ]
+                )
+                for time in times
+            ]
+            if cells != ["-"] * len(cells):
+                yield f"| {group} | all | {dtype} | " + " | ".join(cells) + " |"
+
+
+def _rows(kept: Mapping[str, Kept], listed: Sequence[Fault]) -> Iterable[str]:
+    yield "| fault | size in float32 | " + " | ".join(DTYPES) + " |"
+    yield "| --- | --- |" + " --- |" * len(DTYPES)
+    before, now = kept.get("before", {}), kept.get("now", {})
+    for one in listed:
+        last = now.get(one.name) or before.get(one.name, {})
+        size = last.get("float32", [None, None])[1]
+        cells = [
+            _cell(before.get(one.name, {}).get(dtype), now.get(one.name, {}).get(dtype))
+            for dtype in DTYPES
+        ]
+        shown = "" if size is None else f"{size:.1g}"
+        yield f"| {one.name} | {shown} | " + " | ".join(cells) + " |"
+
+
+def _cell(before: Sequence[Any] | None, now: Sequence[Any] | None) -> str:
+    last = now or before
+    if last is None:
+        return ""
+    word = {"below": "within rounding", "caught": "caught"}.get(last[0], f"missed, {last[2]:.1g}")
+    changed = before is not None and now is not None and before[0] != now[0]
+    return f"{word} (before: {before[0]})" if changed and before else word
+
+
+def _short(value: float | None) -> float | None:
+    if value is None or not isfinite(value):
+        return None if value is None else 1e300
+    return float(f"{value:.3g}")
