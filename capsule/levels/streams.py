@@ -76,3 +76,13 @@ def normals(label: str, count: int, start: int = 0) -> Any:
             lane = (lanes[:, column] >> numpy.uint64(shift)) & numpy.uint64(0xFFFF)
             total += lane.astype(numpy.int64)
     return total.astype(numpy.float64) * 2.0**-16
+
+
+def signs(label: str, shape: tuple[int, ...]) -> Any:
+    """+1 and -1, as often the one as the other, int8: one bit of the label's words each."""
+    import numpy
+
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    drawn = words(label, -(-count // 64)).astype("<u8").view(numpy.uint8)
+    bits = numpy.unpackbits(drawn, count=count, bitorder="little")
+    return (bits.astype(numpy.int8) * 2 - 1).reshape(shape)

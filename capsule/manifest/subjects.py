@@ -44,13 +44,14 @@ def require_path(raw: Raw) -> str:
 
 
 def trains(raw: Raw) -> bool:
-    """Whether the training of a network is measured: of an ONNX file's where it is asked for.
+    """Whether the training of a network is measured: of an ONNX file's where it is asked for, of a
+    module's never.
 
     >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     False
     """
     file = source(raw)
-    usual = file is None or file[0] != "onnx"
+    usual = file is None or file[0] == "file"
     return usual if file is None else bool(raw[kind(raw)].get("trains", usual))
 
 
@@ -80,6 +81,11 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
         return None
     if form == "onnx":
         return users.make_onnx_network(path, trains=trains(raw))
+    if form == "module":
+        if trains(raw):
+            problems.add(f"{where}/trains", "a module is trained at level 2; leave trains out")
+        facts = run_reader(lambda: read_module(path, files), path, f"{where}/{form}", problems)
+        return users.make_module_network(path) if facts else None
     return run_reader(lambda: _read(raw, path, files), path, f"{where}/{form}", problems)
 
 

@@ -172,10 +172,10 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
     ("change", "words"),
     [
         ({"network": "resnet81"}, ["/benchmarks/0/network", "unknown network", "'resnet18'?"]),
-        ({"network": {}}, ["/0/network", "exactly one of file and onnx"]),
-        ({"network": {"file": "a.py", "onnx": "a.onnx"}}, ["exactly one of file and onnx"]),
+        ({"network": {}}, ["/0/network", "exactly one of file, onnx and module"]),
+        ({"network": {"file": "a.py", "onnx": "a.onnx"}}, ["exactly one of file, onnx and module"]),
         ({"network": {"flie": "a.py"}}, ["did you mean 'file'?"]),
-        ({"network": {"trains": True}}, ["exactly one of file and onnx"]),
+        ({"network": {"trains": True}}, ["exactly one of file, onnx and module"]),
         ({"network": 3}, ["/0/network", "name of a network"]),
         ({"network": {"file": "net.py"}}, ["/0/network/file", "does not exist"]),
         ({"operator": "gemm"}, ["/0/operator: unknown field"]),

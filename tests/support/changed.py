@@ -56,6 +56,7 @@ class Networks:
 
     trainer = None
     module = None
+    inferring = None
     mixed_trainer = None
 
 

@@ -83,6 +83,24 @@ def make_onnx_network(name: str, *, trains: bool) -> Network:
     return _make_network(name, "exchange", (), trains)
 
 
+def make_module_network(name: str) -> Network:
+    """The catalogue's entry of a `torch.nn.Module` of a user's file, which is not trained here."""
+    network = networks.make_network(name, "module", (), {})
+    return replace(
+        network,
+        options=(),
+        metrics=tuple(one for one in network.metrics if one.name in _OF_MODULES),
+        frameworks=tuple(key for key, facts in FRAMEWORKS.items() if facts.modules),
+    )
+
+
+_OF_MODULES = (
+    *("inference_time", "inference_throughput", "peak_memory_bytes", "parameters", "repeatable"),
+    *("l1_error", "l2_error", "max_error", "relative_error", "l2_error_ratio"),
+)
+"""Metrics of a module: nothing is known of its layers."""
+
+
 def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:
     network = networks.make_network(name, module, options, {})
     metrics = tuple(metric for metric in network.metrics if trains or metric.needs != "gradient")

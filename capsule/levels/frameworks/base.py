@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, runtime_checkable
 
 from ..operators.base import Call, Operator
+from .inferring import InferringModule, Right, StartInferring
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,11 +29,14 @@ __all__ = [
     "Framework",
     "FrameworkError",
     "Gradient",
+    "InferringModule",
     "Memory",
     "ModuleTrainer",
     "NativeTensor",
     "Networks",
     "Operators",
+    "Right",
+    "StartInferring",
     "StartModule",
     "StartTraining",
     "Trainer",
@@ -334,6 +338,10 @@ class Networks(Protocol):
     @property
     def module(self) -> StartModule | None:
         """None for a framework that has no modules of its own."""
+
+    @property
+    def inferring(self) -> StartInferring | None:
+        """As `module`, without training."""
 
     @property
     def mixed_trainer(self) -> StartTraining | None:

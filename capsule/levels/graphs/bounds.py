@@ -42,9 +42,9 @@ from typing import Any
 
 from ..operators import ARITHMETIC, EXACT, several
 from ..operators.rounding import Bilinear, Linear, Rounded, Rounding
-from ..streams import words
+from ..streams import signs
 from .graph import Graph
-from .reference import Formula, Values, differentiate, evaluate, widen
+from .reference import Formula, Values, as_reals, differentiate, evaluate, widen
 
 RUNS = 4
 MARGIN = 4
@@ -115,7 +115,7 @@ def calculator(dtype: str) -> Rounding:
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
     """Outputs, loss and gradients, computed step by step."""
     computed = evaluate(graph.nodes, values, step)
-    results = {("value", name): computed[name] for name in graph.outputs}
+    results = {("value", name): as_reals(computed[name]) for name in graph.outputs}
     if graph.loss is None:
         return results
     results["value", graph.loss] = computed[graph.loss]
@@ -149,6 +149,10 @@ class _Likely(Rounding):
         error = function(x.error) + self._growth(value, walk, terms, passes)
         return Rounded(value, error, self._inside)
 
+    def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
+        """A value of which nothing is known but what it is summed from."""
+        return self._function(value, self._growth(value, walk, terms, passes))
+
     def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
         truncates = self._arithmetic.inside == TRUNCATED
         additions = terms if truncates else LIKELY * terms**0.5
@@ -169,8 +173,18 @@ class _Local:
             return several(function(EXACT, *arrays))
         operands = [c.enter(array) if array.dtype.kind == "f" else array for array in arrays]
         results = several(function(c, *operands))
-        self.errors[label] = tuple(result.error for result in results)
-        return tuple(result.value for result in results)
+        self.errors[label] = tuple(map(_error, results))
+        return tuple(c.value(result) for result in results)
+
+
+def _error(result: Any) -> Any:
+    """The bound of each element: whole numbers, decisions and infinities are what they are."""
+    import numpy
+
+    if not isinstance(result, Rounded):
+        return numpy.zeros(result.shape)
+    infinite = numpy.isinf(result.value)
+    return numpy.where(infinite, 0.0, result.error) if infinite.any() else result.error
 
 
 class _Moved:
@@ -187,20 +201,10 @@ class _Moved:
         results = several(function(EXACT, *arrays))
         return (
             tuple(
-                right + self._sign * error * _signs(f"{self._label}{label}\n{index}\n", error.shape)
+                right + self._sign * error * signs(f"{self._label}{label}\n{index}\n", error.shape)
                 if error.any()
                 else right
                 for index, (right, error) in enumerate(zip(results, self._errors.get(label, ())))
             )
             or results
         )
-
-
-def _signs(label: str, shape: tuple[int, ...]) -> Any:
-    """Random +1 and -1, int8: one bit of the label's words each."""
-    import numpy
-
-    count = int(numpy.prod(shape, dtype=numpy.int64))
-    drawn = words(label, -(-count // 64)).astype("<u8").view(numpy.uint8)
-    bits = numpy.unpackbits(drawn, count=count, bitorder="little")
-    return (bits.astype(numpy.int8) * 2 - 1).reshape(shape)

@@ -44,6 +44,13 @@ class Draft:
                 return known[value].shape
         raise ValueError(f"{self.name} has no value {value!r} here")
 
+    def type_of(self, value: str) -> str | None:
+        """Which type a value's elements have, by numpy's name; None for real numbers."""
+        if value in self._nodes:
+            return self._nodes[value].type
+        is_whole = value in self._inputs and self._inputs[value].below is not None
+        return "int64" if is_whole else None
+
     def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
         """Something that each call takes, the batch first; whole numbers with `below`."""
         self._inputs[self._new(name)] = Input(tuple(shape), below)
@@ -158,5 +165,8 @@ class Draft:
         if not same:
             raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {shapes}")
         shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
-        self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape)
+        kind = sizes["type"] if operator == structure.ONNX else None
+        if operator in structure.MOVING:
+            kind = self.type_of(inputs[0])
+        self._nodes[self._new(name)] = Node(name, operator, sizes, inputs, shape, kind)
         return name

@@ -60,6 +60,7 @@ class Node:
         sizes: The operator's case, complete.
         inputs: Names of graph inputs, parameters and earlier nodes, in the order of the call.
         shape: Of the value.
+        type: numpy's name of the type of the value's elements; None for the trial's real numbers.
     """
 
     name: str
@@ -67,6 +68,32 @@ class Node:
     sizes: Mapping[str, Any]
     inputs: tuple[str, ...]
     shape: tuple[int, ...]
+    type: str | None = None
+
+    @property
+    def operation(self) -> str:
+        """What it does, for messages."""
+        kind = self.sizes.get("kind")
+        return self.operator if kind is None else f"{kind} of ONNX"
+
+
+@dataclass(frozen=True)
+class File:
+    """The ONNX file that a network is, for what runs it as it is.
+
+    Attributes:
+        content: Of the file.
+        real: numpy's name of the type of its real numbers.
+        inputs: By the network's names: the file's name, shape and type.
+        outputs: The file's names of `values`.
+        values: The network's outputs that these are.
+    """
+
+    content: bytes
+    real: str
+    inputs: Mapping[str, tuple[str, tuple[int, ...], str]]
+    outputs: tuple[str, ...]
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -80,6 +107,7 @@ class Graph:
         nodes: In an order in which each one's inputs are there before it.
         outputs: Names of the values that inference yields.
         loss: Name of the scalar that training lowers, None for a network without one.
+        file: The file that it was read from, where that is of this batch.
     """
 
     name: str
@@ -88,6 +116,7 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
     loss: str | None
+    file: File | None = field(default=None, compare=False)
 
     @property
     def trainable(self) -> tuple[str, ...]:

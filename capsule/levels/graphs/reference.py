@@ -60,6 +60,11 @@ def widen(values: Values, dtype: str) -> dict[str, Any]:
     }
 
 
+def as_reals(array: Any) -> Any:
+    """An array whose differences can be taken: whole numbers and decisions as float64."""
+    return array if array.dtype.kind == "f" else array.astype("float64")
+
+
 def exactly(label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:  # noqa: ARG001
     """A step as it is: the formula on the arrays."""
     return several(function(EXACT, *arrays))

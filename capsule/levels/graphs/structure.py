@@ -15,6 +15,12 @@ from ..operators.rounding import Calculator
 
 Sizes = Mapping[str, Any]
 
+ONNX = "onnx"
+"""Name of the operator that is an ONNX node of any other kind; it alone needs the package onnx."""
+
+MOVING = ("view", "transpose", "concat", "expand")
+"""Operators whose result has the type of what they take, whole numbers too."""
+
 
 class View(Operator):
     """x as an array of another shape, elements in C order.
@@ -244,11 +250,15 @@ def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
 
 
 def load(name: str) -> Operator:
-    """An operator of this module or of Level 0.
+    """An operator of this module or of Level 0, or `ONNX`.
 
     Raises:
         ValueError: There is none.
     """
+    if name == ONNX:
+        from .onnx.node import OnnxNode
+
+        return OnnxNode()
     if name in OPERATORS:
         return OPERATORS[name]
     if name not in LEVEL0:

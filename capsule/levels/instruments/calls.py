@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -46,15 +46,27 @@ def arrays(
     dtype: str,
     results: tuple[Any, ...],
     shapes: Iterable[tuple[int, ...]],
+    types: Sequence[str | None] = (),
 ) -> tuple[Any, ...]:
-    """Results as numpy arrays, once they have the shapes and the dtype that are due.
+    """Results as numpy arrays, once they have the shapes and the types that are due.
+
+    Args:
+        framework: Whose they are.
+        name: Of what yielded them.
+        dtype: The trial's.
+        results: Of the framework's own type.
+        shapes: Of each.
+        types: numpy's name of the type of each, None for the trial's; empty where all have that.
 
     Raises:
         ValueError: They have not; the message says what `name` returned.
     """
     word = "float32" if dtype == "tf32" else dtype
     returned = [(framework.dtype_of(result), tuple(map(int, result.shape))) for result in results]
-    expected = [(word, tuple(shape)) for shape in shapes]
+    due = list(shapes)
+    expected = [
+        (kind or word, tuple(shape)) for shape, kind in zip(due, types or [None] * len(due))
+    ]
     if returned != expected:
         raise ValueError(f"{name} returned {_list(returned)}, expected {_list(expected)}")
     return tuple(map(framework.to_numpy, results))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from statistics import median
 from typing import Any, Callable
 
@@ -26,7 +27,7 @@ from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..operators.base import Call
 from ..report import Report
-from . import check, layers, microbatch
+from . import check, layers, microbatch, modules
 from .microbatch import Cost, Part
 
 CHECKED = 2
@@ -142,6 +143,10 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     subject = networks.find(name, source, trains=trial.trains)
     if reason := catalog.refusal(subject, framework.name, dtype, device):
         raise ValueError(reason)
+    taken = networks.read_module(Path(source)) if source and source.endswith(".py") else None
+    if taken is not None:
+        modules.measure(trial, framework, report, subject, taken, CHECKED)
+        return
     sizes = subject.complete(trial.parameters)
     due = [facts.name for facts in catalog.due(subject, framework.name, device)]
     trains = "training_time" in due
@@ -151,6 +156,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     def graph(batch: int) -> Graph:
         return networks.build(name, {**sizes, "batch": batch}, source)
 
+    if trains:
+        _require_derivatives(graph(CHECKED))
     if limit:
         if not catalog.reports_memory(framework.name, device):
             raise ValueError(
@@ -252,7 +259,8 @@ def _check(trial: _Prepared, sizes: Sequence[int]) -> Iterator[Series]:
     due = check.right(parts, whole, trial.parameters, dtype, trial.seed, trial.trains)
     call, arguments = trial.inference(parts)
     shapes = chain(*(_shapes(part.graph) for part in parts))
-    results = arrays(framework, name, dtype, several(call(*arguments)), shapes)
+    types = [one for part in parts for one in _types(part.graph)]
+    results = arrays(framework, name, dtype, several(call(*arguments)), shapes, types)
     same = repeatable(framework, call, arguments, results)
     outputs = _join(results, len(parts))
     for metric, norms in errors.errors(outputs, due.outputs, due.output_bounds).items():
@@ -281,6 +289,26 @@ def _shapes(graph: Graph) -> list[tuple[int, ...]]:
     """Of the outputs."""
     of = {node.name: node.shape for node in graph.nodes}
     return [of[name] for name in graph.outputs]
+
+
+def _types(graph: Graph) -> list[str | None]:
+    """Of the outputs."""
+    of = {node.name: node.type for node in graph.nodes}
+    return [of[name] for name in graph.outputs]
+
+
+def _require_derivatives(graph: Graph) -> None:
+    """See that a network can be trained.
+
+    Raises:
+        ValueError: One of its nodes has no derivative here.
+    """
+    for node in graph.training:
+        if node.operator == structure.ONNX:
+            raise ValueError(
+                f"{graph.name} cannot be trained: capsule knows no derivative of {node.name}"
+                f" ({node.sizes['kind']}); without trains its inference is measured"
+            )
 
 
 def _join(results: tuple[Any, ...], parts: int) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..graphs.bounds import Bounds, bounds
 from ..graphs.graph import Graph, Node
-from ..graphs.reference import backward, evaluate, forward
+from ..graphs.reference import as_reals, backward, evaluate, forward
 from ..instruments import errors
 from ..operators import ARITHMETIC
 from .microbatch import Part, couples
@@ -64,7 +64,7 @@ def right(
     outputs = []
     for part in run_in:
         results = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
-        outputs.append([results[name] for name in part.graph.outputs])
+        outputs.append([as_reals(results[name]) for name in part.graph.outputs])
     norms = numpy.linalg.norm([limits.outputs for limits in of_parts], axis=0)
     training: tuple[Any, ...] = ()
     training_bounds: tuple[float, ...] = ()

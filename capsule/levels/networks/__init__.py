@@ -14,6 +14,8 @@ A network of one's own is a `.onnx` file, or a Python file that defines at its t
 
     def network(g, sizes):              writes the network with a `builder.Builder` and returns
         ...                             `g.graph(outputs, loss)`; see `builder` for an example
+
+or one that makes a `torch.nn.Module`; see `catalog.modules`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from pathlib import Path
 from types import ModuleType
 
 from .. import catalog
-from ..catalog import users
+from ..catalog import modules, users
+from ..catalog.modules import Sample
 from ..graphs.builder import Builder
 from ..graphs.graph import Graph
 from ..sources import import_file
 
-__all__ = ["Builder", "Graph", "build", "find"]
+__all__ = ["Builder", "Graph", "build", "find", "read_module"]
 
 
 def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Network:
@@ -50,6 +53,8 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
     path = Path(source)
     if path.suffix == ".onnx":
         return users.make_onnx_network(name, trains=trains)
+    if read_module(path):
+        return users.make_module_network(name)
     module = _module(path)
     options = getattr(module, "options", {})
     try:
@@ -83,6 +88,23 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
     if not isinstance(graph, Graph):
         raise ValueError(f"network() of {source} returned {type(graph).__name__}, not g.graph(...)")
     return graph
+
+
+def read_module(source: Path) -> Mapping[str, Sample] | None:
+    """What `forward` of a file's `torch.nn.Module` takes, by name; None where the file writes a
+    network layer by layer. See `catalog.modules`.
+
+    Raises:
+        ValueError: The file defines neither.
+    """
+    module = import_file(source, ("network",))
+    if hasattr(module, "parameters") or not hasattr(module, "inputs"):
+        return None
+    try:
+        facts = modules.read(module.inputs, getattr(module, "quality", None))
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+    return {name: one for name, one in facts.inputs.items() if name != facts.due}
 
 
 def _module(source: Path) -> ModuleType:

@@ -261,7 +261,10 @@ class Rounding:
         import numpy
 
         value = numpy.exp(x.value)
-        return self._function(value, value * numpy.expm1(x.error))
+        # what vanishes, as of a mask's infinity, is 0 or next to it, however far x is off
+        error = numpy.where(numpy.isneginf(x.value), 0.0, x.error)
+        most = numpy.exp(numpy.where(value > 0, -numpy.inf, x.value + error))
+        return self._function(value, value * numpy.expm1(numpy.where(value > 0, error, 0.0)) + most)
 
     def log(self, x: Any) -> Rounded:
         """Natural logarithm, off by dx / (x - dx)."""
@@ -319,6 +322,20 @@ class Rounding:
 
         terms = x.value.size // max(1, add_up(x.value).size)
         return self.linear(add_up, x, terms, passes)
+
+    def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
+        """A value of which nothing is known but what it is summed from.
+
+        Args:
+            value: The exact one.
+            walk: The root of the sum of the squares of its terms.
+            terms: How many there are, at most.
+            passes: See `linear`.
+        """
+        # the sum of their sizes is at most that
+        most = walk * terms**0.5
+        error = (self._gamma(terms) + passes * self._arithmetic.storage) * most
+        return self._function(value, error)
 
     def store(self, x: Any) -> Rounded:
         """The value rounded to the dtype in memory."""

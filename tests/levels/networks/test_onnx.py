@@ -1,12 +1,11 @@
 """ONNX files in and out, against ONNX's own node tests, torch's exporter and random networks."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 import torch
 
-from capsule.levels.graphs.onnx import exchange, mapping
+from capsule.levels.graphs.onnx import exchange
 
 Array = NDArray[Any]
 
@@ -239,74 +238,6 @@ def test_a_file_without_a_loss_gets_one_on_the_scores_before_its_softmax() -> No
     assert nodes[scores].operator == "gemm"
     assert nodes[graph.outputs[0]].operator == "softmax"
     assert (graph.inputs[labels].shape, graph.inputs[labels].below) == ((4,), 4)
-
-
-NodeCase = Any
-"""A `TestCase` of ONNX: a model of one node, with its inputs and outputs."""
-
-
-def cases() -> Sequence[NodeCase]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import collect_testcases
-
-        cases: Sequence[NodeCase] = collect_testcases(None)
-        return cases
-
-
-def attempt(case: NodeCase) -> tuple[Graph, dict[str, Array], list[Array]] | None:
-    """The case with its first input as one and all others constants, or all as inputs."""
-    operands, right = (list(map(numpy.asarray, arrays)) for arrays in case.data_sets[0])
-    for count in (1, len(operands)):
-        model = onnx.ModelProto()
-        model.CopyFrom(case.model)
-        names = [value.name for value in model.graph.input]
-        del model.graph.input[count:]
-        for name, array in list(zip(names, operands, strict=True))[count:]:
-            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-        if not all(array.ndim for array in operands[:count]):
-            continue
-        batch = min(array.shape[0] for array in operands[:count])
-        try:
-            graph = exchange.load(model.SerializeToString(), {"batch": batch})
-        except ValueError as error:
-            assert str(error).startswith("network: ")
-            continue
-        return graph, dict(zip(names, operands, strict=True)), right
-    return None
-
-
-def test_onnxs_own_node_tests_agree() -> None:
-    framework = frameworks.load("numpy", "cpu", 1, "default")
-    agreed = set()
-    # a cast's type is not kept: reals have the trial's
-    kinds = set(mapping.KINDS) - {"Cast"}
-    for case in cases():
-        # the operator alone, not what ONNX would write it out as
-        nodes = case.model.graph.node
-        if (
-            len(nodes) != 1
-            or nodes[0].op_type not in kinds
-            or case.name.endswith(("_fp16", "_float16"))
-        ):
-            continue
-        readable = attempt(case)
-        if readable is None:
-            continue
-        graph, arrays, right = readable
-        weights = {name: parameter.value for name, parameter in graph.parameters.items()}
-        # labels of a loss that the file does not have are read by nobody
-        native = {n: arrays[n].reshape(e.shape) for n, e in graph.inputs.items() if n in arrays}
-        yielded = ran(framework, inference(framework, graph, {**native, **weights}))
-        for one, other in zip(yielded, right, strict=False):
-            assert one.shape == other.shape, case.name
-            numpy.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5, err_msg=case.name)
-        agreed |= {case.model.graph.node[0].op_type}
-    assert agreed >= {
-        *("Add", "AveragePool", "BatchNormalization", "Concat", "Conv", "ConvTranspose", "Gelu"),
-        *("Gemm", "GlobalAveragePool", "GroupNormalization", "MatMul", "MaxPool", "Relu"),
-        *("LeakyRelu", "Sigmoid", "Softmax", "Sum", "Tanh"),
-    }
 
 
 def test_weights_beside_the_file_are_asked_for_in_it(tmp_path: Path) -> None:

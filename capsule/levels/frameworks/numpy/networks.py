@@ -22,6 +22,7 @@ class NumpyNetworks:
     """Formulas, node after node."""
 
     module = None
+    inferring = None
     mixed_trainer = None
 
     def inference(self, graph: Graph, values: Values) -> Call:

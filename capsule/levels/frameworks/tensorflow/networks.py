@@ -23,6 +23,7 @@ class TensorFlowNetworks:
     """Plans of networks, with channels last inside."""
 
     module = None
+    inferring = None
     mixed_trainer = None
 
     def __init__(self, framework: str, compiler: Compiler) -> None:

@@ -164,7 +164,7 @@ class Plan:
 
     def _choose(self, node: Node) -> Operation:
         if node.operator not in OPERATIONS:
-            raise FrameworkError(f"tensorflow has no operator {node.operator} for {node.name}")
+            raise FrameworkError(f"tensorflow has no operator {node.operation} for {node.name}")
         case = Case(node.sizes, self._compiled, bool(self._trained))
         return OPERATIONS[node.operator](case)
 

@@ -114,15 +114,8 @@ class ModuleTrainer:
         """Those that no `state_dict` has, too."""
         return dict((*self._network.named_parameters(), *self._network.named_buffers()))
 
-    def _make(self, make: Any, like: NativeTensor) -> torch.nn.Module:
-        network = make()
-        if not isinstance(network, torch.nn.Module):
-            raise ValueError(f"network() of {self._name} returned {type(network).__name__}")
-        if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
-            raise ValueError(
-                f"network() of {self._name} has lazy parameters, which have no shape yet"
-            )
-        network.to(device=like.device, dtype=like.dtype)
+    def _make(self, function: Any, like: NativeTensor) -> torch.nn.Module:
+        network = make(self._name, function, like)
         if not any(leaf.requires_grad for leaf in network.parameters()):
             raise ValueError(f"network() of {self._name} has no parameters to train")
         return network
@@ -183,6 +176,25 @@ class ModuleTrainer:
                     f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
                     f" {leaf.device}; it is trained in {dtype} on {device}"
                 )
+
+
+def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn.Module:
+    """The module that a file's `network` makes, where a tensor is and of its dtype.
+
+    Args:
+        name: Of the file.
+        function: The file's.
+        like: The tensor.
+
+    Raises:
+        ValueError: It makes something else.
+    """
+    network = function()
+    if not isinstance(network, torch.nn.Module):
+        raise ValueError(f"network() of {name} returned {type(network).__name__}")
+    if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
+        raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
+    return network.to(device=like.device, dtype=like.dtype)
 
 
 def _read_generators(like: NativeTensor) -> dict[str, NativeTensor]:

@@ -11,10 +11,11 @@ from torch import fx
 from torch.nn import functional
 
 from ...catalog.training import Numbers
+from ...graphs import structure
 from ...graphs.graph import Graph, Node
 from ...graphs.statistics import SHARE, Kept
 from ...operators.normalization import EPSILON
-from ..base import Call, FrameworkError, ModuleTrainer, NativeTensor, Trainer
+from ..base import Call, FrameworkError, InferringModule, ModuleTrainer, NativeTensor, Trainer
 from . import operators
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class TorchNetworks:
         from . import modules
 
         return modules.ModuleTrainer(source, seed, like, optimizer, numbers)
+
+    def inferring(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
+        """The module as its file makes it, in the mode of evaluation."""
+        from . import inference
+
+        return inference.InferringModule(source, seed, like)
 
 
 def make_inference(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
@@ -121,9 +128,13 @@ def trace(
         name: fx.Proxy(recorded.placeholder(f"tensor_{place}"), tracer)
         for place, name in enumerate(taken)
     }
+    calls: dict[tuple[Any, ...], Any] = {}
     for node in nodes:
+        if node.operator == structure.ONNX:
+            proxies[node.name] = _onnx(node, proxies, tracer, calls)
+            continue
         if node.operator not in known:
-            raise FrameworkError(f"torch has no operator {node.operator} for {node.name}")
+            raise FrameworkError(f"torch has no operator {node.operation} for {node.name}")
         function, operands = known[node.operator](
             node.sizes, *(proxies[name] for name in node.inputs)
         )
@@ -134,6 +145,19 @@ def trace(
         proxies[node.name] = function(*operands)
     recorded.output(tuple(proxies[name].node for name in outputs))
     return fx.GraphModule({}, recorded).forward, taken
+
+
+def _onnx(
+    node: Node, proxies: Mapping[str, Any], tracer: Any, calls: dict[tuple[Any, ...], Any]
+) -> Any:
+    """A result of a node that is ONNX's own; those of one node share its call."""
+    key = node.sizes["model"], node.inputs
+    if key not in calls:
+        from . import nodes
+
+        operands = tuple(proxies[name] for name in node.inputs)
+        calls[key] = tracer.create_proxy("call_function", nodes.make(node), operands, {})
+    return calls[key][node.sizes["output"]]
 
 
 def _pick(values: Values, names: Iterable[str]) -> tuple[NativeTensor, ...]:

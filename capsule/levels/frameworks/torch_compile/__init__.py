@@ -16,7 +16,7 @@ from ...catalog.training import Numbers
 from ...graphs.graph import Graph
 from .. import settings
 from .. import torch as eager
-from ..base import Call, ModuleTrainer, NativeTensor, Trainer
+from ..base import Call, InferringModule, ModuleTrainer, NativeTensor, Trainer
 from ..torch import networks
 
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ class CompiledNetworks:
         from ..torch import modules
 
         return modules.ModuleTrainer(source, seed, like, optimizer, numbers, _compile_parts)
+
+    def inferring(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
+        """The module, compiled; what torch cannot compile of it runs as it is."""
+        from ..torch import inference
+
+        return inference.InferringModule(source, seed, like, _compile_parts)
 
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:

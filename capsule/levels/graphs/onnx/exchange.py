@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graph import Graph
+from ..graph import File, Graph
 
 if TYPE_CHECKING:
     from .reader import Reader
-
-OPSETS = range(13, 24)
-"""Versions of the default operator set that are read."""
 
 
 def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
@@ -21,8 +19,10 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     The first axis of every input is the batch, whatever length the file gives it, and where inputs
     of fixed lengths differ, that many times the batch of the shortest; the other axes must have
     fixed lengths. Real numbers are of the trial's type, whatever type the file has.
-    Initializers of reals are trained, but for running means and variances. Whole numbers are read
-    as the rows of an embedding or as class labels, from inputs that are flat in the graph.
+    Initializers of reals are trained, but for running means and variances and for single numbers
+    without axes. Inputs of whole numbers are flat in the graph; they are below what they look up,
+    and 0 or 1 where they look up nothing. A node that no operation of Level 0 is stays what it is,
+    with ONNX's own reference (`node`), and then the network cannot be trained.
 
     The loss is the file's scalar output; inference yields the others, or it if there is no other. A
     file without one and with a single output of shape (batch, classes) gets, beside that output, a
@@ -37,19 +37,21 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         ImportError: There is no package onnx.
         ValueError: It is no such file, or a node is not supported: the message names it.
     """
-    from onnx import inliner
+    from onnx import defs, inliner
 
     from . import patterns
     from .reader import Reader, Refused
 
     name = "network" if isinstance(source, bytes) else Path(source).stem
     model = _model(source, name)
-    versions = {opset.domain: opset.version for opset in model.opset_import}
-    if versions.get("", versions.get("ai.onnx")) not in OPSETS:
+    versions = {opset.domain or "ai.onnx": opset.version for opset in model.opset_import}
+    version, newest = versions.get("ai.onnx", 1), defs.onnx_opset_version()
+    if version > newest:
         raise ValueError(
-            f"{name}: it uses version {versions.get('')} of ONNX's operators;"
-            f" {OPSETS[0]} to {OPSETS[-1]} are supported"
+            f"{name}: it uses version {version} of ONNX's operators; the package onnx that is here"
+            f" knows none after {newest}"
         )
+    content = model
     if model.functions:
         model = inliner.inline_local_functions(model)
     try:
@@ -62,11 +64,12 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     for node in constants:
         reader.fold(node)
     for node in patterns.fuse(others, reader.constants, set(outputs)):
-        _translate(reader, node, name)
+        _translate(reader, node, name, version)
     try:
-        return _finish(reader, outputs)
+        graph, yielded = _finish(reader, outputs)
     except Refused as error:
         raise ValueError(f"{name}: {error}") from None
+    return replace(graph, file=_file(content, reader, graph, yielded))
 
 
 def dump(
@@ -74,6 +77,7 @@ def dump(
     parameters: Mapping[str, Any],
     dtype: str | None = None,
     batch: int | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> bytes:
     """An ONNX file of a network: its outputs, and its loss where it has one.
 
@@ -85,6 +89,7 @@ def dump(
         dtype: numpy's name of the type of reals; None for that of the parameters.
         batch: What the first axes of the inputs are multiples of, for `load` with another batch;
             None where it is the least of them.
+        types: numpy's name of an input's type, where that is neither real nor of 64 bits.
 
     Raises:
         ImportError: There is no package onnx.
@@ -92,7 +97,7 @@ def dump(
     """
     from . import writer
 
-    return writer.write(graph, parameters, dtype, batch)
+    return writer.write(graph, parameters, dtype, batch, types or {})
 
 
 def _model(source: str | Path | bytes, name: str) -> Any:
@@ -112,59 +117,89 @@ def _model(source: str | Path | bytes, name: str) -> Any:
         ) from None
 
 
-def _translate(reader: Reader, node: Any, name: str) -> None:
-    """Write a node of a file to the network of the reader."""
-    import onnx
-
-    from . import mapping
+def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
+    """Write a node of a file to the network of the reader: by Level 0 where that has it."""
+    from . import alone, mapping, others
     from .reader import Refused
 
     try:
         if reader.fold(node):
             return
-        if node.domain not in ("", "ai.onnx") or node.op_type not in mapping.KINDS:
-            raise Refused("there is no operation of Level 0 for it")
-        how = {
-            attribute.name: onnx.helper.get_attribute_value(attribute)
-            for attribute in node.attribute
-        }
-        mapping.KINDS[node.op_type](reader, node, how)
+        single = not reader.read.intersection(node.output[1:])
+        known = single and node.domain in ("", "ai.onnx") and node.op_type in mapping.KINDS
+        if known and mapping.is_usual(node, version):
+            try:
+                mapping.KINDS[node.op_type](reader, node, alone.attributes(node))
+                return
+            except (IndexError, KeyError, TypeError, Refused, ValueError, ZeroDivisionError):
+                # it is another case of the kind, or not as ONNX has it, which comes to light now
+                pass
+        others.write(reader, node)
     except Refused as error:
-        raise ValueError(_refusal(name, node, str(error), mapping.KINDS)) from None
-    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        reason = f"it is not as ONNX has it ({type(error).__name__}: {error})"
-        raise ValueError(_refusal(name, node, reason, mapping.KINDS)) from error
+        called = node.name or (node.output[0] if node.output else "")
+        raise ValueError(
+            f"{name}: node {called!r} ({node.op_type}) is not supported: {error}"
+        ) from None
 
 
-def _refusal(name: str, node: Any, reason: str, kinds: Mapping[str, Any]) -> str:
-    called = node.name or (node.output[0] if node.output else "")
-    supported = ", ".join(sorted(kind for kind in kinds if kind[0].isupper()))
-    return (
-        f"{name}: node {called!r} ({node.op_type}) is not supported: {reason}."
-        f" Supported kinds of nodes: {supported}; and whatever can be worked out beforehand"
-    )
-
-
-def _finish(reader: Reader, outputs: list[str]) -> Graph:
+def _finish(reader: Reader, outputs: list[str]) -> tuple[Graph, list[str]]:
+    """The network, and the file's names of its outputs."""
+    from . import others
     from .reader import Refused
 
     g = reader.g
-    values = [reader.real(output) for output in outputs]
-    losses = [value for value in values if g.shape(value) == ()]
+    values = [others.value(reader, output) for output in outputs]
+    losses = [value for value in values if g.shape(value) == () and g.type_of(value) is None]
     if len(losses) > 1:
         raise Refused(f"it has the scalar outputs {', '.join(losses)}; one, the loss, is supported")
-    yielded = [value for value in values if value not in losses]
+    yielded = {value: name for value, name in zip(values, outputs) if value not in losses}
     nodes = {node.name: node for node in g.graph(values, losses[0] if losses else None).nodes}
     strange = [value for value in values if value not in nodes]
     if strange:
         raise Refused(f"its output {strange[0]!r} is an input or a weight")
     if losses:
-        return g.graph(yielded or losses, losses[0])
-    rows = [value for value in yielded if len(g.shape(value)) == 2]
+        names = list(yielded.values()) or [outputs[values.index(losses[0])]]
+        return g.graph(yielded or losses, losses[0]), names
+    rows = [value for value in yielded if len(g.shape(value)) == 2 and g.type_of(value) is None]
     if len(rows) != 1 or g.shape(rows[0])[0] != reader.batch:
-        return g.graph(yielded)
+        return g.graph(yielded), list(yielded.values())
     last = nodes[rows[0]]
     scores = last.inputs[0] if last.operator == "softmax" else last.name
     labels = g.labels(reader.free("labels"), *g.shape(scores))
     sizes = dict(zip(("rows", "columns"), g.shape(scores)))
-    return g.graph(yielded, reader.node("softmax_cross_entropy", (scores, labels), sizes, "loss"))
+    loss = reader.node("softmax_cross_entropy", (scores, labels), sizes, "loss")
+    return g.graph(yielded, loss), list(yielded.values())
+
+
+def _file(model: Any, reader: Reader, graph: Graph, outputs: list[str]) -> File | None:
+    """The file, for what can run it as it is; None where it is of another batch, or of reals of
+    several types.
+    """
+    import numpy
+    from google.protobuf.message import EncodeError
+    from onnx import helper
+
+    from .alone import REALS
+
+    inputs, reals = {}, set()
+    initial = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name not in initial:
+            kind = value.type.tensor_type.elem_type
+            if kind in REALS:
+                reals.add(kind)
+            shape = reader.shape(value.name)
+            dtype = helper.tensor_dtype_to_np_dtype(kind)
+            inputs[value.name] = (value.name, shape, str(dtype.name))
+    reals |= {one.data_type for one in model.graph.initializer if one.data_type in REALS}
+    same = reader.fixed in (None, reader.batch) and len(reals) == 1
+    needed = {name for node in graph.inference for name in node.inputs} & set(graph.inputs)
+    if not same or set(inputs) != needed:
+        return None
+    try:
+        content = model.SerializeToString()
+    except (EncodeError, ValueError):
+        # no message has more than 2 GiB
+        return None
+    real = numpy.dtype(helper.tensor_dtype_to_np_dtype(reals.pop())).name
+    return File(content, real, inputs, tuple(outputs), graph.outputs)

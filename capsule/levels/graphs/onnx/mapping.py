@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy
 
-from . import moves, spatial
+from . import alone, moves, spatial
 from .nodes import How, epsilon, inputs, none, out, write, write_reshape
 from .patterns import MEAN_SQUARED_ERROR
 from .reader import Reader, Refused
@@ -203,3 +203,22 @@ KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
     "Tanh": _elementwise("tanh"),
     MEAN_SQUARED_ERROR: _mean_squared_error,
 }
+
+
+def is_usual(node: Any, version: int) -> bool:
+    """Whether a kind of nodes that is known here means what it meant from version 13 to 23 on.
+
+    Args:
+        node: Of a file, or made of several.
+        version: Of the operators that the file uses.
+    """
+    here = alone.schema(node.op_type, version)
+    if here is None:  # put in the place of nodes that the version has
+        return True
+    first = alone.schema(node.op_type, USUAL[0])
+    oldest = first.since_version if first else USUAL[0]
+    return bool(oldest <= here.since_version <= USUAL[-1])
+
+
+USUAL = range(13, 24)
+"""Versions of the default operator set in which `KINDS` were written."""

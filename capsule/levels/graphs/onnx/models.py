@@ -24,6 +24,7 @@ def serialize(
     outputs: Mapping[str, str],
     constants: Mapping[str, Any] | None = None,
     metadata: Mapping[str, str] | None = None,
+    versions: Mapping[str, int] | None = None,
 ) -> bytes:
     """A model with these nodes, in the order that they run.
 
@@ -33,6 +34,7 @@ def serialize(
         outputs: Name and numpy dtype of each output.
         constants: Name and array of each constant.
         metadata: Words that go with it.
+        versions: Of the operators of each domain; None for `OPSET` alone.
     """
     graph = helper.make_graph(
         list(nodes),
@@ -41,9 +43,8 @@ def serialize(
         [_describe(name, dtype, None) for name, dtype in outputs.items()],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION
-    )
+    opsets = [helper.make_opsetid(*pair) for pair in (versions or {"": OPSET}).items()]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
     helper.set_model_props(model, dict(metadata or {}))
     content: bytes = model.SerializeToString()
     return content

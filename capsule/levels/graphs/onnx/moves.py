@@ -80,6 +80,10 @@ def _identity(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     r.reshape(x, r.shape(x), out(node))
 
 
+def _cast(r: Reader, node: Any, how: How) -> None:
+    r.cast(node.input[0], how["to"], out(node))
+
+
 def _dropout(r: Reader, node: Any, how: How) -> None:
     training = node.input[2] if len(node.input) > 2 else ""
     if (training and r.constant(training).any()) or len(node.output) > 1:
@@ -88,7 +92,7 @@ def _dropout(r: Reader, node: Any, how: How) -> None:
 
 
 KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
-    "Cast": _identity,
+    "Cast": _cast,
     "Concat": _concat,
     "Dropout": _dropout,
     "Expand": _expand,

@@ -11,12 +11,24 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..builder import Builder
+from .alone import REALS
 from .writer import BATCH
 
 _SAME = ("Identity", "Cast")
 """Kinds whose result is a trained weight if what they read is one; others stay operations."""
 
-_NEVER_FOLDED = ("If", "Loop", "Scan", "Bernoulli", "Multinomial", "Dropout")
+DRAWN = (
+    *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    *("RandomUniform", "RandomUniformLike"),
+)
+"""Kinds that draw random numbers."""
+
+_NEVER_FOLDED = ("If", "Loop", "Scan", "Dropout", *DRAWN)
+
+_PASSED = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Kinds whose result holds the numbers of their first input."""
+
+_LOOKED_UP = ("Gather", "GatherElements")
 
 
 class Refused(Exception):
@@ -31,17 +43,26 @@ class Reader:
         batch: Length of the first axis of every input.
         fixed: What the file says that length is; None where it leaves it open.
         constants: Arrays that no input has a part in.
+        opsets: Versions of the operators, as the file states them.
+        read: Values that a node reads, or the file yields.
+        ranges: Of what is looked up by an input of whole numbers how many there are, by the input.
     """
 
     def __init__(self, model: Any, name: str, batch: int) -> None:
         self.g = Builder(name)
         self.batch = batch
         self.constants = {tensor.name: _array(tensor) for tensor in model.graph.initializer}
-        self._opsets = model.opset_import
-        self._weights = {name for name, array in self.constants.items() if array.dtype.kind == "f"}
+        self.opsets = model.opset_import
+        # a number without axes is a constant of the formula, no weight
+        self._weights = {
+            name for name, array in self.constants.items() if is_real(array) and array.ndim
+        }
+        self.read = {name for node in model.graph.node for name in node.input}
+        self.read |= {value.name for value in model.graph.output}
+        self.ranges = _find_ranges(model.graph, self.constants)
         self._names: dict[str, str] = {}
-        # inputs of whole numbers are flat in the graph: name of the input, shape in the file
-        self._whole: dict[str, tuple[str, tuple[int, ...]]] = {}
+        # inputs of whole numbers, flat in the graph: the input's name, shape and type in the file
+        self._whole: dict[str, tuple[str, tuple[int, ...], int]] = {}
         self._below: dict[str, int] = {}
         values = [value for value in model.graph.input if value.name not in self.constants]
         axes = [value.type.tensor_type.shape.dim for value in values]
@@ -62,11 +83,14 @@ class Reader:
                 f"input {value.name!r} has the shape {lengths}; all but its first axis, the batch,"
                 " must have a fixed length"
             )
-        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        if dtype.kind == "f" or dtype.name == "bfloat16":
+        kind = value.type.tensor_type.elem_type
+        if kind in REALS:
             self._names[value.name] = self.g.input(value.name, shape)
+        elif helper.tensor_dtype_to_np_dtype(kind).kind in "biu":
+            self._whole[value.name] = (value.name, tuple(shape), kind)
         else:
-            self._whole[value.name] = (value.name, tuple(shape))
+            named = onnx.TensorProto.DataType.Name(kind)
+            raise ValueError(f"input {value.name!r} has the type {named}, which no trial has")
 
     def scale(self, length: int) -> int:
         """A first axis of the file's own batch size, for the batch of this network."""
@@ -92,13 +116,15 @@ class Reader:
             trainable: False for a constant that is no weight, whatever it looks like.
         """
         if value in self._names:
+            if kind := self.g.type_of(self._names[value]):
+                raise Refused(f"its input {value!r} has the type {kind}")
             return self._names[value]
         if value in self._whole:
             raise Refused(f"its input {value!r} holds whole numbers")
         if value not in self.constants:
             raise Refused(f"its input {value!r} is a result that no supported node yields")
         array = self.constants[value]
-        if array.dtype.kind != "f":
+        if not is_real(array):
             raise Refused(f"its input {value!r} is a constant of {array.dtype}")
         learnt = trainable and value in self._weights
         self._names[value] = self.g.parameter(value, array.shape, trainable=learnt, value=array)
@@ -108,7 +134,7 @@ class Reader:
         """The flat input of whole numbers from 0 to `below` - 1 that a value is."""
         if value not in self._whole:
             raise Refused(f"{value!r} must be an input of whole numbers")
-        name, shape = self._whole[value]
+        name, shape, _ = self._whole[value]
         if self._below.setdefault(name, below) != below:
             raise Refused(f"{name!r} has two ranges, {self._below[name]} and {below}")
         if name not in self._names:
@@ -140,9 +166,40 @@ class Reader:
         if prod(shape) != prod(self.shape(value)):
             raise Refused(f"{self.shape(value)} cannot become {shape}")
         if value in self._whole:
-            self._whole[output] = (self._whole[value][0], shape)
+            name, _, kind = self._whole[value]
+            self._whole[output] = (name, shape, kind)
         else:
             self.alias(output, self.view(self.real(value), shape, output))
+
+    def cast(self, value: str, kind: int, output: str) -> None:
+        """`output` of the file is `value` of the file as another of ONNX's types.
+
+        Raises:
+            Refused: It is not only another word for what the value is.
+        """
+        if value in self._whole and kind in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+            name, shape, _ = self._whole[value]
+            self._whole[output] = (name, shape, kind)
+        elif kind in REALS:
+            self.alias(output, self.real(value))
+        else:
+            raise Refused("it is no cast between real numbers")
+
+    def flat(self, value: str) -> tuple[str, tuple[int, ...], int] | None:
+        """Of a value that is an input of whole numbers: the input's own name, the value's shape in
+        the file, and its type there. None for any other.
+        """
+        return self._whole.get(value)
+
+    def is_known(self, value: str) -> bool:
+        """Whether a value is one of the network's, by `name_of`."""
+        return value in self._names
+
+    def name_of(self, value: str) -> str:
+        """The network's name of a value of any type that an operation yields."""
+        if value not in self._names:
+            raise Refused(f"its input {value!r} is a result that no supported node yields")
+        return self._names[value]
 
     def alias(self, output: str, name: str) -> None:
         """`output` of the file is a value of the network."""
@@ -157,17 +214,19 @@ class Reader:
             part = lengths[how.get("start", 0) : how.get("end", len(lengths))]
             self.constants[node.output[0]] = part if node.op_type == "Shape" else lengths.prod()
             return True
+        if node.op_type in _NEVER_FOLDED:
+            return False
         known = all(name in self.constants for name in read)
         source = bool(read) or node.op_type == "Constant"
         weights = bool(self._weights & set(read))
-        if not known or not source or node.op_type in _NEVER_FOLDED:
+        if not known or not source:
             return False
         if weights and node.op_type not in _SAME:
             return False
         # a cast to whole numbers is no weight any more
         for name, array in self._evaluate(node, read).items():
             self.constants[name] = array
-            if weights and array.dtype.kind == "f":
+            if weights and is_real(array):
                 self._weights.add(name)
         return True
 
@@ -184,9 +243,11 @@ class Reader:
         names = [name for name in node.output if name]
         outputs = [onnx.ValueInfoProto(name=name) for name in names]
         graph = helper.make_graph([node], "constant", described, outputs)
-        model = helper.make_model(graph, opset_imports=self._opsets)
+        model = helper.make_model(graph, opset_imports=self.opsets)
         results = ReferenceEvaluator(model).run(None, arrays)
-        return dict(zip(names, map(numpy.asarray, results)))
+        return {
+            name: _without_bfloat(numpy.asarray(result)) for name, result in zip(names, results)
+        }
 
     def free(self, name: str) -> str:
         """The name, with marks behind it where it is taken."""
@@ -198,7 +259,30 @@ class Reader:
             name = f"{name}'"
 
 
+def _find_ranges(graph: Any, constants: Mapping[str, Any]) -> dict[str, int]:
+    """Of each input of whole numbers that looks something up in a constant how many there are."""
+    origin = {value.name: value.name for value in graph.input}
+    ranges: dict[str, int] = {}
+    for node in graph.node:
+        if node.op_type in _PASSED and node.input[0] in origin:
+            origin[node.output[0]] = origin[node.input[0]]
+        elif node.op_type in _LOOKED_UP and node.input[0] in constants and node.input[1] in origin:
+            axis = next((one.i for one in node.attribute if one.name == "axis"), 0)
+            length = constants[node.input[0]].shape[axis]
+            name = origin[node.input[1]]
+            ranges[name] = min(length, ranges.get(name, length))
+    return ranges
+
+
+def is_real(array: Any) -> bool:
+    """Whether an array holds real numbers of a type that trials have."""
+    return array.dtype.name in ("float16", "float32", "float64")
+
+
 def _array(tensor: Any) -> Any:
-    array = numpy_helper.to_array(tensor)
+    return _without_bfloat(numpy_helper.to_array(tensor))
+
+
+def _without_bfloat(array: Any) -> Any:
     # numpy knows bfloat16 only from ml_dtypes, and not as a floating type
     return array.astype(numpy.float32) if array.dtype.name == "bfloat16" else array

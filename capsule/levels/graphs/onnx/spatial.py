@@ -74,7 +74,7 @@ def _reduce_mean(r: Reader, node: Any, how: How) -> None:
     if len(spatial) != 2 or sorted(axis % 4 for axis in axes) != [2, 3]:
         raise Refused("only the mean over the last two axes of four is supported")
     if how.get("keepdims", 1):
-        _global_average_pool(r, node, how)
+        write(r, node, "global_average_pool", (x,), _image(r, x))
         return
     mean = r.node("global_average_pool", (r.real(x),), _image(r, x), f"{out(node)}/mean")
     r.alias(out(node), r.view(mean, (n, c), out(node)))

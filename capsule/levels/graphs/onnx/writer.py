@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 
+from .. import structure
 from ..graph import Graph, Node
-from . import models, operators
+from . import alone, models, operators
 from .models import node
 
 Sizes = Mapping[str, Any]
@@ -19,7 +20,11 @@ BATCH = "capsule batch"
 
 
 def write(
-    graph: Graph, parameters: Mapping[str, Any], dtype: str | None, batch: int | None
+    graph: Graph,
+    parameters: Mapping[str, Any],
+    dtype: str | None,
+    batch: int | None,
+    types: Mapping[str, str],
 ) -> bytes:
     """See `exchange.dump`."""
     reals = [array for array in parameters.values() if array.dtype.kind == "f"]
@@ -35,19 +40,43 @@ def write(
     inputs = {
         # nothing but dtype and shape is read: no memory is taken
         name: numpy.broadcast_to(
-            numpy.zeros((), real if tensor.below is None else "int64"), tensor.shape
+            numpy.zeros((), types.get(name, real if tensor.below is None else "int64")),
+            tensor.shape,
         )
         for name, tensor in graph.inputs.items()
     }
-    outputs = dict.fromkeys(graph.outputs, str(real))
+    kinds = {step.name: step.type or str(real) for step in graph.nodes}
+    outputs = {name: kinds[name] for name in graph.outputs}
     if graph.loss is not None:
         outputs[graph.loss] = str(real)
     metadata = {} if batch is None else {BATCH: str(batch)}
-    return models.serialize(nodes, inputs, outputs, constants, metadata)
+    return models.serialize(nodes, inputs, outputs, constants, metadata, _versions(graph))
+
+
+def _versions(graph: Graph) -> dict[str, int]:
+    """Of each domain the version in which all nodes mean what they are to mean."""
+    steps = [
+        alone.parse(step.sizes["model"]) for step in graph.nodes if step.operator == structure.ONNX
+    ]
+    versions = {"": models.OPSET}
+    for step in steps:
+        domain = alone.plain(step.node.domain)
+        usual = versions.setdefault(domain, step.version)
+        if alone.means_the_same(step, usual):
+            continue
+        if len(steps) < len(graph.nodes) or any(one.version != step.version for one in steps):
+            raise ValueError(
+                f"{step.kind} of version {step.version} of ONNX's operators is not that of version"
+                f" {usual}, in which the network is written"
+            )
+        versions[domain] = step.version
+    return versions
 
 
 def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     """The ONNX nodes of a node, and their constants."""
+    if step.operator == structure.ONNX:
+        return _rename_own(step, real)
     choose = _STRUCTURE.get(step.operator) or operators.OPERATIONS.get(step.operator)
     if choose is None:
         raise ValueError(f"ONNX has no operator {step.operator} for {step.name}")
@@ -67,6 +96,30 @@ def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
         for key, value in small.constants.items()
     }
     return list(small.nodes), constants
+
+
+def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
+    """A node that is ONNX's own; of its results the one that the step is has the step's name."""
+    single = alone.parse(step.sizes["model"])
+    if any(attribute.HasField("g") for attribute in single.node.attribute):
+        raise ValueError(f"{single.kind} of {step.name} has nodes of its own inside")
+    part = alone.copy(single.node)
+    alone.retype_node(part, str(real))
+    names = {name: f"{step.name}/{name}" for name in single.constants}
+    names.update(zip(single.operands, step.inputs))
+    inputs = [names.get(name, "") for name in part.input]
+    outputs = [name and f"{step.name}/result {name}" for name in part.output]
+    named = [place for place, name in enumerate(part.output) if name]
+    outputs[named[step.sizes["output"]]] = step.name
+    for words, renamed in ((part.input, inputs), (part.output, outputs)):
+        del words[:]
+        words.extend(renamed)
+    part.name = step.name
+    constants = {
+        names[name]: array.astype(real) if array.dtype.kind == "f" else array
+        for name, array in single.constants.items()
+    }
+    return [part], constants
 
 
 def _view(sizes: Sizes) -> operators.Graph:

@@ -1,0 +1,50 @@
+"""A user's `torch.nn.Module` without training, as its file defines it; see `catalog.modules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...catalog import modules
+from ...sources import import_file
+from ..base import Call, NativeTensor, Right
+from . import moves
+from .modules import make
+from .networks import Compile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class InferringModule:
+    """See `base.InferringModule`."""
+
+    def __init__(
+        self, source: Path, seed: int, like: NativeTensor, compiler: Compile | None = None
+    ) -> None:
+        file = import_file(source, modules.NEEDED)
+        torch.manual_seed(seed)
+        self._name = source.name
+        self._network = make(self._name, file.network, like).eval()
+        self._like = like
+        self._forward = compiler(self._network) if compiler else self._network
+        self.parameters = sum(one.numel() for one in self._network.parameters())
+
+    def inference(self, inputs: Mapping[str, NativeTensor]) -> Call:
+        """In the mode of evaluation, without gradients."""
+        forward = self._forward
+
+        def run(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
+            with torch.no_grad():
+                return moves.outputs(forward(*tensors))
+
+        return run, tuple(inputs.values())
+
+    def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
+        """By the module in float64, and by moving the results of its operations."""
+        tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
+        label = f"capsule-module-1\n{self._name}\n{seed}"
+        return moves.right(self._network, tensors, dtype, label)
